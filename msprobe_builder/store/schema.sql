@@ -1,0 +1,224 @@
+-- Schema version 1 of a .vis.db file. Every column is explained in docs/database.md.
+PRAGMA application_id = 0x4D535042; -- "MSPB"
+PRAGMA user_version = 1;
+
+-- What was built, by what, from what: one row per fact.
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT
+) WITHOUT ROWID;
+
+-- Every repeated text (name stems, dtypes, shapes, parameter names, paths) stored once.
+CREATE TABLE text (
+    text_id INTEGER PRIMARY KEY,
+    value   TEXT NOT NULL
+);
+
+-- The grading profile: words, error range [low, high) and colours.
+CREATE TABLE grade (
+    grade       INTEGER PRIMARY KEY, -- 0 ungraded, 1 ok … 5 severe, 6 unmatched
+    name        TEXT NOT NULL UNIQUE,
+    low         REAL,
+    high        REAL,
+    colour      TEXT NOT NULL
+);
+
+-- One side of one rank of one step.
+CREATE TABLE graph (
+    graph_id    INTEGER PRIMARY KEY,
+    side        INTEGER NOT NULL CHECK (side IN (0, 1)), -- 0 npu, 1 bench
+    step        INTEGER NOT NULL,
+    rank        INTEGER NOT NULL,
+    first_node  INTEGER NOT NULL, -- node_id of the root
+    node_count  INTEGER NOT NULL,
+    micro_steps INTEGER NOT NULL,
+    level       TEXT,
+    framework   TEXT,
+    dump_dir    TEXT NOT NULL,
+    tensor_dir  TEXT,
+    UNIQUE (step, rank, side)
+);
+
+-- Nodes in execution order (pre-order): a subtree is the range node_id … subtree_end.
+CREATE TABLE node (
+    node_id      INTEGER PRIMARY KEY,
+    graph_id     INTEGER NOT NULL REFERENCES graph,
+    parent_id    INTEGER REFERENCES node,
+    subtree_end  INTEGER NOT NULL, -- last node_id of the subtree, inclusive
+    kind         INTEGER NOT NULL CHECK (kind IN (0, 1, 2)),      -- module, api, collection
+    stem_id      INTEGER NOT NULL REFERENCES text (text_id),
+    direction    INTEGER NOT NULL CHECK (direction IN (0, 1, 2)), -- none, forward, backward
+    call         INTEGER,
+    micro_step   INTEGER NOT NULL,
+    is_recompute INTEGER NOT NULL DEFAULT 0,
+    stack_id     INTEGER,
+    error        REAL,
+    grade        INTEGER NOT NULL DEFAULT 0 REFERENCES grade,
+    overflow     INTEGER CHECK (overflow IN (1, 2, 3))            -- medium, high, critical
+);
+
+-- What lies below each module and collection (the node itself not counted).
+CREATE TABLE rollup (
+    node_id        INTEGER PRIMARY KEY REFERENCES node,
+    worst_grade    INTEGER NOT NULL, -- worst of ok … severe below, 0 when none is graded
+    worst_overflow INTEGER,
+    ungraded       INTEGER NOT NULL,
+    ok             INTEGER NOT NULL,
+    slight         INTEGER NOT NULL,
+    moderate       INTEGER NOT NULL,
+    serious        INTEGER NOT NULL,
+    severe         INTEGER NOT NULL,
+    unmatched      INTEGER NOT NULL
+);
+
+-- Which node equals which: one to one.
+CREATE TABLE match (
+    npu_node   INTEGER PRIMARY KEY REFERENCES node,
+    bench_node INTEGER NOT NULL UNIQUE REFERENCES node,
+    source     INTEGER NOT NULL DEFAULT 0, -- 0 exact, 1 fuzzy, 2 mapping, 3 manual, 4 file
+    author     TEXT,
+    matched_at TEXT,                       -- ISO 8601, UTC; NULL for matches of the build
+    note       TEXT
+);
+
+-- Why a node of a comparison has no partner, and who came nearest.
+CREATE TABLE unmatched (
+    node_id      INTEGER PRIMARY KEY REFERENCES node,
+    reason       INTEGER NOT NULL REFERENCES unmatched_reason (reason),
+    candidate_id INTEGER REFERENCES node,
+    detail       TEXT
+);
+
+CREATE TABLE unmatched_reason (
+    reason INTEGER PRIMARY KEY,
+    name   TEXT NOT NULL UNIQUE
+);
+
+-- Tensors of a node in the order of its record; statistics are float64.
+CREATE TABLE tensor (
+    node_id       INTEGER NOT NULL REFERENCES node,
+    ordinal       INTEGER NOT NULL, -- shared with argument
+    section       INTEGER NOT NULL, -- 0 input, 1 output, 2 parameters, 3 parameters_grad
+    name_id       INTEGER NOT NULL REFERENCES text (text_id),
+    type_id       INTEGER REFERENCES text (text_id),
+    dtype_id      INTEGER REFERENCES text (text_id),
+    shape_id      INTEGER REFERENCES text (text_id),
+    requires_grad INTEGER,
+    max           REAL,
+    min           REAL,
+    mean          REAL,
+    norm          REAL,
+    nan_flags     INTEGER NOT NULL DEFAULT 0, -- bit 0 max, 1 min, 2 mean, 3 norm is NaN
+    md5           TEXT,
+    file          TEXT,             -- name inside tensor_dir
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
+-- Everything else that was passed or returned: numbers, text, sizes, groups, None.
+CREATE TABLE argument (
+    node_id INTEGER NOT NULL REFERENCES node,
+    ordinal INTEGER NOT NULL, -- shared with tensor
+    section INTEGER NOT NULL,
+    name_id INTEGER NOT NULL REFERENCES text (text_id),
+    type_id INTEGER REFERENCES text (text_id),
+    value_id INTEGER REFERENCES text (text_id),
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
+-- One row per pair of tensors of matched nodes; the columns of the other tasks stay NULL.
+CREATE TABLE comparison (
+    npu_node            INTEGER NOT NULL REFERENCES node,
+    npu_ordinal         INTEGER NOT NULL,
+    bench_ordinal       INTEGER NOT NULL, -- of the node matched with npu_node
+    max_diff            REAL,
+    min_diff            REAL,
+    mean_diff           REAL,
+    norm_diff           REAL,
+    max_relative_err    REAL,
+    min_relative_err    REAL,
+    mean_relative_err   REAL,
+    norm_relative_err   REAL,
+    cosine              REAL,
+    euclidean_distance  REAL,
+    max_abs_err         REAL,
+    max_elementwise_relative_err REAL,
+    one_thousandth_ratio   REAL,
+    five_thousandths_ratio REAL,
+    md5_equal           INTEGER,
+    requires_grad_equal INTEGER,
+    error               REAL,    -- what this pair contributes to the node's error
+    nan_flags           INTEGER NOT NULL DEFAULT 0, -- bit i: i-th metric column is NaN
+    note_id             INTEGER REFERENCES text (text_id),
+    PRIMARY KEY (npu_node, npu_ordinal)
+) WITHOUT ROWID;
+
+-- Call stacks, innermost frame at depth 0.
+CREATE TABLE frame (
+    frame_id    INTEGER PRIMARY KEY,
+    file_id     INTEGER REFERENCES text (text_id),
+    line        INTEGER,
+    function_id INTEGER REFERENCES text (text_id),
+    source_id   INTEGER REFERENCES text (text_id) -- source line, or the whole entry if it has no other shape
+);
+
+CREATE TABLE stack (
+    stack_id INTEGER NOT NULL,
+    depth    INTEGER NOT NULL,
+    frame_id INTEGER NOT NULL REFERENCES frame,
+    PRIMARY KEY (stack_id, depth)
+) WITHOUT ROWID;
+
+-- Communication between the ranks of one step and side.
+CREATE TABLE communication (
+    node_id    INTEGER NOT NULL REFERENCES node,
+    partner_id INTEGER NOT NULL REFERENCES node,
+    role       INTEGER NOT NULL, -- 0 send, 1 receive, 2 send_receive; seen from node_id
+    data_equal INTEGER,          -- NULL when it cannot be told
+    PRIMARY KEY (node_id, partner_id, role)
+) WITHOUT ROWID;
+
+-- The parameter that made a node overflow.
+CREATE TABLE overflow_parameter (
+    node_id INTEGER NOT NULL REFERENCES node,
+    ordinal INTEGER NOT NULL,
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
+-- Where a node of a parallel merge came from, and how a merged value was made.
+CREATE TABLE origin (
+    node_id INTEGER NOT NULL REFERENCES node,
+    rank    INTEGER NOT NULL,
+    PRIMARY KEY (node_id, rank)
+) WITHOUT ROWID;
+
+CREATE TABLE merge_recipe (
+    node_id INTEGER NOT NULL REFERENCES node,
+    ordinal INTEGER NOT NULL,
+    recipe  TEXT NOT NULL,
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
+-- What the build noticed.
+CREATE TABLE diagnostic (
+    diagnostic_id INTEGER PRIMARY KEY,
+    severity      TEXT NOT NULL CHECK (severity IN ('info', 'warning', 'error')),
+    code          TEXT NOT NULL,
+    side          INTEGER,
+    step          INTEGER,
+    rank          INTEGER,
+    subject       TEXT,             -- node name, file or key; an example when count > 1
+    count         INTEGER NOT NULL DEFAULT 1,
+    message       TEXT NOT NULL
+);
+
+-- The user's own changes, oldest first: what undo and the audit trail read.
+CREATE TABLE edit (
+    edit_id    INTEGER PRIMARY KEY,
+    edited_at  TEXT NOT NULL,
+    author     TEXT,
+    action     TEXT NOT NULL,       -- match, unmatch
+    npu_node   INTEGER NOT NULL REFERENCES node,
+    bench_node INTEGER NOT NULL REFERENCES node,
+    reason     TEXT,
+    undone     INTEGER NOT NULL DEFAULT 0
+);
