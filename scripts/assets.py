@@ -10,6 +10,7 @@ Each does nothing while a hash of its inputs equals the one noted under .cache/a
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import node
 
 REPOSITORY = node.REPOSITORY
 FRONTEND = node.FRONTEND
+PROTOC = "grpcio-tools==1.76.0"  # its code runs on protobuf 6.31.1, TensorBoard's oldest
 PROTO = REPOSITORY / "proto" / "graph.proto"
 GENERATED = REPOSITORY / "tb_graph_ascend" / "generated"
 STATIC = REPOSITORY / "tb_graph_ascend" / "static"
@@ -30,6 +32,10 @@ def contract() -> None:
     """graph.proto as a Python module with its type stub."""
 
     def make() -> None:
+        if importlib.util.find_spec("grpc_tools") is None:
+            raise node.ToolMissingError(
+                f"graph.proto needs its compiler: run '{sys.executable} -m pip install {PROTOC}'"
+            )
         shutil.rmtree(GENERATED, ignore_errors=True)
         GENERATED.mkdir(parents=True)
         subprocess.run(
@@ -101,7 +107,7 @@ def main(names: list[str]) -> int:
     try:
         for name in names:
             known[name]()
-    except node.NodeMissingError as problem:
+    except node.ToolMissingError as problem:
         print(problem, file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as problem:

