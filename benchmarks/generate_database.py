@@ -59,7 +59,7 @@ class Tensors:
     section: Ints
     name: Ints
     shape: Ints
-    statistics: Floats  # max, min, mean, norm
+    statistics: Floats = field(kw_only=True)  # max, min, mean, norm
 
 
 def plan_of(stem: str, kind: int) -> list[tuple[int, str, str]]:
@@ -86,9 +86,8 @@ def lay_out_tensors(side: Side, texts: Texts) -> Tensors:
             row = (node, ordinal, section, texts.id(name), texts.id(shape))
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
-    node, ordinal, section, name, shape = (np.array(column, np.int64) for column in columns)
-    statistics = np.empty((len(node), 4))
-    return Tensors(node, ordinal, section, name, shape, statistics)
+    nodes, *rest = (np.array(column, np.int64) for column in columns)
+    return Tensors(nodes, *rest, statistics=np.empty((len(nodes), 4)))
 
 
 def match_sides(npu: Side, bench: Side) -> Ints:
