@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from msprobe_builder.config import BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.read import Dump, read_dump
 from msprobe_builder.errors import BuildError
@@ -41,6 +42,7 @@ class PairJob:
     rank: int
     npu: Path
     bench: Path | None
+    options: BuildOptions = BuildOptions()
 
 
 @dataclass(frozen=True)

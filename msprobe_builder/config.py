@@ -17,12 +17,27 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 
 
 @dataclass(frozen=True)
+class BuildOptions:
+    """How to compare; the same for every step and rank.
+
+    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules.
+    """
+
+    fuzzy_match: bool = False
+    layer_mapping: bool = False
+    layer_mapping_file: Path | None = None
+    overflow_check: bool = False
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True)
 class BuildConfig:
     """One build; without ``bench_path`` the dump is shown on its own."""
 
     npu_path: Path
     bench_path: Path | None = None
     print_compare_log: bool = True
+    options: BuildOptions = BuildOptions()
 
 
 def read_config(path: Path) -> BuildConfig:

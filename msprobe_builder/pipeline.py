@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from msprobe_builder.compare import PairJob, Report, build_pair
-from msprobe_builder.config import BuildConfig
+from msprobe_builder.config import BuildConfig, BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree, Place, discover
 from msprobe_builder.errors import BuildError
@@ -61,7 +61,7 @@ def build(
     began = time.monotonic()
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
-    jobs = _pair_up(npu, bench)
+    jobs = _pair_up(npu, bench, config.options)
     target = reserve(output, name or _timestamped(bench is not None))
     progress = Progress(STAGES * len(jobs) + 1, quiet=quiet)
     try:
@@ -105,10 +105,10 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
         connection.close()
 
 
-def _pair_up(npu: DumpTree, bench: DumpTree | None) -> list[PairJob]:
+def _pair_up(npu: DumpTree, bench: DumpTree | None, options: BuildOptions) -> list[PairJob]:
     if bench is None:
         return [
-            PairJob(place.step, place.rank, directory, None)
+            PairJob(place.step, place.rank, directory, None, options)
             for place, directory in npu.directories.items()
         ]
     if npu.directories.keys() != bench.directories.keys():
@@ -117,7 +117,7 @@ def _pair_up(npu: DumpTree, bench: DumpTree | None) -> list[PairJob]:
             f"{_missing(npu, bench)}."
         )
     return [
-        PairJob(place.step, place.rank, directory, bench.directories[place])
+        PairJob(place.step, place.rank, directory, bench.directories[place], options)
         for place, directory in npu.directories.items()
     ]
 
