@@ -70,7 +70,11 @@ def _add_missing_parents(parents: Parents, names: dict[str, Name]) -> list[Diagn
 
 def _add_unplaced_records(parents: Parents, names: dict[str, Name], dump: Dump) -> list[Diagnostic]:
     """Give a place to records that construct.json does not mention."""
-    unplaced = [name for name in dump.records if name not in parents and not parse_gradients(name)]
+    unplaced = [
+        name
+        for name in dump.records
+        if name != ROOT and name not in parents and not parse_gradients(name)
+    ]
     if not unplaced:
         return []
     modules = _Modules(parents, names)
