@@ -197,7 +197,7 @@ def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
     first = next(rows, None)
     if first is not None:
         marks = ",".join("?" * len(first))
-        statement = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 - the table is our own
+        statement = f"INSERT INTO {table} VALUES ({marks})"
         db.executemany(statement, itertools.chain([first], rows))
 
 

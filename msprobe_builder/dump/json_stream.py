@@ -106,9 +106,9 @@ class DumpReader:
                     continue
                 raise self._broken("is cut off or damaged") from error
             # A number cut by the end of the window ("1.5e" of "1.5e9") may go on in the next one.
-            if isinstance(value, int | float) and not _AFTER_NUMBER.match(self._text, end):
-                if self._read_more():
-                    continue
+            is_cut = isinstance(value, int | float) and not _AFTER_NUMBER.match(self._text, end)
+            if is_cut and self._read_more():
+                continue
             self._position = end
             return value
 

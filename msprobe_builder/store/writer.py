@@ -329,7 +329,7 @@ def _insert(connection: sqlite3.Connection, table: str, places: str, columns: li
     """Insert rows given by columns: arrays, lists or any iterables of equal length."""
     lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     # Table and places are our own; the rows are bound.
-    statement = f"INSERT INTO {table} VALUES ({places})"  # noqa: S608
+    statement = f"INSERT INTO {table} VALUES ({places})"
     connection.executemany(statement, zip(*lists, strict=False))
 
 
