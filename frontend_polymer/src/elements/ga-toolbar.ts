@@ -7,6 +7,7 @@ import { ALL_MICRO_STEPS } from '../state';
 import type { ThemeChoice } from '../theme';
 import './ga-icon';
 import type { IconName } from './ga-icon';
+import type { GaSearch } from './ga-search';
 import './ga-search';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
@@ -164,6 +165,10 @@ export class GaToolbar extends LocalizedElement {
     select.value = String(value);
     select.title = String(value);
     select.disabled = options.length < 2;
+  }
+
+  focusSearch(): void {
+    (this.$['search'] as GaSearch).focus();
   }
 
   _file(event: Event): void {
