@@ -56,7 +56,7 @@ def _same_path(npu: Tree, bench: Tree, namesake: Int) -> NDArray[np.bool_]:
     own = namesake[npu.parent[known]]
     parents_agree[known] = (own >= 0) & (own == bench.parent[namesake[known]])
     parents_agree[0] = True
-    same = parents_agree.copy()
+    same: NDArray[np.bool_] = parents_agree.copy()
     order = np.argsort(npu.depth, kind="stable")
     levels = np.split(order, np.cumsum(np.bincount(npu.depth))[:-1])
     for level in levels[1:]:

@@ -110,7 +110,7 @@ def node_errors(
 
 def collection_errors(tree: Tree, partner: Int, error: Float) -> Float:
     """``error`` with each matched collection set to the worst of its children."""
-    result = error.copy()
+    result: Float = error.copy()
     for node, name in enumerate(tree.parsed):
         if name.kind is Kind.COLLECTION:
             below = error[node + 1 : tree.subtree_end[node] + 1]
