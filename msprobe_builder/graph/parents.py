@@ -71,9 +71,10 @@ def _add_missing_parents(parents: Parents, names: dict[str, Name]) -> list[Diagn
 def _add_unplaced_records(parents: Parents, names: dict[str, Name], dump: Dump) -> list[Diagnostic]:
     """Give a place to records that construct.json does not mention."""
     unplaced = [name for name in dump.records if name not in parents and not parse_gradients(name)]
-    modules = _Modules(parents, names) if unplaced else None
+    if not unplaced:
+        return []
+    modules = _Modules(parents, names)
     for name in unplaced:
-        assert modules is not None
         names[name] = parse_name(name)
         parents[name] = modules.enclosing(names[name])
         modules.add(name, names[name])
