@@ -197,7 +197,7 @@ def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
     first = next(rows, None)
     if first is not None:
         marks = ",".join("?" * len(first))
-        statement = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608 - the table is our own
+        statement = f"INSERT INTO {table} VALUES ({marks})"
         db.executemany(statement, itertools.chain([first], rows))
 
 
@@ -354,7 +354,8 @@ def write_database(options: argparse.Namespace) -> int:
     insert(db, "grade", GRADES)
     insert(db, "unmatched_reason", REASONS)
     facts = {"task": "statistics", "npu_path": "/data/npu", "bench_path": "/data/bench"}
-    facts |= {"created_at": created, "overflow_check": str(int(options.overflow))}
+    facts |= {"kind": "compare", "created_at": created}
+    facts["overflow_checked"] = str(int(options.overflow))
     insert(db, "meta", facts.items())
     written = 1
     pairs = itertools.product(range(options.steps), range(options.ranks))
