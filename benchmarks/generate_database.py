@@ -197,7 +197,8 @@ def insert(db: sqlite3.Connection, table: str, rows: Iterable[Row]) -> None:
     first = next(rows, None)
     if first is not None:
         marks = ",".join("?" * len(first))
-        db.executemany(f"INSERT INTO {table} VALUES ({marks})", itertools.chain([first], rows))
+        statement = f"INSERT INTO {table} VALUES ({marks})"
+        db.executemany(statement, itertools.chain([first], rows))
 
 
 def write_stacks(db: sqlite3.Connection, texts: Texts, sides: Iterable[Side]) -> dict[str, int]:
@@ -353,7 +354,8 @@ def write_database(options: argparse.Namespace) -> int:
     insert(db, "grade", GRADES)
     insert(db, "unmatched_reason", REASONS)
     facts = {"task": "statistics", "npu_path": "/data/npu", "bench_path": "/data/bench"}
-    facts |= {"created_at": created, "overflow_check": str(int(options.overflow))}
+    facts |= {"kind": "compare", "created_at": created}
+    facts["overflow_checked"] = str(int(options.overflow))
     insert(db, "meta", facts.items())
     written = 1
     pairs = itertools.product(range(options.steps), range(options.ranks))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msprobe_builder.config import BuildOptions
+from msprobe_builder.config import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.read import Dump, read_dump
 from msprobe_builder.errors import BuildError
@@ -42,7 +42,7 @@ class PairJob:
     rank: int
     npu: Path
     bench: Path | None
-    options: BuildOptions = BuildOptions()
+    options: BuildOptions = DEFAULT_OPTIONS
 
 
 @dataclass(frozen=True)

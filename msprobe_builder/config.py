@@ -30,6 +30,9 @@ class BuildOptions:
     allow_missing: bool = False
 
 
+DEFAULT_OPTIONS = BuildOptions()
+
+
 @dataclass(frozen=True)
 class BuildConfig:
     """One build; without ``bench_path`` the dump is shown on its own."""
@@ -37,7 +40,7 @@ class BuildConfig:
     npu_path: Path
     bench_path: Path | None = None
     print_compare_log: bool = True
-    options: BuildOptions = BuildOptions()
+    options: BuildOptions = DEFAULT_OPTIONS
 
 
 def read_config(path: Path) -> BuildConfig:

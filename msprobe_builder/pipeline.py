@@ -165,7 +165,7 @@ def _missing(npu: DumpTree, bench: DumpTree) -> str:
 
 def _timestamped(is_comparison: bool) -> str:
     kind = "compare" if is_comparison else "build"
-    return f"{kind}_{datetime.now():%Y%m%d%H%M%S}.vis.db"
+    return f"{kind}_{datetime.now().astimezone():%Y%m%d%H%M%S}.vis.db"
 
 
 def _gather(

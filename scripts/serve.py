@@ -26,8 +26,9 @@ def free_port() -> int:
 
 
 def answers(address: str) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(address, timeout=5):
+        with direct.open(address, timeout=5):
             return True
     except (urllib.error.URLError, OSError):
         return False

@@ -75,6 +75,7 @@ class Gatherer:
         for table, kinds in _COLUMNS.items():
             columns = [row[1] for row in run(f"PRAGMA main.table_info({table})")]
             values = [_translated(column, kinds.get(column), shift) for column in columns]
+            # Table and column names are our own schema's.
             run(f"INSERT INTO main.{table} SELECT {', '.join(values)} FROM shard.{table}")
         run("DROP TABLE temp.text_map")
         run("COMMIT")

@@ -14,6 +14,7 @@ import numpy as np
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Matching, Unmatched
 from msprobe_builder.match.reasons import Reason
 from msprobe_builder.metrics.comparison import METRICS, Comparisons
@@ -62,7 +63,8 @@ def write_pair(connection: sqlite3.Connection, result: PairResult) -> None:
     if result.matching is not None:
         _write_matching(connection, result.matching, npu_base, bench_base)
     if result.comparisons is not None and result.bench is not None:
-        _write_comparisons(connection, result, result.comparisons, npu_base)
+        tables = result.npu.table, result.bench.table
+        _write_comparisons(connection, result.comparisons, *tables, result.texts, npu_base)
     stacks.write(connection)
     write_diagnostics(connection, result.diagnostics)
     _insert(
@@ -234,10 +236,14 @@ def _write_unmatched(
 
 
 def _write_comparisons(
-    connection: sqlite3.Connection, result: PairResult, comparisons: Comparisons, npu_base: int
+    connection: sqlite3.Connection,
+    comparisons: Comparisons,
+    npu: ParameterTable,
+    bench: ParameterTable,
+    texts: Texts,
+    npu_base: int,
 ) -> None:
-    assert result.bench is not None
-    pairs, npu, bench = comparisons.pairs, result.npu.table, result.bench.table
+    pairs = comparisons.pairs
     measured = [name for name in METRICS if name in comparisons.metrics]
     flags = np.zeros(len(pairs), dtype=np.int64)
     for name in measured:
@@ -257,7 +263,7 @@ def _write_comparisons(
         comparisons.requires_grad_equal,
         comparisons.error,
         flags,
-        _note_ids(comparisons, result.texts),
+        _note_ids(comparisons, texts),
     ]
     places = ["?"] * (len(columns) - 5) + ["nullif(?, -1)", "nullif(?, -1)", "?", "?", "?"]
     _insert(connection, f"comparison ({', '.join(columns)})", ", ".join(places), values)
@@ -329,7 +335,9 @@ class _Stacks:
 def _insert(connection: sqlite3.Connection, table: str, places: str, columns: list[Any]) -> None:
     """Insert rows given by columns: arrays, lists or any iterables of equal length."""
     lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
-    connection.executemany(f"INSERT INTO {table} VALUES ({places})", zip(*lists, strict=False))
+    # Table and places are our own; the rows are bound.
+    statement = f"INSERT INTO {table} VALUES ({places})"
+    connection.executemany(statement, zip(*lists, strict=False))
 
 
 def _clean(text: str) -> str:
