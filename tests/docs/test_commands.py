@@ -63,9 +63,15 @@ def test_the_demo_shows_what_the_readme_promises(demo_database: Path) -> None:
             "SELECT name, error FROM node_view"
             " WHERE side = 'npu' AND grade NOT IN ('ok', 'ungraded') ORDER BY seq LIMIT 1"
         ).fetchone()
+        scales = connection.execute(
+            "SELECT text.value FROM argument JOIN text ON text_id = value_id"
+            " JOIN node_view USING (node_id) WHERE name = ? ORDER BY side DESC",
+            first[:1],
+        ).fetchall()
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert f"`{first[0]}`" in text
     assert f"an error of {first[1]:.1f}" in text
+    assert "`{}` against `{}`".format(*(scale for (scale,) in scales)) in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
