@@ -93,12 +93,21 @@ export class Search {
   }
 }
 
+const searches = new WeakMap<Graph, Search>();
+
+/** The nodes whose full name contains a text, in execution order. */
+export function searchNames(graph: Graph, text: string, microStep = -1): Int32Array {
+  let search = searches.get(graph);
+  if (!search) searches.set(graph, (search = new Search(graph)));
+  return search.find({ text, microStep });
+}
+
 /**
  * A text that every match of a pattern must hold, to spare most names the pattern; empty when none
  * is certain. Only plain patterns are read: literal runs between dots, classes and quantifiers.
  */
 export function requiredText(pattern: string): string {
-  if (/[|()\\{}]/.test(pattern)) return '';
+  if (/[|()\\{}]|[^ -~]/.test(pattern)) return '';
   let longest = '';
   // A quantifier that allows zero makes the character before it optional.
   for (const run of pattern.replace(/[^+*?][*?]/g, '.').split(/\[[^\]]*\]?|[.^$+*?]+/)) {
