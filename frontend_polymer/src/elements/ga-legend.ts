@@ -98,7 +98,9 @@ export class GaLegend extends LocalizedElement {
           title="[[item.title]]"
           on-click="_step"
         >
-          <span class$="swatch [[item.border]]" style$="[[item.style]]"><span class="bars" style$="[[item.bars]]"></span></span>
+          <span class$="swatch [[item.border]]" style$="[[item.style]]"
+            ><span class="bars" style$="[[item.bars]]"></span
+          ></span>
           <span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>

@@ -68,8 +68,8 @@ export class GaSearch extends LocalizedElement {
         title="[[text.search.side]]"
         aria-label="[[text.search.side]]"
       >
-        <option value="0">[[text.sides.debug]]</option>
-        <option value="1">[[text.sides.reference]]</option>
+        <option value="npu">[[text.sides.debug]]</option>
+        <option value="bench">[[text.sides.reference]]</option>
       </select>
       <div class="field">
         <ga-icon name="search"></ga-icon>
@@ -148,8 +148,9 @@ export class GaSearch extends LocalizedElement {
 
   _search(): void {
     const { graphs, view } = this.state;
-    const side = Number((this.$['side'] as HTMLSelectElement).value) as Side;
-    const graph = graphs?.[side] ?? graphs?.[Side.NPU];
+    const chosen = (this.$['side'] as HTMLSelectElement).value;
+    const side = chosen === 'bench' && graphs?.[Side.BENCH] ? Side.BENCH : Side.NPU;
+    const graph = graphs?.[side];
     if (this.query === '' || !graph) {
       this.session.clearHits();
       return;

@@ -249,7 +249,8 @@ export const en = {
   problems: {} as Record<string, { message: string; remedy: string }>,
 
   diagnostics: {
-    label: (count: number) => (count === 1 ? '1 note from the build' : `${count} notes from the build`),
+    label: (count: number) =>
+      count === 1 ? '1 note from the build' : `${count} notes from the build`,
     title: 'Notes from the build',
     times: (count: number) => `${count} ×`,
   },
