@@ -84,8 +84,8 @@ export class Session {
     }
   }
 
-  /** Changes file, step, rank; keeps the selected node by name where it exists. */
-  async open(change: Partial<Pick<ViewState, 'file' | 'step' | 'rank'>>): Promise<void> {
+  /** Shows another file, step, rank; keeps the selected node by name where it exists. */
+  async open(change: Partial<ViewState>): Promise<void> {
     const signal = this.begin('graph');
     try {
       await this.show({ ...this.state.view, ...change }, signal);
