@@ -54,7 +54,7 @@ export function writeAddress(view: ViewState): void {
   const isOurs = location.hash === '' || location.hash.split('&')[0] === TAB;
   if (!isOurs || location.hash === fragment) return;
   // The page may have a base elsewhere, against which a bare fragment would be resolved.
-  history.replaceState(history.state, '', location.href.split('#')[0] + fragment);
+  history.replaceState(history.state, '', location.href.replace(/#.*$/, '') + fragment);
 }
 
 /** Calls the listener when the user opens a link or goes back; returns how to stop it. */
@@ -70,8 +70,7 @@ export function onAddressChange(listener: (view: ViewState) => void): () => void
 /** The window whose address the user sees and sends. */
 function addressed(): Window {
   try {
-    window.parent.location.href; // throws when it is not ours to read
-    return window.parent;
+    return window.parent.location.href ? window.parent : window;
   } catch {
     return window; // another origin embeds us
   }

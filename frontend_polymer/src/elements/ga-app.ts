@@ -181,7 +181,7 @@ export class GaApp extends LocalizedElement {
     this.cleanups.push(
       () => window.removeEventListener('keydown', onKey),
       onHostThemeChange(() => this.applyTheme()),
-      onAddressChange((view) => void this.session.open(view)),
+      onAddressChange((view) => void this.session.follow(view)),
       this.session.store.subscribe((state, previous) => {
         this.state = state;
         if (state.view !== previous.view) writeAddress(state.view);
