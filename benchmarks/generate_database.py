@@ -354,7 +354,8 @@ def write_database(options: argparse.Namespace) -> int:
     insert(db, "grade", GRADES)
     insert(db, "unmatched_reason", REASONS)
     facts = {"task": "statistics", "npu_path": "/data/npu", "bench_path": "/data/bench"}
-    facts |= {"created_at": created, "overflow_check": str(int(options.overflow))}
+    facts |= {"kind": "compare", "created_at": created}
+    facts["overflow_checked"] = str(int(options.overflow))
     insert(db, "meta", facts.items())
     written = 1
     pairs = itertools.product(range(options.steps), range(options.ranks))

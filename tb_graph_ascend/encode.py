@@ -45,7 +45,7 @@ def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFi
     message.npu_path = content.meta.get("npu_path", "")
     message.bench_path = content.meta.get("bench_path", "")
     message.created_at = content.meta.get("created_at", "")
-    message.overflow_checked = content.meta.get("overflow_check", "") not in ("", "0", "false")
+    message.overflow_checked = content.meta.get("overflow_checked") == "1"
     message.writable = os.access(file.path, os.W_OK) and os.access(file.path.parent, os.W_OK)
     message.graphs.extend(
         pb.GraphPair(

@@ -62,7 +62,7 @@ class Summary:
     @property
     def is_comparison(self) -> bool:
         """Whether there is a reference run to compare with."""
-        return bool(self.meta.get("bench_path")) or any(pair.bench_nodes for pair in self.graphs)
+        return self.meta.get("kind") == "compare"
 
 
 def read_summary(connection: sqlite3.Connection) -> Summary:

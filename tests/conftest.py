@@ -93,8 +93,9 @@ def tensorboard_server() -> Iterator[StartTensorBoard]:
 @contextlib.contextmanager
 def run_tensorboard(command: list[str]) -> Iterator[str]:
     """Run a TensorBoard command on a free port and yield the address it prints."""
+    host = () if "--bind_all" in command else ("--host", "localhost")
     process = subprocess.Popen(
-        [*command, "--host", "localhost", "--port", "0"],
+        [*command, *host, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
