@@ -1,0 +1,16 @@
+"""Offline builder: dump directories in, one ``.vis.db`` file out."""
+
+from msprobe_builder.config import BuildConfig, read_config
+from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.pipeline import BuildResult, build
+from msprobe_builder.version import __version__
+
+__all__ = [
+    "BuildConfig",
+    "BuildError",
+    "BuildResult",
+    "UsageError",
+    "__version__",
+    "build",
+    "read_config",
+]

@@ -222,3 +222,99 @@ CREATE TABLE edit (
     reason     TEXT,
     undone     INTEGER NOT NULL DEFAULT 0
 );
+
+-- For people: readable names over the tables above.
+
+CREATE VIEW node_name AS
+SELECT node.node_id,
+       CASE
+           WHEN direction = 0 THEN value
+           WHEN kind = 1 THEN value || '.' || call || iif(direction = 1, '.forward', '.backward')
+           ELSE value || iif(direction = 1, '.forward.', '.backward.') || call
+       END AS name
+FROM node JOIN text ON text_id = stem_id;
+
+-- One row per node; side is npu or bench, seq the order of execution within its graph.
+CREATE VIEW node_view AS
+SELECT iif(graph.side = 0, 'npu', 'bench')                        AS side,
+       graph.step,
+       graph.rank,
+       node.micro_step,
+       node.node_id - graph.first_node                            AS seq,
+       own.name,
+       parent.name                                                AS parent,
+       CASE node.kind WHEN 0 THEN 'module' WHEN 1 THEN 'api' ELSE 'collection' END AS kind,
+       partner.name                                               AS matched,
+       unmatched_reason.name                                      AS unmatched_reason,
+       node.error,
+       grade.name                                                 AS grade,
+       CASE node.overflow WHEN 1 THEN 'medium' WHEN 2 THEN 'high' WHEN 3 THEN 'critical' END AS overflow,
+       node.node_id
+FROM node
+JOIN graph USING (graph_id)
+JOIN node_name AS own ON own.node_id = node.node_id
+JOIN grade ON grade.grade = node.grade
+LEFT JOIN node_name AS parent ON parent.node_id = node.parent_id
+LEFT JOIN match AS to_bench ON graph.side = 0 AND to_bench.npu_node = node.node_id
+LEFT JOIN match AS to_npu ON graph.side = 1 AND to_npu.bench_node = node.node_id
+LEFT JOIN node_name AS partner ON partner.node_id = coalesce(to_bench.bench_node, to_npu.npu_node)
+LEFT JOIN unmatched ON unmatched.node_id = node.node_id
+LEFT JOIN unmatched_reason ON unmatched_reason.reason = unmatched.reason;
+
+-- One row per tensor with its errors; NaN reads 'NaN', the metrics stand on the npu side.
+CREATE VIEW tensor_view AS
+SELECT iif(graph.side = 0, 'npu', 'bench')                        AS side,
+       graph.step,
+       graph.rank,
+       node_name.name                                             AS node,
+       CASE tensor.section
+           WHEN 0 THEN 'input' WHEN 1 THEN 'output' WHEN 2 THEN 'parameters' ELSE 'parameters_grad'
+       END                                                        AS direction,
+       parameter.value                                            AS name,
+       dtype.value                                                AS dtype,
+       shape.value                                                AS shape,
+       iif(tensor.nan_flags & 1, 'NaN', tensor.max)               AS max,
+       iif(tensor.nan_flags & 2, 'NaN', tensor.min)               AS min,
+       iif(tensor.nan_flags & 4, 'NaN', tensor.mean)              AS mean,
+       iif(tensor.nan_flags & 8, 'NaN', tensor.norm)              AS norm,
+       tensor.md5,
+       partner_name.value                                         AS matched,
+       iif(own.nan_flags & 1, 'NaN', own.max_diff)                AS max_diff,
+       iif(own.nan_flags & 2, 'NaN', own.min_diff)                AS min_diff,
+       iif(own.nan_flags & 4, 'NaN', own.mean_diff)               AS mean_diff,
+       iif(own.nan_flags & 8, 'NaN', own.norm_diff)               AS norm_diff,
+       iif(own.nan_flags & 16, 'NaN', own.max_relative_err)       AS max_relative_err,
+       iif(own.nan_flags & 32, 'NaN', own.min_relative_err)       AS min_relative_err,
+       iif(own.nan_flags & 64, 'NaN', own.mean_relative_err)      AS mean_relative_err,
+       iif(own.nan_flags & 128, 'NaN', own.norm_relative_err)     AS norm_relative_err,
+       iif(own.nan_flags & 256, 'NaN', own.cosine)                AS cosine,
+       iif(own.nan_flags & 512, 'NaN', own.euclidean_distance)    AS euclidean_distance,
+       iif(own.nan_flags & 1024, 'NaN', own.max_abs_err)          AS max_abs_err,
+       iif(own.nan_flags & 2048, 'NaN', own.max_elementwise_relative_err) AS max_elementwise_relative_err,
+       iif(own.nan_flags & 4096, 'NaN', own.one_thousandth_ratio) AS one_thousandth_ratio,
+       iif(own.nan_flags & 8192, 'NaN', own.five_thousandths_ratio) AS five_thousandths_ratio,
+       own.md5_equal,
+       own.requires_grad_equal,
+       own.error,
+       note.value                                                 AS note,
+       tensor.requires_grad,
+       tensor.node_id,
+       tensor.ordinal
+FROM tensor
+JOIN node USING (node_id)
+JOIN graph USING (graph_id)
+JOIN node_name USING (node_id)
+JOIN text AS parameter ON parameter.text_id = tensor.name_id
+LEFT JOIN text AS dtype ON dtype.text_id = tensor.dtype_id
+LEFT JOIN text AS shape ON shape.text_id = tensor.shape_id
+LEFT JOIN comparison AS own
+       ON graph.side = 0 AND own.npu_node = tensor.node_id AND own.npu_ordinal = tensor.ordinal
+LEFT JOIN text AS note ON note.text_id = own.note_id
+LEFT JOIN match AS to_bench ON graph.side = 0 AND to_bench.npu_node = tensor.node_id
+LEFT JOIN match AS to_npu ON graph.side = 1 AND to_npu.bench_node = tensor.node_id
+LEFT JOIN comparison AS theirs
+       ON theirs.npu_node = to_npu.npu_node AND theirs.bench_ordinal = tensor.ordinal
+LEFT JOIN tensor AS partner
+       ON partner.node_id = coalesce(to_bench.bench_node, to_npu.npu_node)
+      AND partner.ordinal = coalesce(own.bench_ordinal, theirs.npu_ordinal)
+LEFT JOIN text AS partner_name ON partner_name.text_id = partner.name_id;

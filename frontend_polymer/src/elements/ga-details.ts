@@ -1,0 +1,333 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-if.js';
+
+import { Grade, Side, type NodeDetail } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import type { AppState, Session } from '../session';
+import { readSetting, writeSetting } from '../settings';
+import './ga-copy';
+import './ga-icon';
+import './ga-node-summary';
+import './ga-stack';
+import './ga-tensor-table';
+import { LocalizedElement } from './localized';
+import { controls } from './styles';
+
+type Tab = 'tensors' | 'stack';
+
+const SETTING = 'details.height';
+const LOWEST = 120;
+const STEP = 24;
+
+/** The panel at the bottom: what the selected node holds and where it comes from. */
+export class GaDetails extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          flex-direction: column;
+          flex: none;
+          position: relative;
+          background: var(--ga-surface);
+          border-top: 1px solid var(--ga-border);
+          min-height: 0;
+        }
+        .resize {
+          position: absolute;
+          z-index: 4;
+          top: -4px;
+          left: 0;
+          right: 0;
+          height: 8px;
+          cursor: ns-resize;
+          touch-action: none;
+        }
+        .resize:hover,
+        .resize:focus-visible {
+          background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
+          outline: none;
+        }
+        header {
+          display: flex;
+          align-items: center;
+          gap: 8px;
+          padding: 4px 8px 4px 12px;
+          border-bottom: 1px solid var(--ga-border);
+          min-height: 37px;
+          flex: none;
+        }
+        ga-node-summary {
+          flex: 1;
+          min-width: 0;
+        }
+        [role='tablist'] {
+          display: flex;
+          gap: 4px;
+          flex: none;
+        }
+        [role='tab'][aria-selected='true'] {
+          background: var(--ga-accent-soft);
+          color: var(--ga-accent);
+          font-weight: 600;
+        }
+        .body {
+          flex: 1;
+          min-height: 0;
+          display: flex;
+          position: relative;
+        }
+        ga-tensor-table {
+          flex: 1;
+        }
+        .stacks {
+          flex: 1;
+          display: grid;
+          grid-auto-flow: column;
+          grid-auto-columns: minmax(0, 1fr);
+          overflow: auto;
+        }
+        .stacks ga-stack + ga-stack {
+          border-left: 1px solid var(--ga-border);
+        }
+        .empty {
+          margin: auto;
+          text-align: center;
+          color: var(--ga-muted);
+        }
+        .empty button {
+          margin-top: 8px;
+        }
+        .empty p {
+          margin: 4px 16px;
+        }
+        .body[data-busy] > * {
+          opacity: 0.5;
+          transition: opacity 0.1s 0.3s;
+        }
+      </style>
+      <div
+        class="resize"
+        role="separator"
+        tabindex="0"
+        aria-orientation="horizontal"
+        aria-label="[[text.details.resize]]"
+        aria-valuenow$="[[height]]"
+        hidden$="[[collapsed]]"
+        on-pointerdown="_grab"
+        on-pointermove="_drag"
+        on-keydown="_resizeKey"
+      ></div>
+      <header>
+        <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
+          <button
+            class="plain"
+            role="tab"
+            id="tensors"
+            aria-controls="body"
+            aria-selected$="[[_is(tab, 'tensors')]]"
+            tabindex$="[[_tabIndex(tab, 'tensors')]]"
+            on-click="_tensors"
+          >
+            [[text.details.tensors]]
+          </button>
+          <button
+            class="plain"
+            role="tab"
+            id="stack"
+            aria-controls="body"
+            aria-selected$="[[_is(tab, 'stack')]]"
+            tabindex$="[[_tabIndex(tab, 'stack')]]"
+            on-click="_stack"
+          >
+            [[text.details.stack]]
+          </button>
+        </div>
+        <ga-node-summary state="[[state]]"></ga-node-summary>
+        <button
+          id="collapse"
+          class="icon plain"
+          aria-expanded$="[[_not(collapsed)]]"
+          title="[[_collapseLabel(collapsed, text)]]"
+          aria-label="[[_collapseLabel(collapsed, text)]]"
+          on-click="_collapse"
+        >
+          <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
+        </button>
+      </header>
+      <div
+        id="body"
+        class="body"
+        role="tabpanel"
+        hidden$="[[collapsed]]"
+        data-busy$="[[state.detailBusy]]"
+      >
+        <div class="empty" hidden$="[[_any(state.selected)]]">
+          <p>[[text.details.empty]]</p>
+          <p>[[text.details.emptyKeys]]</p>
+          <button class="primary" hidden$="[[!_hasErrors(state.graphs)]]" on-click="_firstError">
+            <ga-icon name="jump"></ga-icon>[[text.details.firstError]]
+          </button>
+        </div>
+        <div class="empty" hidden$="[[!state.detailProblem]]" role="alert">
+          <p>[[text.details.failed]] [[state.detailProblem.message]]</p>
+          <p>[[state.detailProblem.remedy]]</p>
+          <button on-click="_retry">[[text.details.retry]]</button>
+        </div>
+        <ga-tensor-table
+          hidden$="[[!_shows(state.detail, tab, 'tensors')]]"
+          tabindex="0"
+          detail="[[state.detail]]"
+          bands="[[_bands(state.catalog, state.view.file)]]"
+        ></ga-tensor-table>
+        <div class="stacks" hidden$="[[!_shows(state.detail, tab, 'stack')]]">
+          <ga-stack
+            label="[[_sideLabel(state.graphs, text)]]"
+            record="[[state.detail.npu]]"
+            show-library="[[showLibrary]]"
+            on-show-library="_showLibrary"
+          ></ga-stack>
+          <ga-stack
+            label="[[text.sides.reference]]"
+            record="[[state.detail.bench]]"
+            show-library="[[showLibrary]]"
+            on-show-library="_showLibrary"
+            hidden$="[[!_hasBench(state.graphs)]]"
+          ></ga-stack>
+        </div>
+      </div>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      tab: { type: String, value: 'tensors' },
+      height: { type: Number, value: storedHeight, observer: '_resized' },
+      collapsed: { type: Boolean, value: false, observer: '_resized' },
+      showLibrary: { type: Boolean, value: false },
+    };
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare tab: Tab;
+  declare height: number;
+  declare collapsed: boolean;
+  declare showLibrary: boolean;
+  private grabbed = 0;
+
+  _resized(): void {
+    this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, 70%)`;
+  }
+
+  _grab(event: PointerEvent): void {
+    (event.target as HTMLElement).setPointerCapture(event.pointerId);
+    this.grabbed = event.clientY + this.offsetHeight;
+  }
+
+  _drag(event: PointerEvent): void {
+    if (!(event.target as HTMLElement).hasPointerCapture(event.pointerId)) return;
+    this.resize(this.grabbed - event.clientY);
+  }
+
+  _resizeKey(event: KeyboardEvent): void {
+    const change = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
+    if (change === undefined) return;
+    event.preventDefault();
+    this.resize(this.height + change);
+  }
+
+  _tabKey(event: KeyboardEvent): void {
+    if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
+    this.tab = this.tab === 'tensors' ? 'stack' : 'tensors';
+    (this.$[this.tab] as HTMLElement).focus();
+  }
+
+  _tensors(): void {
+    this.tab = 'tensors';
+    this.collapsed = false;
+  }
+
+  _stack(): void {
+    this.tab = 'stack';
+    this.collapsed = false;
+  }
+
+  _collapse(): void {
+    this.collapsed = !this.collapsed;
+  }
+
+  _showLibrary(event: CustomEvent<boolean>): void {
+    this.showLibrary = event.detail;
+  }
+
+  _hasErrors(graphs: AppState['graphs']): boolean {
+    return (graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED) > Grade.OK;
+  }
+
+  /** The earliest in execution order among the nodes with the worst grade. */
+  _firstError(): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    if (!graph) return;
+    const detail = { side: Side.NPU, index: graph.grade.indexOf(graph.worstGrade(0)) };
+    this.dispatchEvent(new CustomEvent('go-to', { detail }));
+  }
+
+  _retry(): void {
+    void this.session.select(this.state.selected);
+  }
+
+  _bands() {
+    return this.session.file?.bands ?? [];
+  }
+
+  _any(value: unknown): boolean {
+    return Boolean(value);
+  }
+
+  _not(value: boolean): string {
+    return String(!value);
+  }
+
+  _is(tab: Tab, wanted: Tab): string {
+    return String(tab === wanted);
+  }
+
+  _tabIndex(tab: Tab, wanted: Tab): number {
+    return tab === wanted ? 0 : -1;
+  }
+
+  _shows(detail: NodeDetail | null, tab: Tab, wanted: Tab): boolean {
+    return detail !== null && tab === wanted;
+  }
+
+  _hasBench(graphs: AppState['graphs']): boolean {
+    return Boolean(graphs?.[Side.BENCH]);
+  }
+
+  _sideLabel(graphs: AppState['graphs'], text: Texts): string {
+    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  }
+
+  _collapseLabel(collapsed: boolean, text: Texts): string {
+    return collapsed ? text.details.expand : text.details.collapse;
+  }
+
+  _collapseIcon(collapsed: boolean): string {
+    return collapsed ? 'up' : 'down';
+  }
+
+  private resize(height: number): void {
+    this.height = Math.round(Math.max(LOWEST, Math.min(height, window.innerHeight * 0.7)));
+    writeSetting(SETTING, String(this.height));
+  }
+}
+
+function storedHeight(): number {
+  const stored = Number(readSetting(SETTING));
+  return stored >= LOWEST ? stored : 280;
+}
+
+customElements.define('ga-details', GaDetails);

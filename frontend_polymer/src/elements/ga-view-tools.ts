@@ -1,0 +1,196 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import { Side } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import type { AppState } from '../session';
+import './ga-icon';
+import { LocalizedElement } from './localized';
+import { controls } from './styles';
+
+/** What the buttons above the graph ask of it. */
+export type ViewCommand =
+  | 'expand-all'
+  | 'collapse-all'
+  | 'path-to-errors'
+  | 'fit'
+  | 'zoom-in'
+  | 'zoom-out'
+  | 'reading-size'
+  | { readonly level: number };
+
+/** The row above the graph: opening, closing, zoom, and how the two sides go together. */
+export class GaViewTools extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          align-items: center;
+          gap: 4px;
+          height: 36px;
+          padding: 0 8px;
+          background: var(--ga-surface);
+          border-bottom: 1px solid var(--ga-border);
+        }
+        .rule {
+          width: 1px;
+          height: 20px;
+          margin: 0 4px;
+          background: var(--ga-border);
+        }
+        .space {
+          flex: 1;
+        }
+        #level {
+          width: 92px;
+        }
+        #zoom {
+          width: 60px;
+          font-variant-numeric: tabular-nums;
+        }
+      </style>
+      <button class="plain" data-command="expand-all" on-click="_run" disabled$="[[disabled]]">
+        <ga-icon name="expand"></ga-icon>[[text.view.expandAll]]
+      </button>
+      <button class="plain" data-command="collapse-all" on-click="_run" disabled$="[[disabled]]">
+        <ga-icon name="collapse"></ga-icon>[[text.view.collapseAll]]
+      </button>
+      <select
+        id="level"
+        disabled$="[[disabled]]"
+        title="[[text.view.level]]"
+        aria-label="[[text.view.level]]"
+        on-change="_level"
+      ></select>
+      <button
+        class="plain"
+        data-command="path-to-errors"
+        on-click="_run"
+        hidden$="[[!hasBench]]"
+        title="[[text.view.pathToErrorsHint]]"
+      >
+        <ga-icon name="path"></ga-icon>[[text.view.pathToErrors]]
+      </button>
+      <span class="rule"></span>
+      <button
+        class="icon plain"
+        data-command="zoom-out"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        title="[[text.view.zoomOut]]"
+        aria-label="[[text.view.zoomOut]]"
+      >
+        <ga-icon name="minus"></ga-icon>
+      </button>
+      <button
+        id="zoom"
+        class="plain"
+        data-command="reading-size"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        title="[[text.view.zoomReset]]"
+      >
+        [[_percent(zoom)]]
+      </button>
+      <button
+        class="icon plain"
+        data-command="zoom-in"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        title="[[text.view.zoomIn]]"
+        aria-label="[[text.view.zoomIn]]"
+      >
+        <ga-icon name="plus"></ga-icon>
+      </button>
+      <button
+        class="icon plain"
+        data-command="fit"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        title="[[text.view.fit]]"
+        aria-label="[[text.view.fit]]"
+      >
+        <ga-icon name="fit"></ga-icon>
+      </button>
+      <span class="space"></span>
+      <button
+        id="sync"
+        class="plain"
+        hidden$="[[!hasBench]]"
+        aria-pressed$="[[_pressed(sync)]]"
+        title="[[text.view.syncHint]]"
+        on-click="_sync"
+      >
+        <ga-icon name="link"></ga-icon>[[text.view.sync]]
+      </button>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      graphs: Object,
+      disabled: { type: Boolean, computed: '_disabled(graphs)' },
+      hasBench: { type: Boolean, computed: '_hasBench(graphs)' },
+      zoom: { type: Number, value: 1 },
+      sync: { type: Boolean, notify: true, value: true },
+    };
+  }
+
+  static get observers() {
+    return ['_fillLevels(graphs, text)'];
+  }
+
+  declare graphs: AppState['graphs'];
+  declare zoom: number;
+  declare sync: boolean;
+
+  _disabled(graphs: AppState['graphs']): boolean {
+    return !graphs;
+  }
+
+  _hasBench(graphs: AppState['graphs']): boolean {
+    return Boolean(graphs?.[Side.BENCH]);
+  }
+
+  /** The first entry only names the list: choosing a level is an action, not a state. */
+  _fillLevels(graphs: AppState['graphs'], text: Texts): void {
+    const select = this.$['level'] as HTMLSelectElement;
+    const deepest = Math.max(1, ...(graphs ?? []).map((graph) => graph?.deepest ?? 0));
+    const title = new Option(text.view.level, '', true, true);
+    title.disabled = true;
+    const levels = Array.from(
+      { length: deepest },
+      (_, at) => new Option(text.view.toLevel(at + 1), String(at + 1)),
+    );
+    select.replaceChildren(title, ...levels);
+  }
+
+  _percent(zoom: number): string {
+    const percent = zoom * 100;
+    return `${percent >= 10 ? Math.round(percent) : percent.toPrecision(2)} %`;
+  }
+
+  _pressed(value: boolean): string {
+    return String(value);
+  }
+
+  _run(event: Event): void {
+    this.send((event.currentTarget as HTMLElement).dataset['command'] as ViewCommand);
+  }
+
+  _level(event: Event): void {
+    const select = event.target as HTMLSelectElement;
+    this.send({ level: Number(select.value) });
+    select.selectedIndex = 0;
+  }
+
+  _sync(): void {
+    this.sync = !this.sync;
+  }
+
+  private send(detail: ViewCommand): void {
+    this.dispatchEvent(new CustomEvent('view-command', { detail }));
+  }
+}
+
+customElements.define('ga-view-tools', GaViewTools);

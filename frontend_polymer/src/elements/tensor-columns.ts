@@ -1,0 +1,206 @@
+import {
+  Grade,
+  type Comparison,
+  type GradeBand,
+  type Parameter,
+  type ParameterRow,
+} from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import { formatExact, formatNumber, formatPercent } from './format';
+
+/** What one cell of the tensor table shows. */
+export interface Cell {
+  readonly text: string;
+  /** The full value, and what is remarkable about it. */
+  readonly title: string;
+  readonly tone: 'plain' | 'absent' | 'notfinite' | 'differs';
+  readonly grade: Grade;
+}
+
+export type ColumnGroup = 'shared' | 'npu' | 'bench' | 'comparison';
+
+export interface Column {
+  readonly group: ColumnGroup;
+  readonly label: string;
+  readonly hint: string;
+  readonly numeric: boolean;
+  cell(row: ParameterRow): Cell;
+}
+
+const ABSENT: Cell = { text: '–', title: '', tone: 'absent', grade: Grade.UNGRADED };
+
+const STATISTICS = ['max', 'min', 'mean', 'norm'] as const;
+
+/** The numbers of a comparison in the order of the table, with how each is written. */
+const METRICS = [
+  ['maxDiff', 'max_diff', 'number'],
+  ['maxRelativeErr', 'max_relative_err', 'percent'],
+  ['minDiff', 'min_diff', 'number'],
+  ['minRelativeErr', 'min_relative_err', 'percent'],
+  ['meanDiff', 'mean_diff', 'number'],
+  ['meanRelativeErr', 'mean_relative_err', 'percent'],
+  ['normDiff', 'norm_diff', 'number'],
+  ['normRelativeErr', 'norm_relative_err', 'percent'],
+  ['cosine', 'cosine', 'number'],
+  ['euclideanDistance', 'euclidean_distance', 'number'],
+  ['maxAbsErr', 'max_abs_err', 'number'],
+  ['maxElementwiseRelativeErr', 'max_elementwise_relative_err', 'percent'],
+  ['oneThousandthRatio', 'one_thousandth_ratio', 'share'],
+  ['fiveThousandthsRatio', 'five_thousandths_ratio', 'share'],
+] as const;
+
+/** The columns that hold anything in these rows: shared, debug, reference, errors. */
+export function tensorColumns(
+  rows: readonly ParameterRow[],
+  bands: readonly GradeBand[],
+  text: Texts,
+): Column[] {
+  const columns = [
+    ...sharedColumns(text),
+    ...sideColumns('npu', text),
+    ...sideColumns('bench', text),
+    ...comparisonColumns(bands, text),
+  ];
+  return columns.filter((column) => rows.some((row) => column.cell(row).tone !== 'absent'));
+}
+
+/** The grade a fraction falls into; what is not a number, or infinite, is the worst there is. */
+export function gradeOf(fraction: number, bands: readonly GradeBand[]): Grade {
+  const graded = bands.filter((band) => band.low !== undefined && band.high !== undefined);
+  const last = graded.at(-1);
+  if (!last) return Grade.UNGRADED;
+  const size = Math.abs(fraction);
+  if (!(size < 1)) return last.grade;
+  return graded.find((band) => size >= band.low! && size < band.high!)?.grade ?? Grade.UNGRADED;
+}
+
+/** What both sides normally agree on is said once; where they do not, both values stand there. */
+function sharedColumns(text: Texts): Column[] {
+  const column = (
+    name: 'dtype' | 'shape' | 'requiresGrad',
+    value: (parameter: Parameter | undefined) => string | undefined,
+  ): Column => ({
+    group: 'shared',
+    label: text.tensors[name],
+    hint: text.statisticHints[name],
+    numeric: false,
+    cell: (row) => sharedCell(value(row.npu), value(row.bench), text),
+  });
+  return [
+    column('dtype', (parameter) => parameter?.dtype || parameter?.type),
+    column('shape', (parameter) => parameter?.shape),
+    column('requiresGrad', (parameter) => yesNo(parameter, text)),
+  ];
+}
+
+function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
+  return [
+    ...STATISTICS.map((name) => ({
+      group: side,
+      label: text.tensors[name],
+      hint: text.statisticHints[name],
+      numeric: true,
+      cell: (row: ParameterRow) => numberCell(row[side]?.[name], 'number', text),
+    })),
+    {
+      group: side,
+      label: text.tensors.md5,
+      hint: text.statisticHints.md5,
+      numeric: false,
+      cell: (row) => wordCell(row[side]?.md5),
+    },
+  ];
+}
+
+function comparisonColumns(bands: readonly GradeBand[], text: Texts): Column[] {
+  const named = (name: keyof Texts['metrics'], numeric: boolean) => ({
+    group: 'comparison' as const,
+    label: text.metrics[name],
+    hint: text.metricHints[name],
+    numeric,
+  });
+  const equality = (field: 'md5Equal' | 'requiresGradEqual', name: keyof Texts['metrics']) => ({
+    ...named(name, false),
+    cell: (row: ParameterRow) => equalityCell(row.comparison?.[field], text),
+  });
+  return [
+    {
+      ...named('error', true),
+      cell: (row) => graded(numberCell(row.comparison?.error, 'number', text), row, 'error', bands),
+    },
+    ...METRICS.map(([field, name, style]) => ({
+      ...named(name, true),
+      cell: (row: ParameterRow) => {
+        const cell = numberCell(row.comparison?.[field], style, text);
+        return style === 'percent' ? graded(cell, row, field, bands) : cell;
+      },
+    })),
+    equality('md5Equal', 'md5_equal'),
+    equality('requiresGradEqual', 'requires_grad_equal'),
+    {
+      group: 'comparison',
+      label: text.tensors.note,
+      hint: text.tensors.note,
+      numeric: false,
+      cell: (row) => wordCell(row.comparison?.note),
+    },
+  ];
+}
+
+type NumericField = {
+  [K in keyof Comparison]-?: Comparison[K] extends number | undefined ? K : never;
+}[keyof Comparison];
+
+function graded(
+  cell: Cell,
+  row: ParameterRow,
+  field: NumericField,
+  bands: readonly GradeBand[],
+): Cell {
+  const value = row.comparison?.[field];
+  return value === undefined ? cell : { ...cell, grade: gradeOf(value, bands) };
+}
+
+function numberCell(
+  value: number | undefined,
+  style: 'number' | 'percent' | 'share',
+  text: Texts,
+): Cell {
+  if (value === undefined) return ABSENT;
+  const shown = style === 'number' ? formatNumber(value) : formatPercent(value);
+  const finite = Number.isFinite(value);
+  const exact = style === 'number' ? formatExact(value) : `${formatExact(value * 100)} %`;
+  return {
+    text: shown,
+    title: finite ? exact : `${exact}: ${text.tensors.notFinite}`,
+    tone: finite ? 'plain' : 'notfinite',
+    grade: Grade.UNGRADED,
+  };
+}
+
+function wordCell(value: string | undefined): Cell {
+  if (!value) return ABSENT;
+  return { text: value, title: value, tone: 'plain', grade: Grade.UNGRADED };
+}
+
+function sharedCell(npu: string | undefined, bench: string | undefined, text: Texts): Cell {
+  if (!npu || !bench || npu === bench) return wordCell(npu ?? bench);
+  const both = `${npu} ≠ ${bench}`;
+  return {
+    text: both,
+    title: `${both}: ${text.tensors.differs}`,
+    tone: 'differs',
+    grade: Grade.UNGRADED,
+  };
+}
+
+function equalityCell(equal: boolean | undefined, text: Texts): Cell {
+  if (equal === undefined) return ABSENT;
+  const shown = equal ? text.tensors.equal : text.tensors.different;
+  return { text: shown, title: shown, tone: equal ? 'plain' : 'differs', grade: Grade.UNGRADED };
+}
+
+function yesNo(parameter: Parameter | undefined, text: Texts): string | undefined {
+  if (parameter?.requiresGrad === undefined) return undefined;
+  return parameter.requiresGrad ? text.tensors.yes : text.tensors.no;
+}

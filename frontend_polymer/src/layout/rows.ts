@@ -1,0 +1,39 @@
+import type { PerSide } from './sides';
+
+/** Heights are counted in quarters of a row, the room that closes a box. */
+export const UNITS_PER_ROW = 4;
+
+/**
+ * What is unfolded, top to bottom. Both sides share the sequence: the same row is the same height,
+ * and a side that lacks the node of a row has a gap there.
+ */
+export interface Rows {
+  readonly count: number;
+  /** The node of each side in a row, -1 for a gap. Ascending on either side, gaps aside. */
+  readonly node: PerSide<Int32Array>;
+  /** The row of each node, -1 while it is folded away or filtered out. */
+  readonly rowOf: PerSide<Int32Array>;
+  readonly depth: Uint16Array;
+  /** The row of the module around this one, -1 for the root. */
+  readonly parent: Int32Array;
+  /** One past the last row of the block that this row heads; the next row for a leaf. */
+  readonly end: Int32Array;
+  /** Where the row begins, in units. */
+  readonly top: Float64Array;
+  /** Where its block closes, in units. */
+  readonly bottom: Float64Array;
+  /** Of everything, in units. */
+  readonly height: number;
+}
+
+/** The row at this height; the row above where a box closes. Clamped to the first and last. */
+export function rowAt(rows: Rows, unit: number): number {
+  let low = 0;
+  let high = rows.count - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (rows.top[middle]! <= unit) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,14 @@
+import type { Graph } from '../data/graph';
+import { Side } from '../generated/graph_pb';
+
+/** One value per side, indexed by `Side`. */
+export type PerSide<T> = readonly [npu: T, bench: T];
+
+/** The graph under debug and the reference; no reference in a build of one run. */
+export type Graphs = PerSide<Graph | null> & { readonly 0: Graph };
+
+export const SIDES: readonly Side[] = [Side.NPU, Side.BENCH];
+
+export function otherSide(side: Side): Side {
+  return side === Side.NPU ? Side.BENCH : Side.NPU;
+}

@@ -1,0 +1,247 @@
+import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
+import { ProblemError } from './data/problem';
+import {
+  Side,
+  type Catalog,
+  type DatabaseFile,
+  type GraphPair,
+  type NodeDetail,
+} from './generated/graph_pb';
+import type { NodeRef } from './layout/hierarchy';
+import type { Graphs } from './layout/sides';
+import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
+
+/** Nodes to step through, and where we are: -1 before the first step. */
+export interface Hits {
+  readonly source: 'search' | 'grade';
+  /** The query, or the grade, that these are the hits of. */
+  readonly key: string;
+  readonly nodes: readonly NodeRef[];
+  readonly position: number;
+}
+
+export interface AppState {
+  readonly view: ViewState;
+  readonly catalog: Catalog | null;
+  readonly graphs: Graphs | null;
+  readonly selected: NodeRef | null;
+  readonly detail: NodeDetail | null;
+  readonly hits: Hits | null;
+  readonly busy: 'catalog' | 'graph' | null;
+  readonly detailBusy: boolean;
+  /** What keeps the file or graph from being shown. */
+  readonly problem: ProblemError | null;
+  readonly detailProblem: ProblemError | null;
+}
+
+const NOTHING_SHOWN = {
+  graphs: null,
+  selected: null,
+  detail: null,
+  hits: null,
+  problem: null,
+  detailProblem: null,
+  detailBusy: false,
+} as const;
+
+/**
+ * Moves between files, steps, ranks and nodes, and keeps the state that the elements show.
+ * A request that a newer one replaces is aborted, and its answer never reaches the state.
+ */
+export class Session {
+  readonly store: Store<AppState>;
+  private loading = new AbortController();
+  private loadingDetail = new AbortController();
+
+  constructor(view: ViewState) {
+    this.store = new Store<AppState>({
+      ...NOTHING_SHOWN,
+      view,
+      catalog: null,
+      busy: null,
+    });
+  }
+
+  get state(): AppState {
+    return this.store.state;
+  }
+
+  get file(): DatabaseFile | undefined {
+    const { catalog, view } = this.state;
+    return catalog?.files.find((file) => file.file === view.file);
+  }
+
+  /** Looks for files and shows the one asked for, or the first that can be shown. */
+  async refresh(): Promise<void> {
+    const signal = this.begin('catalog');
+    try {
+      const catalog = await fetchCatalog(signal);
+      if (signal.aborted) return;
+      this.store.update({ catalog });
+      await this.show(this.state.view, signal);
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
+  /** Changes file, step, rank; keeps the selected node by name where it exists. */
+  async open(change: Partial<Pick<ViewState, 'file' | 'step' | 'rank'>>): Promise<void> {
+    const signal = this.begin('graph');
+    try {
+      await this.show({ ...this.state.view, ...change }, signal);
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
+  setMicroStep(micro: number): void {
+    this.store.update({ view: { ...this.state.view, micro }, hits: null });
+  }
+
+  /** Selects a node and loads its details; null clears the selection. */
+  async select(node: NodeRef | null): Promise<void> {
+    const { graphs, view, selected, detail } = this.state;
+    const graph = graphs?.[node?.side ?? Side.NPU];
+    if (node === null || !graph) {
+      this.loadingDetail.abort();
+      this.store.update({ ...NO_DETAIL, selected: null, view: { ...view, node: '' } });
+      return;
+    }
+    if (selected?.side === node.side && selected.index === node.index && detail) return;
+    this.loadingDetail.abort();
+    this.loadingDetail = new AbortController();
+    const { signal } = this.loadingDetail;
+    const { file, step, rank } = view;
+    this.store.update({
+      selected: node,
+      detailBusy: true,
+      detailProblem: null,
+      view: { ...view, side: node.side, node: graph.name(node.index) },
+    });
+    try {
+      const next = await fetchNode({ file, step, rank, side: node.side }, node.index, signal);
+      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detail: next });
+    } catch (error) {
+      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
+    }
+  }
+
+  setHits(source: Hits['source'], key: string, nodes: readonly NodeRef[]): void {
+    this.store.update({ hits: { source, key, nodes, position: -1 } });
+  }
+
+  clearHits(): void {
+    this.store.update({ hits: null });
+  }
+
+  /** The next or previous hit, going round at the ends; from the selected node at first. */
+  stepHit(direction: 1 | -1): NodeRef | null {
+    const { hits, selected } = this.state;
+    if (!hits || hits.nodes.length === 0) return null;
+    const { nodes } = hits;
+    const position =
+      hits.position < 0
+        ? firstPosition(nodes, selected, direction)
+        : (hits.position + direction + nodes.length) % nodes.length;
+    this.store.update({ hits: { ...hits, position } });
+    return nodes[position]!;
+  }
+
+  private begin(busy: 'catalog' | 'graph'): AbortSignal {
+    this.loading.abort();
+    this.loadingDetail.abort();
+    this.loading = new AbortController();
+    this.store.update({ busy });
+    return this.loading.signal;
+  }
+
+  private async show(wanted: ViewState, signal: AbortSignal): Promise<void> {
+    const view = this.nearest(wanted);
+    this.store.update({ ...NOTHING_SHOWN, view, busy: 'graph' });
+    const file = this.file;
+    if (!file) {
+      this.store.update({ busy: null });
+      return;
+    }
+    if (file.problem) {
+      throw new ProblemError(file.problem.code, file.problem.message, file.problem.remedy);
+    }
+    const pair = pairOf(file, view)!;
+    const key = { file: view.file, step: view.step, rank: view.rank };
+    const [npu, bench] = await Promise.all([
+      fetchGraph({ ...key, side: Side.NPU }, signal),
+      pair.benchNodes > 0 ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
+    ]);
+    if (signal.aborted) return;
+    this.store.update({ graphs: [npu, bench], busy: null });
+    const node = find([npu, bench], view);
+    await this.select(node);
+  }
+
+  /** The view that exists and is nearest to the one wanted. */
+  private nearest(wanted: ViewState): ViewState {
+    const files = this.state.catalog?.files ?? [];
+    const file =
+      files.find((candidate) => candidate.file === wanted.file) ??
+      files.find((candidate) => !candidate.problem) ??
+      files[0];
+    if (!file) return { ...wanted, file: '', node: '' };
+    const pair = pairOf(file, wanted) ?? nearestPair(file.graphs, wanted);
+    const micro = pair && wanted.micro < pair.microSteps ? wanted.micro : ALL_MICRO_STEPS;
+    const { step, rank } = pair ?? wanted;
+    return { ...wanted, file: file.file, step, rank, micro };
+  }
+
+  private fail(error: unknown, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    this.store.update({ ...NOTHING_SHOWN, busy: null, problem: asProblem(error) });
+  }
+}
+
+const NO_DETAIL = { detail: null, detailBusy: false, detailProblem: null } as const;
+
+export function pairOf(
+  file: DatabaseFile | undefined,
+  view: Pick<ViewState, 'step' | 'rank'>,
+): GraphPair | undefined {
+  return file?.graphs.find((pair) => pair.step === view.step && pair.rank === view.rank);
+}
+
+/** Another rank of the same step before anything else. */
+function nearestPair(
+  pairs: readonly GraphPair[],
+  view: Pick<ViewState, 'step'>,
+): GraphPair | undefined {
+  return pairs.find((pair) => pair.step === view.step) ?? pairs[0];
+}
+
+function find(graphs: Graphs, view: ViewState): NodeRef | null {
+  const graph = graphs[view.side];
+  if (!view.node || !graph) return null;
+  for (let index = 0; index < graph.count; index++) {
+    if (graph.name(index) === view.node) return { side: view.side, index };
+  }
+  return null;
+}
+
+function firstPosition(
+  nodes: readonly NodeRef[],
+  selected: NodeRef | null,
+  direction: 1 | -1,
+): number {
+  const last = nodes.length - 1;
+  const from = selected ?? { side: Side.NPU, index: -1 };
+  if (direction === 1) {
+    return Math.max(
+      0,
+      nodes.findIndex((node) => node.side === from.side && node.index > from.index),
+    );
+  }
+  const before = nodes.findLastIndex((node) => node.side === from.side && node.index < from.index);
+  return before < 0 ? last : before;
+}
+
+function asProblem(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  return new ProblemError('unexpected', error instanceof Error ? error.message : String(error));
+}

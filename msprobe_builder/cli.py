@@ -1,0 +1,161 @@
+"""The command ``msprobe-build``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe_builder.config import read_config
+from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.operator_log import operator_lines
+from msprobe_builder.pipeline import build
+from msprobe_builder.summary import summary_json, summary_lines
+from msprobe_builder.version import __version__
+
+EXIT_OK = 0
+EXIT_CANNOT_BUILD = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+
+_EPILOG = """\
+compare.json:
+  npu_path              directory of the dump under debug (required)
+  bench_path            directory of the reference dump; without it one dump is shown alone
+  is_print_compare_log  print one line per operator that is not ok (default true)
+
+exit status:
+  0  the database was written
+  1  it cannot be built; nothing was written
+  2  wrong usage
+  3  written, but some steps or ranks could not be read
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    result = argparse.ArgumentParser(
+        prog="msprobe-build",
+        description="Rebuild the module hierarchy of numeric dumps, compare two runs and write "
+        "one .vis.db file for TensorBoard.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    result.add_argument(
+        "-i",
+        "--input-path",
+        "--input_path",
+        metavar="FILE",
+        required=True,
+        type=Path,
+        dest="input_path",
+        help="compare.json: what to build, see below",
+    )
+    result.add_argument(
+        "-o",
+        "--output-path",
+        "--output_path",
+        metavar="DIR",
+        required=True,
+        type=Path,
+        dest="output_path",
+        help="directory of the result, created when missing",
+    )
+    result.add_argument(
+        "-oc",
+        "--overflow-check",
+        "--overflow_check",
+        action="store_true",
+        dest="overflow_check",
+        help="find where NaN and infinity come from: mark each call medium, high or critical",
+    )
+    result.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="compare the steps and ranks that both sides have instead of stopping",
+    )
+    result.add_argument(
+        "--output-name",
+        metavar="NAME",
+        help="name of the result instead of compare_{timestamp}.vis.db or build_{timestamp}.vis.db",
+    )
+    result.add_argument(
+        "--workers",
+        metavar="N",
+        type=_positive,
+        help="processes for several ranks or steps (default: one per core)",
+    )
+    result.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    result.add_argument("--json", action="store_true", help="print the summary as JSON")
+    result.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        name = _output_name(options.output_name)
+        config = read_config(options.input_path)
+        config = replace(
+            config,
+            options=replace(
+                config.options,
+                overflow_check=options.overflow_check,
+                allow_missing=options.allow_missing,
+            ),
+        )
+        result = build(
+            config,
+            options.output_path,
+            name=name,
+            workers=options.workers,
+            quiet=options.quiet or options.json,
+        )
+    except UsageError as error:
+        return _fail(error, EXIT_USAGE)
+    except BuildError as error:
+        return _fail(error, EXIT_CANNOT_BUILD)
+    except KeyboardInterrupt:
+        return _fail(BuildError("Stopped; nothing was written."), EXIT_CANNOT_BUILD)
+    if options.json:
+        print(summary_json(result))
+    elif not options.quiet:
+        if config.print_compare_log and result.is_comparison:
+            for line in operator_lines(result.path):
+                print(line)
+        for line in summary_lines(result):
+            print(line)
+    return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+def _fail(error: BuildError, status: int) -> int:
+    print(f"msprobe-build: {error}", file=sys.stderr)
+    return status
+
+
+def _output_name(name: str | None) -> str | None:
+    if name is None:
+        return None
+    if Path(name).name != name or name in (".", ".."):
+        raise UsageError(
+            f"--output-name {name!r} must be a plain file name; give the directory with -o."
+        )
+    return name if name.endswith(".vis.db") else f"{name}.vis.db"
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

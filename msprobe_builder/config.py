@@ -1,0 +1,107 @@
+"""compare.json: what to build."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.errors import UsageError
+
+_KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge")
+# A comment, or a string that must be stepped over because it may hold comment signs.
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to compare; the same for every step and rank.
+
+    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules.
+    """
+
+    fuzzy_match: bool = False
+    layer_mapping: bool = False
+    layer_mapping_file: Path | None = None
+    overflow_check: bool = False
+    allow_missing: bool = False
+
+
+DEFAULT_OPTIONS = BuildOptions()
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    """One build; without ``bench_path`` the dump is shown on its own."""
+
+    npu_path: Path
+    bench_path: Path | None = None
+    print_compare_log: bool = True
+    options: BuildOptions = DEFAULT_OPTIONS
+
+
+def read_config(path: Path) -> BuildConfig:
+    """Read compare.json, with ``#`` and ``//`` comments allowed.
+
+    Relative paths count from the working directory, else from the file's own directory.
+    Raises UsageError naming file, key and remedy.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{path} does not exist; give the path of a compare.json with -i."
+        ) from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text; save it as UTF-8.") from error
+    try:
+        content = json.loads(_COMMENT.sub(_keep_strings, text))
+    except (ValueError, RecursionError) as error:
+        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageError(f"{path} is not valid JSON{where}; correct it there.") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} must hold a JSON object with the key 'npu_path'.")
+    _check_keys(content, path)
+    print_compare_log = content.get("is_print_compare_log", True)
+    if not isinstance(print_compare_log, bool):
+        raise UsageError(f"{path}: 'is_print_compare_log' must be true or false.")
+    npu_path = _path(content, "npu_path", path)
+    if npu_path is None:
+        raise UsageError(f"{path} lacks the key 'npu_path'; add the directory of the dump to show.")
+    return BuildConfig(npu_path, _path(content, "bench_path", path), print_compare_log)
+
+
+def _keep_strings(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else ""
+
+
+def _check_keys(content: dict[str, Any], path: Path) -> None:
+    for key in content:
+        if key in _KEYS:
+            continue
+        near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(_KEYS)}."
+        raise UsageError(f"{path} has the unknown key '{key}'; {hint}")
+    if content.get("parallel_merge") is not None:
+        raise UsageError(
+            f"{path}: 'parallel_merge' is not supported by this version; remove the key and "
+            "compare dumps with equal parallel layouts."
+        )
+
+
+def _path(content: dict[str, Any], key: str, file: Path) -> Path | None:
+    value = content.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or "\0" in value:
+        raise UsageError(f"{file}: '{key}' must be the path of a directory.")
+    given = Path(value).expanduser()
+    if given.is_absolute() or given.exists():
+        return given
+    beside = file.parent / given
+    return beside if beside.exists() else given

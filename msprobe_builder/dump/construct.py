@@ -1,0 +1,73 @@
+"""construct.json: who called whom.
+
+Plain form: ``{child: parent or null}``. Megatron form: the key ``megatron_micro_step_number``
+is present and values may be ``[parent or null, micro step]``. The order of the keys is the
+order of execution among siblings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.errors import BuildError
+
+_MICRO_STEPS = "megatron_micro_step_number"
+
+
+@dataclass(frozen=True)
+class Construct:
+    """Parent of each call in order of execution; ``micro_step`` only in Megatron dumps."""
+
+    parent: dict[str, str | None]
+    micro_step: dict[str, int] | None
+    micro_steps: int
+
+
+def read_construct(content: Any, path: Path) -> Construct:
+    """Construct of a parsed construct.json; BuildError when it holds no hierarchy."""
+    if not isinstance(content, dict):
+        raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
+    if not content:
+        raise BuildError(
+            f"{path} is empty, so there is no module hierarchy to show; "
+            "dump again with level L0 or mix."
+        )
+    if _MICRO_STEPS not in content:
+        parent = {child: _parent(value, child, path) for child, value in content.items()}
+        return Construct(parent, None, 0)
+    highest = content[_MICRO_STEPS]
+    if not isinstance(highest, int) or isinstance(highest, bool) or highest < 0:
+        raise BuildError(
+            f"{path} has {_MICRO_STEPS} = {highest!r}, which is no micro-step number; "
+            "dump this step again."
+        )
+    parents: dict[str, str | None] = {}
+    micro_step: dict[str, int] = {}
+    for child, value in content.items():
+        if child == _MICRO_STEPS:
+            continue
+        if isinstance(value, list):
+            if len(value) != 2 or not isinstance(value[1], int) or isinstance(value[1], bool):
+                raise _bad(child, path)
+            value, micro_step[child] = value
+        parents[child] = _parent(value, child, path)
+    return Construct(parents, micro_step, highest + 1)
+
+
+def _parent(value: Any, child: str, path: Path) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise _bad(child, path)
+
+
+def _bad(child: str, path: Path) -> BuildError:
+    return BuildError(
+        f"{path} gives {child!r} a parent that is neither a name nor null; dump this step again."
+    )
+
+
+def construct_path(directory: Path) -> Path:
+    """Where the hierarchy of a dump lies."""
+    return directory / "construct.json"

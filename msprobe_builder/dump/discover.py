@@ -1,0 +1,109 @@
+"""Finding the rank directories below a path.
+
+======================  ==================================================
+layout                  what is given
+======================  ==================================================
+one rank                the directory that holds dump.json
+ranks of one step       ``rank0``, ``rank1``, … or a single ``rank``
+steps                   ``step0``, ``step1``, …, each one of the two above
+======================  ==================================================
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from msprobe_builder.errors import BuildError
+
+_RANK = re.compile(r"rank(0|[1-9][0-9]*)?\Z")
+_STEP = re.compile(r"step(0|[1-9][0-9]*)?\Z")
+_DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data")
+
+
+class Place(NamedTuple):
+    """Step and rank; 0 where the directory name has no number."""
+
+    step: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class DumpTree:
+    """Rank directories of one side, and the entries that are none."""
+
+    root: Path
+    directories: dict[Place, Path]
+    strays: list[Path]
+
+
+def discover(root: Path, key: str) -> DumpTree:
+    """Rank directories below ``root``, which compare.json gives as ``key``.
+
+    Raises BuildError when the path is no readable directory or has no dump in it.
+    """
+    if not root.exists():
+        raise BuildError(f"{key} {root} does not exist; correct the path in compare.json.")
+    if not root.is_dir():
+        raise BuildError(f"{key} {root} is not a directory; give the directory of the dump.")
+    strays: list[Path] = []
+    directories: dict[Place, Path] = {}
+    steps = _numbered(root, _STEP)
+    if _is_dump(root):
+        directories[Place(0, 0)] = root
+    elif steps:
+        strays += _others(root, _STEP)
+        for step, step_dir in steps:
+            for rank, rank_dir in _ranks(step_dir, strays):
+                _add(directories, Place(step, rank), rank_dir)
+    else:
+        for rank, rank_dir in _ranks(root, strays):
+            _add(directories, Place(0, rank), rank_dir)
+    if not directories:
+        raise BuildError(
+            f"{key} {root} holds no dump; give a directory with dump.json in it, "
+            "or one with rank0, rank1, … or step0, step1, … directories."
+        )
+    return DumpTree(root, dict(sorted(directories.items())), strays)
+
+
+def _ranks(directory: Path, strays: list[Path]) -> list[tuple[int, Path]]:
+    if _is_dump(directory):
+        return [(0, directory)]
+    ranks = _numbered(directory, _RANK)
+    if ranks:
+        strays += _others(directory, _RANK)
+    return ranks
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise BuildError(f"Cannot read the directory {directory}: {error.strerror}.") from error
+
+
+def _is_dump(directory: Path) -> bool:
+    return any((directory / name).exists() for name in _DUMP_FILES)
+
+
+def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[tuple[int, Path]]:
+    found = ((pattern.match(entry.name), entry) for entry in _entries(directory))
+    return sorted((int(match[1] or 0), entry) for match, entry in found if match and entry.is_dir())
+
+
+def _others(directory: Path, pattern: re.Pattern[str]) -> list[Path]:
+    return [
+        entry for entry in _entries(directory) if not (pattern.match(entry.name) and entry.is_dir())
+    ]
+
+
+def _add(directories: dict[Place, Path], place: Place, directory: Path) -> None:
+    if place in directories:
+        raise BuildError(
+            f"{directories[place]} and {directory} are both rank {place.rank} of step "
+            f"{place.step}; rename or remove one of them."
+        )
+    directories[place] = directory

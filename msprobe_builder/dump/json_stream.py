@@ -1,0 +1,129 @@
+"""Reading dump.json one record at a time.
+
+Dumps are written by Python's ``json.dump``: bare ``NaN``, ``Infinity`` and ``-Infinity`` are
+part of the dialect, so only the standard library's decoder reads them. It decodes one record
+after the other from a moving window of text; the file is never held as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from msprobe_builder.errors import BuildError
+
+_WINDOW = 1 << 20
+_SPACE = re.compile(r"[ \t\n\r]*")
+_AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
+_decode = json.JSONDecoder().raw_decode
+
+
+class DumpReader:
+    """Iterates over the records of the ``data`` object; the other keys land in ``header``.
+
+    The header is complete once the iteration is. Raises BuildError when the file is no JSON
+    object, is cut off or has no ``data`` object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.header: dict[str, Any] = {}
+        self._path = path
+        self._text = ""
+        self._position = 0
+        self._at_end = False
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        try:
+            with self._path.open(encoding="utf-8") as self._file:
+                yield from self._top()
+        except OSError as error:
+            raise BuildError(f"Cannot read {self._path}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise self._broken("is not UTF-8 text") from error
+        except RecursionError as error:
+            raise self._broken("nests values too deeply to be read") from error
+
+    _file: TextIO
+
+    def _top(self) -> Iterator[tuple[str, Any]]:
+        if self._peek() != "{":
+            raise self._broken("does not hold a JSON object")
+        seen_data = False
+        for key in self._keys():
+            if key != "data":
+                self.header[key] = self._value()
+                continue
+            seen_data = True
+            if self._peek() != "{":
+                raise self._broken("has a key 'data' that is not an object")
+            for name in self._keys():
+                yield name, self._value()
+        if self._peek():
+            raise self._broken("goes on after its end")
+        if not seen_data:
+            raise self._broken("has no key 'data'")
+
+    def _keys(self) -> Iterator[str]:
+        """Keys of the object that begins here; the caller takes each value."""
+        self._position += 1
+        if self._peek() == "}":
+            self._position += 1
+            return
+        while True:
+            if self._peek() != '"':
+                raise self._broken("is cut off or damaged")
+            key = self._value()
+            if self._peek() != ":":
+                raise self._broken("is cut off or damaged")
+            self._position += 1
+            yield key
+            mark = self._peek()
+            self._position += 1
+            if mark == "}":
+                return
+            if mark != ",":
+                raise self._broken("is cut off or damaged")
+
+    def _peek(self) -> str:
+        """The next character that is not white space, '' at the end of the file."""
+        while True:
+            self._position = _SPACE.match(self._text, self._position).end()  # type: ignore[union-attr]
+            if self._position < len(self._text):
+                return self._text[self._position]
+            if not self._read_more():
+                return ""
+
+    def _value(self) -> Any:
+        self._peek()
+        while True:
+            try:
+                value, end = _decode(self._text, self._position)
+            except ValueError as error:
+                if self._read_more():
+                    continue
+                raise self._broken("is cut off or damaged") from error
+            # A number cut by the end of the window ("1.5e" of "1.5e9") may go on in the next one.
+            is_cut = isinstance(value, int | float) and not _AFTER_NUMBER.match(self._text, end)
+            if is_cut and self._read_more():
+                continue
+            self._position = end
+            return value
+
+    def _read_more(self) -> bool:
+        """Drop what was consumed and read on; the window doubles while one value fills it."""
+        if self._at_end:
+            return False
+        rest = self._text[self._position :]
+        more = self._file.read(max(_WINDOW, len(rest)))
+        self._at_end = not more
+        self._text = rest + more
+        self._position = 0
+        return not self._at_end
+
+    def _broken(self, what: str) -> BuildError:
+        return BuildError(
+            f"{self._path} {what}; dump this step again, or leave the directory out of the build."
+        )

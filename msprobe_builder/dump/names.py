@@ -1,0 +1,114 @@
+"""The grammar of dump names.
+
+::
+
+    module = ("Module" | "Cell") "." path "." class "." ("forward" | "backward") "." call
+    api    = prefix "." operator "." call "." ("forward" | "backward")
+
+Anything else (``optimizer``, ``….parameters_grad``, the root) has neither direction nor call.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import NamedTuple
+
+ROOT = "DefaultModel"
+COLLECTION = "Apis_Between_Modules"
+
+MODULE_PREFIXES = frozenset({"Module", "Cell"})
+API_PREFIXES = frozenset(
+    {
+        "Aten",
+        "Distributed",
+        "Functional",
+        "Jit",
+        "MindSpeed",
+        "Mint",
+        "MintDistributed",
+        "MintFunctional",
+        "NPU",
+        "Primitive",
+        "Tensor",
+        "Torch",
+        "VF",
+    }
+)
+
+
+class Kind(IntEnum):
+    """What a node stands for; stored in ``node.kind``."""
+
+    MODULE = 0
+    API = 1
+    COLLECTION = 2
+
+
+class Direction(IntEnum):
+    """Forward or backward call; stored in ``node.direction``."""
+
+    NONE = 0
+    FORWARD = 1
+    BACKWARD = 2
+
+
+_DIRECTIONS = {"forward": Direction.FORWARD, "backward": Direction.BACKWARD}
+_CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_GRADIENTS = re.compile(
+    r"(?P<module>.+)\.parameters_grad(?:\.(?P<call>0|[1-9][0-9]{0,8}))?\Z", re.S
+)
+
+
+class Name(NamedTuple):
+    """A dump name taken apart; ``stem`` is the whole name when ``direction`` is none."""
+
+    kind: Kind
+    stem: str
+    direction: Direction
+    call: int
+
+
+def parse_name(name: str) -> Name:
+    """Take ``name`` apart; never fails, an unknown form is a module without a call number."""
+    parts = name.rsplit(".", 2)
+    if len(parts) == 3:
+        stem, middle, last = parts
+        if (
+            last in _DIRECTIONS
+            and _CALL.match(middle)
+            and stem.partition(".")[0] not in MODULE_PREFIXES
+        ):
+            return Name(Kind.API, stem, _DIRECTIONS[last], int(middle))
+        if (
+            middle in _DIRECTIONS
+            and _CALL.match(last)
+            and stem.partition(".")[0] not in API_PREFIXES
+        ):
+            return Name(Kind.MODULE, stem, _DIRECTIONS[middle], int(last))
+    kind = Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
+    return Name(kind, name, Direction.NONE, 0)
+
+
+def format_name(name: Name) -> str:
+    """The inverse of :func:`parse_name`."""
+    if name.direction is Direction.NONE:
+        return name.stem
+    word = "forward" if name.direction is Direction.FORWARD else "backward"
+    if name.kind is Kind.API:
+        return f"{name.stem}.{name.call}.{word}"
+    return f"{name.stem}.{word}.{name.call}"
+
+
+def module_path(stem: str) -> str:
+    """Where a module sits: its stem without the class, ``Module.a.b.Linear`` → ``Module.a.b``."""
+    return stem.rpartition(".")[0]
+
+
+def parse_gradients(name: str) -> tuple[str, int | None] | None:
+    """Module stem and optional call number of a parameter-gradient record, else None."""
+    found = _GRADIENTS.match(name)
+    if found is None:
+        return None
+    call = found["call"]
+    return found["module"], None if call is None else int(call)

@@ -1,0 +1,129 @@
+"""Reading one rank directory: dump.json, construct.json and stack.json."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.dump.construct import Construct, construct_path, read_construct
+from msprobe_builder.dump.json_stream import DumpReader
+from msprobe_builder.dump.names import parse_gradients
+from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
+from msprobe_builder.errors import BuildError
+from msprobe_builder.texts import Texts
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What one rank directory holds.
+
+    ``records`` maps each recorded name to its number; ``parameters.record`` refers to it.
+    """
+
+    directory: Path
+    task: str
+    level: str | None
+    framework: str | None
+    tensor_dir: Path | None
+    records: dict[str, int]
+    recomputed: frozenset[int]
+    parameters: Parameters
+    construct: Construct
+    stacks: Stacks
+    malformed: tuple[str, ...]
+
+
+def read_dump(directory: Path, texts: Texts) -> Dump:
+    """Read one rank directory; names, types and shapes are interned in ``texts``.
+
+    Raises BuildError naming the file when one is missing, damaged or of an unknown form.
+    """
+    path = directory / "dump.json"
+    if not path.is_file():
+        raise BuildError(f"{path} does not exist; give the directory that holds dump.json.")
+    with _without_garbage_collection():
+        # The hierarchy first: it is small, and without it there is nothing to build.
+        construct = read_construct(_load(construct_path(directory)), construct_path(directory))
+        stacks = _read_stacks(directory)
+        reader = DumpReader(path)
+        parameters = Parameters(texts)
+        records: dict[str, int] = {}
+        recomputed: set[int] = set()
+        malformed: list[str] = []
+        for name, data in reader:
+            if not isinstance(data, dict):
+                malformed.append(name)
+                continue
+            if name in records:
+                malformed.append(name)
+                continue
+            number = records[name] = len(records)
+            if parse_gradients(name):
+                parameters.add_gradients(number, data)
+            else:
+                if data.get("is_recompute") is True:
+                    recomputed.add(number)
+                parameters.add_record(number, data)
+    task = reader.header.get("task")
+    if not isinstance(task, str) or not task:
+        raise BuildError(f"{path} has no key 'task'; dump this step again.")
+    tensor_dir = directory / "dump_tensor_data"
+    return Dump(
+        directory=directory,
+        task=task,
+        level=_text_or_none(reader.header.get("level")),
+        framework=_text_or_none(reader.header.get("framework")),
+        tensor_dir=tensor_dir if tensor_dir.is_dir() else None,
+        records=records,
+        recomputed=frozenset(recomputed),
+        parameters=parameters,
+        construct=construct,
+        stacks=stacks,
+        malformed=tuple(malformed),
+    )
+
+
+def _read_stacks(directory: Path) -> Stacks:
+    path = stack_path(directory)
+    if not path.exists():
+        raise BuildError(f"{path} does not exist; dump this step again.")
+    content = _load(path)
+    if not isinstance(content, dict):
+        raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
+    return read_stacks(content)
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        hint = "dump again with level L0 or mix" if path.name == "construct.json" else "dump again"
+        raise BuildError(f"{path} does not exist; {hint}.") from error
+    except OSError as error:
+        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        if not path.stat().st_size and path.name == "construct.json":
+            return {}
+        raise BuildError(f"{path} is cut off or damaged; dump this step again.") from error
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Decoding makes millions of objects but no cycles; collecting would double its time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,87 @@
+"""stack.json: which call was made from where.
+
+Two forms exist: ``{name: [line, …]}`` and, with equal stacks stored once,
+``{"0": [[name, …], [line, …]], …}``. Line 0 is the innermost frame; a line reads
+``File <path>, line <n>, in <function>, \\n <source>``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_LINE = re.compile(
+    r"\s*File (?P<file>.+?), line (?P<line>[0-9]{1,9}), in (?P<function>.*?),?\s*"
+    r"(?:\n\s*(?P<source>.*?)\s*)?\Z",
+    re.S,
+)
+
+
+class Frame(NamedTuple):
+    """One line of a stack; only ``source`` is set when the line has another shape."""
+
+    file: str | None
+    line: int | None
+    function: str | None
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Distinct stacks as tuples of frames, innermost first, and the stack of each name."""
+
+    stacks: list[tuple[Frame, ...]] = field(default_factory=list)
+    of_name: dict[str, int] = field(default_factory=dict)
+    skipped: int = 0
+
+
+def parse_frame(text: str) -> Frame:
+    """Take one stack line apart."""
+    found = _LINE.match(text)
+    if found is None:
+        return Frame(None, None, None, text.strip())
+    return Frame(found["file"], int(found["line"]), found["function"], found["source"] or None)
+
+
+def read_stacks(content: Any) -> Stacks:
+    """Stacks of a parsed stack.json; entries of another shape are counted in ``skipped``."""
+    result = Stacks()
+    known: dict[tuple[str, ...], int] = {}
+    frames: dict[str, Frame] = {}
+    skipped = 0
+    for key, entry in content.items():
+        names, lines = _split(key, entry)
+        if names is None:
+            skipped += 1
+            continue
+        texts = tuple(lines)
+        stack = known.get(texts)
+        if stack is None:
+            stack = known[texts] = len(result.stacks)
+            for text in texts:
+                if text not in frames:
+                    frames[text] = parse_frame(text)
+            result.stacks.append(tuple(frames[text] for text in texts))
+        for name in names:
+            result.of_name[name] = stack
+    return Stacks(result.stacks, result.of_name, skipped)
+
+
+def _split(key: str, entry: Any) -> tuple[list[str] | None, list[str]]:
+    if not isinstance(entry, list):
+        return None, []
+    if len(entry) == 2 and isinstance(entry[0], list) and isinstance(entry[1], list):
+        names, lines = entry
+        if all(isinstance(text, str) for text in names + lines):
+            return names, lines
+        return None, []
+    if all(isinstance(line, str) for line in entry):
+        return [key], entry
+    return None, []
+
+
+def stack_path(directory: Path) -> Path:
+    """Where the stacks of a dump lie."""
+    return directory / "stack.json"

@@ -1,0 +1,102 @@
+"""The parameters of a graph as numpy columns, ordered like its nodes."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import STATISTICS, Parameters
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """One element per parameter, ordered by node and then as recorded.
+
+    ``position`` counts the parameters of one section of one node; ``ordinal`` all of a node.
+    ``statistics`` are float64 of shape (4, n): max, min, mean, norm; bit i of ``missing`` says
+    that statistic i was not recorded. Text columns hold ids, -1 where there is none.
+    """
+
+    node: Int
+    ordinal: Int
+    section: Int
+    position: Int
+    is_tensor: NDArray[np.bool_]
+    name_id: Int
+    type_id: Int
+    dtype_id: Int
+    shape_id: Int
+    value_id: Int
+    requires_grad: Int
+    missing: Int
+    statistics: NDArray[np.float64]
+    numel: NDArray[np.float64]
+    md5: dict[int, str]
+    file: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+
+def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:
+    """Bring the parameters of a dump into the order of the tree's nodes."""
+    record = _column(parameters.record, np.int32)
+    node_of_record = np.full(int(tree.record.max(initial=-1)) + 1, -1, dtype=np.int64)
+    with_record = tree.record >= 0
+    node_of_record[tree.record[with_record]] = np.flatnonzero(with_record)
+    node = node_of_record[record] if len(record) else np.empty(0, dtype=np.int64)
+    order = np.argsort(node, kind="stable")
+    node = node[order]
+    section = _column(parameters.section, np.int8)[order]
+    new_row = np.empty(len(order), dtype=np.int64)
+    new_row[order] = np.arange(len(order))
+    return ParameterTable(
+        node=node,
+        ordinal=_running(node),
+        section=section,
+        position=_position(node, section),
+        is_tensor=_column(parameters.is_tensor, np.int8)[order].astype(bool),
+        name_id=_column(parameters.name_id, np.int32)[order],
+        type_id=_column(parameters.type_id, np.int32)[order],
+        dtype_id=_column(parameters.dtype_id, np.int32)[order],
+        shape_id=_column(parameters.shape_id, np.int32)[order],
+        value_id=_column(parameters.value_id, np.int32)[order],
+        requires_grad=_column(parameters.requires_grad, np.int8)[order],
+        missing=_column(parameters.missing, np.int8)[order],
+        statistics=np.array(
+            [_floats(column)[order] for column in parameters.stats], dtype=np.float64
+        ).reshape(len(STATISTICS), len(order)),
+        numel=_floats(parameters.numel)[order],
+        md5={int(new_row[row]): md5 for row, md5 in parameters.md5.items()},
+        file={int(new_row[row]): file for row, file in parameters.file.items()},
+    )
+
+
+def _column(values: array[int], dtype: type[np.int8] | type[np.int32]) -> Int:
+    return np.frombuffer(values, dtype=dtype).astype(np.int64)
+
+
+def _floats(values: array[float]) -> NDArray[np.float64]:
+    return np.frombuffer(values, dtype=np.float64)
+
+
+def _running(key: Int) -> Int:
+    """0, 1, 2 … within each run of equal keys."""
+    index = np.arange(len(key))
+    starts = np.r_[True, key[1:] != key[:-1]] if len(key) else np.empty(0, dtype=bool)
+    return index - np.maximum.accumulate(np.where(starts, index, 0)) if len(key) else index
+
+
+def _position(node: Int, section: Int) -> Int:
+    """Running number within (node, section); sections need not be contiguous in a record."""
+    key = node * 4 + section
+    order = np.argsort(key, kind="stable")
+    position = np.empty(len(key), dtype=np.int64)
+    position[order] = _running(key[order])
+    return position

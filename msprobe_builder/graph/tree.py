@@ -1,0 +1,222 @@
+"""The module hierarchy of one rank as columns in execution order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.dump.names import (
+    COLLECTION,
+    ROOT,
+    Direction,
+    Kind,
+    Name,
+    module_path,
+    parse_gradients,
+    parse_name,
+)
+from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.micro_steps import count_rounds
+from msprobe_builder.graph.parents import Parents, recorded_parents
+
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Nodes in pre-order: index 0 is the root, a subtree is ``i … subtree_end[i]`` inclusive."""
+
+    names: list[str]
+    parsed: list[Name]
+    parent: Int  # -1 for the root
+    subtree_end: Int
+    depth: Int
+    micro_step: Int
+    record: Int  # number in Dump.records, -1 without
+    is_recompute: NDArray[np.bool_]
+    micro_steps: int
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
+    """Rebuild the hierarchy of one dump; every call of the dump is in it exactly once."""
+    parents, diagnostics = recorded_parents(dump)
+    diagnostics += _hang_gradients(parents, dump)
+    without_record = [name for name in parents if name not in dump.records]
+    if dump.records:
+        diagnostics += about(
+            "info",
+            "call_without_record",
+            [name for name in without_record if name not in ("optimizer", "clip_grad")],
+            "Calls are in the hierarchy but have no record in dump.json; "
+            "they are shown without tensors.",
+        )
+    children = _children(parents)
+    parsed = {name: parse_name(name) for name in parents}
+    _group_apis(children, parsed, taken=parents)
+    names, parent = _preorder(children)
+    tree_parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
+    tree_parsed += [parsed[name] for name in names[1:]]
+    parent_column = np.array(parent, dtype=np.int64)
+    end, depth = _extents(parent)
+    micro_step, micro_steps = _micro_steps(names, parent, children[None], parsed, dump)
+    record = np.array([dump.records.get(name, -1) for name in names], dtype=np.int64)
+    recomputed = np.isin(record, list(dump.recomputed)) if dump.recomputed else record < -1
+    tree = Tree(
+        names=names,
+        parsed=tree_parsed,
+        parent=parent_column,
+        subtree_end=end,
+        depth=depth,
+        micro_step=np.array(micro_step, dtype=np.int64),
+        record=record,
+        is_recompute=recomputed,
+        micro_steps=micro_steps,
+    )
+    return tree, diagnostics
+
+
+def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
+    """Add parameter gradients as last children of the module's last backward call."""
+    calls: dict[tuple[str, Direction], dict[int, str]] = {}
+    for entry in parents:
+        name = parse_name(entry)
+        if name.kind is Kind.MODULE and name.direction is not Direction.NONE:
+            calls.setdefault((name.stem, name.direction), {})[name.call] = entry
+    homeless = []
+    for record in dump.records:
+        found = parse_gradients(record)
+        if found is None or record in parents:
+            continue
+        stem, call = found
+        backward = calls.get((stem, Direction.BACKWARD))
+        if backward:
+            parents[record] = backward.get(-1 if call is None else call, backward[max(backward)])
+            continue
+        parents[record] = _enclosing_backward(stem, calls)
+        homeless.append(record)
+    return about(
+        "info",
+        "gradient_without_backward",
+        homeless,
+        "Parameter gradients belong to modules without a recorded backward call; they were placed "
+        "below the nearest enclosing backward call, else below the root.",
+    )
+
+
+def _enclosing_backward(
+    stem: str, calls: dict[tuple[str, Direction], dict[int, str]]
+) -> str | None:
+    by_path = {
+        module_path(other): entries[max(entries)]
+        for (other, direction), entries in calls.items()
+        if direction is Direction.BACKWARD
+    }
+    path = module_path(stem)
+    while "." in path:
+        path = path.rpartition(".")[0]
+        if path in by_path:
+            return by_path[path]
+    return None
+
+
+def _children(parents: Parents) -> dict[str | None, list[str]]:
+    children: dict[str | None, list[str]] = {None: []}
+    for name, parent in parents.items():
+        children.setdefault(parent, []).append(name)
+    return children
+
+
+def _group_apis(
+    children: dict[str | None, list[str]], parsed: dict[str, Name], taken: Parents
+) -> None:
+    """Replace each run of two or more APIs at the root by a collection that holds them."""
+    grouped: list[str] = []
+    run: list[str] = []
+    count = 0
+
+    def close() -> None:
+        nonlocal count
+        if len(run) < 2:
+            grouped.extend(run)
+        else:
+            name = f"{COLLECTION}.{count}"
+            while name in taken:
+                count += 1
+                name = f"{COLLECTION}.{count}"
+            count += 1
+            parsed[name] = Name(Kind.COLLECTION, name, Direction.NONE, 0)
+            children[name] = list(run)
+            grouped.append(name)
+        run.clear()
+
+    for name in children[None]:
+        if parsed[name].kind is Kind.API:
+            run.append(name)
+        else:
+            close()
+            grouped.append(name)
+    close()
+    children[None] = grouped
+
+
+def _preorder(children: dict[str | None, list[str]]) -> tuple[list[str], list[int]]:
+    names = [ROOT]
+    parent = [-1]
+    pending = [(name, 0) for name in reversed(children[None])]
+    while pending:
+        name, above = pending.pop()
+        index = len(names)
+        names.append(name)
+        parent.append(above)
+        below = children.get(name)
+        if below:
+            pending.extend([(child, index) for child in reversed(below)])
+    return names, parent
+
+
+def _extents(parent: list[int]) -> tuple[Int, Int]:
+    """Last index of each subtree and depth of each node."""
+    end = list(range(len(parent)))
+    depth = [0] * len(parent)
+    for index in range(1, len(parent)):
+        depth[index] = depth[parent[index]] + 1
+    for index in range(len(parent) - 1, 0, -1):
+        if end[index] > end[parent[index]]:
+            end[parent[index]] = end[index]
+    return np.array(end, dtype=np.int64), np.array(depth, dtype=np.int64)
+
+
+def _micro_steps(
+    names: list[str],
+    parent: list[int],
+    top: list[str],
+    parsed: dict[str, Name],
+    dump: Dump,
+) -> tuple[list[int], int]:
+    """Recorded micro-steps where the dump has them (Megatron), else counted rounds, inherited."""
+    recorded = dump.construct.micro_step
+    result = [0] * len(names)
+    if recorded is None:
+        rounds, count = count_rounds(
+            top, parsed.__getitem__, lambda name: dump.records.get(name) in dump.recomputed
+        )
+        of_top = dict(zip(top, rounds, strict=True))
+    else:
+        count = max(dump.construct.micro_steps, 1 + max(recorded.values(), default=0))
+        of_top = {}
+    for index in range(1, len(names)):
+        name = names[index]
+        known = of_top.get(name) if recorded is None else recorded.get(name)
+        if known is not None:
+            result[index] = known
+        elif parsed[name].kind is Kind.COLLECTION and recorded is not None:
+            result[index] = recorded.get(names[index + 1], 0)
+        else:
+            result[index] = result[parent[index]]
+    return result, count

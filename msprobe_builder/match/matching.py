@@ -1,0 +1,52 @@
+"""The outcome of matching, whatever rule made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int = NDArray[np.int64]
+
+
+class Source(IntEnum):
+    """Which rule or person matched two nodes; stored in ``match.source``."""
+
+    EXACT = 0
+    FUZZY = 1
+    MAPPING = 2
+    MANUAL = 3
+    FILE = 4
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """Why nodes of one side have no partner; columns of equal length.
+
+    ``candidate`` is the nearest node of the other side, -1 when there is none.
+    """
+
+    node: Int
+    reason: Int
+    candidate: Int
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Partner of each node, -1 without; one to one, so ``bench`` is the inverse of ``npu``."""
+
+    npu: Int
+    bench: Int
+    source: Int  # Source of each npu node's match; meaningless without one
+    npu_unmatched: Unmatched
+    bench_unmatched: Unmatched
+
+
+def inverse(partner: Int, size: int) -> Int:
+    """Partner column of the other side."""
+    result = np.full(size, -1, dtype=np.int64)
+    matched = np.flatnonzero(partner >= 0)
+    result[partner[matched]] = matched
+    return result

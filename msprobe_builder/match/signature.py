@@ -1,0 +1,67 @@
+"""What the default rule compares of a node's parameters: number, type and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+
+Int = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """Per node: how many parameters go in and come out, and the rows of each in order.
+
+    Parameters and gradients count as inputs. ``rows`` lists the table's rows by node, inputs
+    before outputs; those of node i are ``rows[start[i]:start[i + 1]]``, the first
+    ``inputs[i]`` of them inputs.
+    """
+
+    inputs: Int
+    outputs: Int
+    start: Int
+    rows: Int
+    type_id: Int  # by position in rows
+    shape_id: Int
+
+
+def signatures(table: ParameterTable, nodes: int) -> Signatures:
+    """Signatures of all nodes of one side."""
+    is_output = table.section == Section.OUTPUT
+    rows = np.lexsort((np.arange(len(table)), is_output, table.node))
+    total = np.bincount(table.node, minlength=nodes)
+    outputs = np.bincount(table.node[is_output], minlength=nodes)
+    return Signatures(
+        inputs=total - outputs,
+        outputs=outputs,
+        start=np.r_[0, np.cumsum(total)],
+        rows=rows,
+        type_id=table.type_id[rows],
+        shape_id=table.shape_id[rows],
+    )
+
+
+def equal_counts(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.bool_]:
+    """Whether node i of one side and node j of the other have as many inputs and outputs."""
+    return np.asarray((npu.inputs[i] == bench.inputs[j]) & (npu.outputs[i] == bench.outputs[j]))
+
+
+def differing(
+    npu: Signatures, bench: Signatures, i: Int, j: Int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether any type, any shape differs position by position; counts must be equal."""
+    counts = (npu.inputs + npu.outputs)[i]
+    pair = np.repeat(np.arange(len(i)), counts)
+    offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    left = npu.start[i][pair] + offset
+    right = bench.start[j][pair] + offset
+    type_differs = np.zeros(len(i), dtype=bool)
+    shape_differs = np.zeros(len(i), dtype=bool)
+    type_differs[pair[npu.type_id[left] != bench.type_id[right]]] = True
+    shape_differs[pair[npu.shape_id[left] != bench.shape_id[right]]] = True
+    return type_differs, shape_differs

@@ -1,0 +1,52 @@
+"""Errors of paired tensors as named columns, whatever the task measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.metrics.pairing import Pairs
+
+Float = NDArray[np.float64]
+
+# Columns of table ``comparison`` that hold numbers; the order is that of comparison.nan_flags.
+METRICS = (
+    "max_diff",
+    "min_diff",
+    "mean_diff",
+    "norm_diff",
+    "max_relative_err",
+    "min_relative_err",
+    "mean_relative_err",
+    "norm_relative_err",
+    "cosine",
+    "euclidean_distance",
+    "max_abs_err",
+    "max_elementwise_relative_err",
+    "one_thousandth_ratio",
+    "five_thousandths_ratio",
+)
+STATISTIC_METRICS = METRICS[:8]
+TENSOR_METRICS = METRICS[8:]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One error of n pairs; where ``known`` is false there is no value at all."""
+
+    value: Float
+    known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Everything measured on the pairs; ``error`` is what a pair contributes to its node."""
+
+    pairs: Pairs
+    metrics: dict[str, Metric]
+    error: Float  # 0…1, NaN where the pair says nothing
+    requires_grad_equal: NDArray[np.int64]  # -1 unknown, 0, 1
+    md5_equal: NDArray[np.int64] | None = None  # -1 unknown, 0, 1
+    notes: dict[int, str] = field(default_factory=dict)  # by position among the pairs

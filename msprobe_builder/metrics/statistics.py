@@ -1,0 +1,114 @@
+"""Statistics mode: errors of max, min, mean and norm of two tensors.
+
+With n the value of the run under debug and b that of the reference:
+
+    diff = n - b              relative error = |n - b| / |b|   (a fraction, not percent)
+
+Equal values, two NaN or two equal infinities included, have diff and relative error 0.
+If only b is 0 the relative error is infinite; if exactly one of the two is NaN or infinite, or
+both are infinite with opposite signs, both errors are NaN or infinite. A statistic that either
+side did not record has neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.metrics.pairing import Pairs
+from msprobe_builder.texts import Texts
+
+Float = NDArray[np.float64]
+
+MEAN = 2
+_FLOAT32 = 2.0**-23
+# Distance from 1 to the next larger number of each floating-point type.
+_EPSILON = {
+    "float64": 2.0**-52,
+    "double": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": _FLOAT32,
+    "complex64": _FLOAT32,
+    "float16": 2.0**-10,
+    "half": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e4m3fnuz": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+    "float8_e5m2fnuz": 2.0**-2,
+}
+
+
+@dataclass(frozen=True)
+class StatisticsErrors:
+    """Errors of n pairs, shape (4, n) in the order max, min, mean, norm.
+
+    ``unknown`` marks statistics that one side did not record; their errors are NaN.
+    ``worst`` is the largest relative error of each pair that says something, clipped to
+    0…1, NaN where there is none.
+    """
+
+    diff: Float
+    relative: Float
+    unknown: NDArray[np.bool_]
+    worst: Float
+
+
+def compare_statistics(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
+) -> StatisticsErrors:
+    """Errors of all pairs of tensors."""
+    n = npu.statistics[:, pairs.npu]
+    b = bench.statistics[:, pairs.bench]
+    bits = (1 << np.arange(len(n)))[:, None]
+    unknown = ((npu.missing[pairs.npu] | bench.missing[pairs.bench]) & bits) != 0
+    diff, relative = statistic_errors(n, b)
+    diff[unknown] = np.nan
+    relative[unknown] = np.nan
+
+    says_something = ~unknown
+    epsilon = np.maximum(
+        epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)[pairs.bench]
+    )
+    both_zero = mean_is_zero(n, npu.numel[pairs.npu], epsilon)
+    both_zero &= mean_is_zero(b, bench.numel[pairs.bench], epsilon)
+    says_something[MEAN] &= ~both_zero
+    return StatisticsErrors(diff, relative, unknown, worst_error(relative, says_something))
+
+
+def statistic_errors(n: Float, b: Float) -> tuple[Float, Float]:
+    """diff and relative error, element by element; see the module's text for special values."""
+    equal = (n == b) | (np.isnan(n) & np.isnan(b))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        diff = np.where(equal, 0.0, n - b)
+        relative = np.where(equal, 0.0, np.abs(diff) / np.abs(b))
+    # n finite against b infinite is inf / inf; it is as wrong as infinite against finite.
+    relative = np.where(~equal & np.isinf(b), np.inf, relative)
+    return diff, relative
+
+
+def mean_is_zero(statistics: Float, numel: Float, epsilon: Float) -> NDArray[np.bool_]:
+    """Whether a mean is zero within rounding: |mean| ≤ ε · norm / √numel.
+
+    norm / √numel is the root mean square of the elements; a mean below its rounding unit is
+    made of cancelled rounding errors, so the relative error of two such means is noise.
+    """
+    mean, norm = statistics[MEAN], statistics[3]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(np.abs(mean) <= epsilon * norm / np.sqrt(numel), dtype=bool)
+
+
+def worst_error(relative: Float, says_something: NDArray[np.bool_]) -> Float:
+    """Largest relative error per pair in 0…1; NaN errors count as 1."""
+    bounded = np.where(np.isnan(relative), 1.0, np.minimum(relative, 1.0))
+    worst = np.where(says_something, bounded, -1.0).max(axis=0, initial=-1.0)
+    return np.where(worst < 0, np.nan, worst)
+
+
+def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> Float:
+    """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
+    known = [_EPSILON.get(text.rpartition(".")[2].lower(), _FLOAT32) for text in texts.values]
+    return np.array([*known, _FLOAT32])[dtype_id]

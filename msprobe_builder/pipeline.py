@@ -1,0 +1,254 @@
+"""The build: discover, run every step and rank, gather, publish."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from msprobe_builder.compare import PairJob, Report, build_pair
+from msprobe_builder.config import BuildConfig, BuildOptions
+from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.dump.discover import DumpTree, Place, discover
+from msprobe_builder.errors import BuildError
+from msprobe_builder.executor import STAGES, Outcome, run_jobs
+from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
+from msprobe_builder.metrics.overflow import check_overflow
+from msprobe_builder.progress import Progress
+from msprobe_builder.result import PairResult
+from msprobe_builder.store.gather import Gatherer
+from msprobe_builder.store.publish import published, reserve
+from msprobe_builder.store.writer import create, write_diagnostics, write_meta, write_pair
+from msprobe_builder.version import __version__
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What came out of a build."""
+
+    path: Path
+    npu_nodes: int
+    bench_nodes: int
+    matched: int
+    grades: dict[str, int]  # npu nodes per grade
+    diagnostics: list[Diagnostic]
+    failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
+    seconds: float
+    peak_memory: int  # bytes, of the largest process
+    file_size: int  # bytes
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether two dumps were compared."""
+        return self.bench_nodes > 0
+
+
+def build(
+    config: BuildConfig,
+    output: Path,
+    *,
+    name: str | None = None,
+    workers: int | None = None,
+    quiet: bool = True,
+) -> BuildResult:
+    """Build one database from the dumps that ``config`` names.
+
+    ``name`` is the file's name in the directory ``output``; by default it carries the time.
+    Raises BuildError with one sentence for the user; nothing is left behind then.
+    """
+    began = time.monotonic()
+    npu = discover(config.npu_path, "npu_path")
+    bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
+    jobs = _pair_up(npu, bench, config.options)
+    target = reserve(output, name or _timestamped(bench is not None))
+    progress = Progress(STAGES * len(jobs) + 1, quiet=quiet)
+    try:
+        with published(target) as temporary:
+            outcomes = run_jobs(jobs, temporary, store_pair, progress, workers)
+            failed = [
+                (Place(outcome.job.step, outcome.job.rank), outcome.problem)
+                for outcome in outcomes
+                if outcome.problem is not None
+            ]
+            if len(failed) == len(jobs):
+                raise BuildError(failed[0][1])
+            progress.begin("gather")
+            diagnostics = _gather(temporary, outcomes, config, [npu, bench], failed)
+            counts = _counts(temporary)
+    finally:
+        progress.close()
+    return BuildResult(
+        path=target,
+        diagnostics=diagnostics,
+        failed=failed,
+        seconds=time.monotonic() - began,
+        peak_memory=_peak_memory(),
+        file_size=target.stat().st_size,
+        **counts,  # type: ignore[arg-type]
+    )
+
+
+def store_pair(job: PairJob, shard: Path, report: Report) -> None:
+    """Build one step and rank into a database of its own; the unit of work of an executor."""
+    result = build_pair(job, report)
+    if job.options.overflow_check:
+        result = _with_overflow(result)
+    report("store")
+    connection = create(shard, STATISTICS_PROFILE)
+    try:
+        write_pair(connection, result)
+        write_meta(connection, {"task": result.npu.dump.task})
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
+    finally:
+        connection.close()
+
+
+def _with_overflow(result: PairResult) -> PairResult:
+    """The same result with the overflow levels of both sides."""
+    diagnostics = list(result.diagnostics)
+    graphs = []
+    for side, graph in enumerate((result.npu, result.bench)):
+        if graph is None:
+            graphs.append(None)
+            continue
+        found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
+        graphs.append(replace(graph, overflow=found.level, overflow_rows=found.rows))
+        if found.first >= 0:
+            first = Diagnostic(
+                "warning",
+                "overflow",
+                "Calls overflow; the subject is the first of them.",
+                graph.tree.names[found.first],
+                int(np.count_nonzero(found.level)),
+            )
+            diagnostics.append(first.at(side=side, step=result.step, rank=result.rank))
+    npu, bench = graphs
+    assert npu is not None
+    return replace(result, npu=npu, bench=bench, diagnostics=diagnostics)
+
+
+def _pair_up(npu: DumpTree, bench: DumpTree | None, options: BuildOptions) -> list[PairJob]:
+    if bench is None:
+        return [
+            PairJob(place.step, place.rank, directory, None, options)
+            for place, directory in npu.directories.items()
+        ]
+    if npu.directories.keys() != bench.directories.keys():
+        raise BuildError(
+            f"npu_path {npu.root} and bench_path {bench.root} hold different steps and ranks; "
+            f"{_missing(npu, bench)}."
+        )
+    return [
+        PairJob(place.step, place.rank, directory, bench.directories[place], options)
+        for place, directory in npu.directories.items()
+    ]
+
+
+def _missing(npu: DumpTree, bench: DumpTree) -> str:
+    parts = []
+    for name, here, there in (("bench_path", bench, npu), ("npu_path", npu, bench)):
+        places = [place for place in there.directories if place not in here.directories]
+        if places:
+            shown = ", ".join(f"step {place.step} rank {place.rank}" for place in places[:8])
+            more = f" and {len(places) - 8} more" if len(places) > 8 else ""
+            parts.append(f"{name} lacks {shown}{more}")
+    return "; ".join(parts)
+
+
+def _timestamped(is_comparison: bool) -> str:
+    kind = "compare" if is_comparison else "build"
+    return f"{kind}_{datetime.now().astimezone():%Y%m%d%H%M%S}.vis.db"
+
+
+def _gather(
+    temporary: Path,
+    outcomes: list[Outcome],
+    config: BuildConfig,
+    sides: list[DumpTree | None],
+    failed: list[tuple[Place, str]],
+) -> list[Diagnostic]:
+    """Join all shards into the first one, which becomes the database."""
+    shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
+    shards[0].rename(temporary)
+    connection = sqlite3.connect(temporary, isolation_level=None)
+    try:
+        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        gatherer = Gatherer(connection)
+        for shard in shards[1:]:
+            gatherer.append(shard)
+            shard.unlink()
+        connection.execute("BEGIN")
+        found = _build_diagnostics(sides, failed)
+        write_diagnostics(connection, found)
+        write_meta(
+            connection,
+            {
+                "kind": "build" if config.bench_path is None else "compare",
+                "npu_path": str(config.npu_path),
+                "bench_path": None if config.bench_path is None else str(config.bench_path),
+                "builder_version": __version__,
+                "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "overflow_checked": str(int(config.options.overflow_check)),
+                "complete": "0" if failed else "1",
+            },
+        )
+        connection.execute("COMMIT")
+        # A rollback journal: these files are copied around and lie on network file systems.
+        connection.execute("PRAGMA journal_mode = DELETE")
+        rows = connection.execute(
+            "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
+        )
+        return [Diagnostic(*row) for row in rows]
+    finally:
+        connection.close()
+
+
+def _build_diagnostics(
+    sides: list[DumpTree | None], failed: list[tuple[Place, str]]
+) -> list[Diagnostic]:
+    found = []
+    for side, tree in enumerate(sides):
+        if tree is not None:
+            strays = [str(path.relative_to(tree.root)) for path in tree.strays]
+            message = "Entries beside the rank or step directories are no dumps and were left out."
+            found += [
+                replace(one, side=side) for one in about("info", "stray_entry", strays, message)
+            ]
+    for place, reason in failed:
+        found.append(Diagnostic("error", "rank_failed", reason, step=place.step, rank=place.rank))
+    return found
+
+
+def _counts(path: Path) -> dict[str, object]:
+    connection = sqlite3.connect(path)
+    try:
+        nodes = dict(connection.execute("SELECT side, sum(node_count) FROM graph GROUP BY side"))
+        grades = dict(
+            connection.execute(
+                "SELECT node.grade, count(*) FROM node JOIN graph USING (graph_id)"
+                " WHERE side = 0 GROUP BY node.grade"
+            )
+        )
+        matched = connection.execute("SELECT count(*) FROM match").fetchone()[0]
+    finally:
+        connection.close()
+    return {
+        "npu_nodes": nodes.get(0, 0),
+        "bench_nodes": nodes.get(1, 0),
+        "matched": matched,
+        "grades": {grade.name.lower(): grades.get(int(grade), 0) for grade in Grade},
+    }
+
+
+def _peak_memory() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return unit * max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)

@@ -1,0 +1,32 @@
+"""Interning: every text that repeats gets one small integer."""
+
+from __future__ import annotations
+
+
+class Texts:
+    """Texts in order of first use; equal texts share an id.
+
+    One instance is shared by both sides of a comparison, so that equal names, types and
+    shapes can be compared as integers.
+    """
+
+    __slots__ = ("_ids", "values")
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._ids: dict[str, int] = {}
+
+    def id(self, value: str) -> int:
+        """Id of ``value``, assigned on first use."""
+        found = self._ids.get(value)
+        if found is None:
+            found = self._ids[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def find(self, value: str) -> int:
+        """Id of ``value``; -2, which is no id of any row, when it was never used."""
+        return self._ids.get(value, -2)
+
+    def __len__(self) -> int:
+        return len(self.values)

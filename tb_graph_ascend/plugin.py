@@ -1,0 +1,81 @@
+"""The TensorBoard plugin: its name, its tab and its routes.
+
+TensorBoard imports this module at start-up, and stops if that fails. So whatever reads databases
+or speaks protobuf is imported with the first request.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from tensorboard.plugins import base_plugin
+from werkzeug.wrappers import Request, Response
+
+from tb_graph_ascend import static_files
+from tb_graph_ascend.discover import LogDirectory
+from tb_graph_ascend.responses import respond
+
+if TYPE_CHECKING:
+    from tb_graph_ascend.routes import Routes
+
+DATA_ROUTES = ("catalog", "skeleton", "node")
+
+_log = logging.getLogger(__name__)
+
+
+class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
+    """Shows compared model hierarchies below the log directory."""
+
+    plugin_name = "graph_ascend"
+
+    def __init__(self, context: base_plugin.TBContext) -> None:
+        self._logdir = LogDirectory(context.logdir)
+        self._routes: Routes | None = None
+
+    def is_active(self) -> bool:
+        """Whether there is any file to show."""
+        return self._logdir.holds_files()
+
+    def frontend_metadata(self) -> base_plugin.FrontendMetadata:
+        """The module that draws the tab."""
+        return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="GRAPH_ASCEND")
+
+    def get_plugin_apps(self) -> dict[str, Callable[..., Any]]:
+        """Every route, relative to data/plugin/graph_ascend."""
+        static = Request.application(static_files.serve)
+        data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
+        return {"/index.js": static, "/assets/*": static, **data}
+
+    def _data_app(self, name: str) -> Callable[..., Any]:
+        def app(request: Request) -> Response:
+            try:
+                from tb_graph_ascend.answers import answer
+
+                routes = self._load_routes()
+            except Exception:
+                _log.exception("The plugin graph_ascend is not installed properly.")
+                return _broken_installation(request)
+            return answer(request, getattr(routes, name))
+
+        return Request.application(app)
+
+    def _load_routes(self) -> Routes:
+        from tb_graph_ascend.routes import Routes
+
+        if self._routes is None:
+            self._routes = Routes(self._logdir)
+        return self._routes
+
+
+def _broken_installation(request: Request) -> Response:
+    problem = {
+        "code": "broken_installation",
+        "message": "A part of the plugin cannot be loaded.",
+        "remedy": "Install msprobe-graph again; TensorBoard's log has the reason.",
+    }
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return respond(request, json.dumps(problem).encode(), "application/json", status=status)

@@ -1,0 +1,44 @@
+"""What can go wrong with a request or a file, as one sentence and a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Body of an answer that is not the one asked for; ``code`` is stable, the rest is prose."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+class ProblemError(Exception):
+    """Ends a request with ``problem`` and an HTTP status of 400 or above."""
+
+    def __init__(self, status: HTTPStatus, code: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = Problem(code, message, remedy)
+
+
+def bad_request(code: str, message: str, remedy: str) -> ProblemError:
+    """The request itself is wrong."""
+    return ProblemError(HTTPStatus.BAD_REQUEST, code, message, remedy)
+
+
+def not_found(code: str, message: str, remedy: str) -> ProblemError:
+    """The request is well formed, but names something that is not there."""
+    return ProblemError(HTTPStatus.NOT_FOUND, code, message, remedy)
+
+
+def cannot_show(code: str, message: str, remedy: str) -> ProblemError:
+    """The file is there, but its content cannot be shown."""
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, code, message, remedy)
+
+
+def try_again(code: str, message: str, remedy: str) -> ProblemError:
+    """The file can be shown, but not now."""
+    return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, code, message, remedy)

@@ -1,0 +1,127 @@
+"""What a file holds: its origin, its graphs, its grades and what the build noticed."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from tb_graph_ascend.cells import MAX_NODE, integer, number, optional_integer, text
+
+MAX_DIAGNOSTICS = 1000
+NPU, BENCH = 0, 1
+GRADES = 7
+
+
+@dataclass(frozen=True)
+class GraphPair:
+    """Both sides of one rank of one step; a side without nodes is not there."""
+
+    step: int
+    rank: int
+    micro_steps: int
+    npu_nodes: int
+    bench_nodes: int
+    grade_counts: tuple[int, ...]  # npu nodes per grade
+    worst_grade: int
+
+
+@dataclass(frozen=True)
+class GradeBand:
+    """A grade, the errors it covers and its colour."""
+
+    grade: int
+    name: str
+    low: float | None
+    high: float | None
+    colour: str
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something the build noticed."""
+
+    severity: str
+    code: str
+    subject: str
+    count: int
+    message: str
+    step: int | None
+    rank: int | None
+    side: int | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything the catalog says about the content of a file."""
+
+    meta: dict[str, str]
+    graphs: tuple[GraphPair, ...]
+    bands: tuple[GradeBand, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether there is a reference run to compare with."""
+        return self.meta.get("kind") == "compare"
+
+
+def read_summary(connection: sqlite3.Connection) -> Summary:
+    """Cheap whatever the number of nodes: counts come from the roots' rollups."""
+    meta = {text(key): text(value) for key, value in connection.execute("SELECT * FROM meta")}
+    bands = [
+        GradeBand(
+            integer(grade, 0, GRADES - 1), text(name), number(low), number(high), text(colour)
+        )
+        for grade, name, low, high, colour in connection.execute(
+            "SELECT grade, name, low, high, colour FROM grade ORDER BY grade"
+        )
+    ]
+    diagnostics = [
+        Diagnostic(
+            text(severity),
+            text(code),
+            text(subject),
+            integer(count),
+            text(message),
+            optional_integer(step),
+            optional_integer(rank),
+            optional_integer(side, NPU, BENCH),
+        )
+        for severity, code, subject, count, message, step, rank, side in connection.execute(
+            "SELECT severity, code, subject, count, message, step, rank, side FROM diagnostic"
+            " ORDER BY diagnostic_id LIMIT ?",
+            (MAX_DIAGNOSTICS,),
+        )
+    ]
+    return Summary(meta, _read_graphs(connection), tuple(bands), tuple(diagnostics))
+
+
+def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
+    rows = connection.execute(
+        "SELECT step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
+        " ungraded, ok, slight, moderate, serious, severe, unmatched"
+        " FROM graph JOIN node AS root ON root.node_id = first_node"
+        " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
+    ).fetchall()
+    pairs: dict[tuple[int, int], GraphPair] = {}
+    for step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
+        place = (integer(step), integer(rank))
+        if integer(side, NPU, BENCH) == BENCH:
+            npu = pairs.get(place, GraphPair(*place, integer(micro_steps), 0, 0, (), 0))
+            bench_nodes = integer(node_count)
+            pairs[place] = GraphPair(
+                *place,
+                npu.micro_steps,
+                npu.npu_nodes,
+                bench_nodes,
+                npu.grade_counts,
+                npu.worst_grade,
+            )
+            continue
+        counts = [integer(count or 0, 0, MAX_NODE) for count in below]
+        counts[integer(own_grade, 0, GRADES - 1)] += 1
+        worst_grade = integer(worst or 0, 0, GRADES - 1)
+        pairs[place] = GraphPair(
+            *place, integer(micro_steps), integer(node_count), 0, tuple(counts), worst_grade
+        )
+    return tuple(pairs[place] for place in sorted(pairs))

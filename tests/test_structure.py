@@ -1,0 +1,128 @@
+"""The shape of the source: module size, names, and imports that point one way."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGES = [
+    name
+    for name in ("msprobe_builder", "tb_graph_ascend", "msprobe_collector")
+    if (REPOSITORY / name / "__init__.py").exists()
+]
+LONGEST_MODULE = 400
+NAMELESS = {"utils", "util", "common", "helpers", "helper", "misc"}
+
+# Each subpackage of the builder may import from those before it.
+BUILDER_ORDER = ["dump", "graph", "merge", "match", "metrics", "store", "export"]
+
+
+def sources() -> list[Path]:
+    python = [path for name in PACKAGES for path in (REPOSITORY / name).rglob("*.py")]
+    python += [
+        path
+        for folder in ("scripts", "benchmarks", "tests")
+        for path in (REPOSITORY / folder).rglob("*.py")
+    ]
+    typescript = (REPOSITORY / "frontend_polymer" / "src").rglob("*.ts")
+    return sorted(path for path in (*python, *typescript) if "generated" not in path.parts)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_module_is_short_and_has_a_name_that_says_what_is_in_it(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= LONGEST_MODULE, f"{lines} lines: is it two concepts?"
+    parts = {part.lower() for part in path.relative_to(REPOSITORY).with_suffix("").parts}
+    assert not parts & NAMELESS
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_between_the_parts_of_a_package_have_no_cycle(package: str) -> None:
+    imports: dict[str, set[str]] = {}
+    for path in (REPOSITORY / package).rglob("*.py"):
+        part = part_of(module_name(path))
+        found = {part_of(name) for name in imported(path) if name.split(".")[0] == package}
+        imports.setdefault(part, set()).update(found - {part, package})
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as problem:
+        pytest.fail(f"imports go round: {' <- '.join(problem.args[1])}")
+
+
+def test_subpackages_of_the_builder_import_only_what_comes_before_them() -> None:
+    wrong = []
+    for path in (REPOSITORY / "msprobe_builder").rglob("*.py"):
+        place = subpackage(module_name(path))
+        if place is None:
+            continue
+        for name in imported(path):
+            other = subpackage(name)
+            if other is not None and BUILDER_ORDER.index(other) > BUILDER_ORDER.index(place):
+                wrong.append(f"{module_name(path)} imports {name}")
+    assert not wrong
+
+
+def test_every_subpackage_of_the_builder_has_its_place_in_the_order() -> None:
+    folders = {path.parent.name for path in (REPOSITORY / "msprobe_builder").glob("*/__init__.py")}
+    assert folders <= set(BUILDER_ORDER)
+
+
+def test_the_builder_does_not_know_the_plugin() -> None:
+    for path in (REPOSITORY / "msprobe_builder").rglob("*.py"):
+        roots = {name.split(".")[0] for name in imported(path)}
+        assert not roots & {"tb_graph_ascend", "tensorboard"}, path
+
+
+@pytest.mark.parametrize(
+    "module", ["tb_graph_ascend.plugin", "msprobe_builder.cli", "msprobe_builder.pipeline"]
+)
+def test_importing_what_everybody_starts_is_cheap(module: str) -> None:
+    """TensorBoard imports the plugin at start-up: an exception or a delay there hits everyone."""
+    heavy = {"torch", "torch_npu", "pandas", "dask", "distributed", "tensorflow", "matplotlib"}
+    answer = subprocess.run(
+        [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert module in answer.stdout.split()
+    assert not heavy & set(answer.stdout.split())
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(name: str) -> str:
+    """The package's direct child a module belongs to: a subpackage or a module of its own."""
+    return ".".join(name.split(".")[:2])
+
+
+def subpackage(name: str) -> str | None:
+    """The subpackage of the builder a module lies in, None for its top-level modules."""
+    package, *rest = name.split(".")
+    if package != "msprobe_builder" or not rest:
+        return None
+    return rest[0] if (REPOSITORY / package / rest[0]).is_dir() else None
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of the modules a file imports, those inside functions included."""
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
