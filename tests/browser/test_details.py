@@ -90,8 +90,8 @@ def test_values_that_are_no_numbers_are_shown_as_what_they_are(
             " ORDER BY seq LIMIT 1"
         )
         [(infinite_node,)] = connection.execute(
-            "SELECT node FROM tensor_view WHERE side = 'npu' AND mean = -9e999 AND name = 'output.0'"
-            " LIMIT 1"
+            "SELECT node FROM tensor_view"
+            " WHERE side = 'npu' AND mean = -9e999 AND name = 'output.0' LIMIT 1"
         )
 
     select_node(frame, nan_node)

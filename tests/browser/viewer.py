@@ -28,7 +28,9 @@ def open_tab(page: Page, address: str, fragment: str = "#graph_ascend") -> Frame
 
 def plugin_frame(page: Page) -> Frame:
     """The frame TensorBoard shows the plugin in."""
-    frame = page.wait_for_selector("iframe").content_frame()
+    element = page.wait_for_selector("iframe")
+    assert element is not None
+    frame = element.content_frame()
     assert frame is not None
     frame.wait_for_selector("ga-app")
     return frame
