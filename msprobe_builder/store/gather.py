@@ -76,7 +76,7 @@ class Gatherer:
             columns = [row[1] for row in run(f"PRAGMA main.table_info({table})")]
             values = [_translated(column, kinds.get(column), shift) for column in columns]
             # Table and column names are our own schema's.
-            run(f"INSERT INTO main.{table} SELECT {', '.join(values)} FROM shard.{table}")  # noqa: S608
+            run(f"INSERT INTO main.{table} SELECT {', '.join(values)} FROM shard.{table}")
         run("DROP TABLE temp.text_map")
         run("COMMIT")
         run("DETACH shard")
@@ -100,5 +100,5 @@ def _translated(column: str, kind: str | None, shift: dict[str, int]) -> str:
     if kind is None:
         return column
     if kind == "text":
-        return f"(SELECT new FROM temp.text_map WHERE old = {column})"  # noqa: S608
+        return f"(SELECT new FROM temp.text_map WHERE old = {column})"
     return f"{column} + {shift[kind]}"
