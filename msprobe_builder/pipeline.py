@@ -18,6 +18,7 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree, Place, discover
 from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, run_jobs
+from msprobe_builder.link.communication import link_communication
 from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
@@ -187,6 +188,7 @@ def _gather(
             shard.unlink()
         connection.execute("BEGIN")
         found = _build_diagnostics(sides, failed)
+        found += link_communication(connection)
         write_diagnostics(connection, found)
         write_meta(
             connection,
