@@ -19,7 +19,7 @@ from msprobe_builder.dump.discover import DumpTree, Place, discover
 from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, run_jobs
 from msprobe_builder.link.communication import link_communication
-from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
+from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
 from msprobe_builder.result import Graph, PairResult
@@ -101,10 +101,10 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
     if job.options.overflow_check:
         result = _with_overflow(result)
     report("store")
-    connection = create(shard, STATISTICS_PROFILE)
+    connection = create(shard, PROFILES[result.task])
     try:
         write_pair(connection, result)
-        write_meta(connection, {"task": result.npu.dump.task})
+        write_meta(connection, {"task": result.task.value})
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error

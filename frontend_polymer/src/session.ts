@@ -1,5 +1,6 @@
-import type { Api } from './data/api';
+import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
 import { ProblemError } from './data/problem';
+import { nextHit, previousHit } from './data/search';
 import {
   Side,
   type Catalog,
@@ -7,21 +8,18 @@ import {
   type GraphPair,
   type NodeDetail,
 } from './generated/graph_pb';
+import type { NodeRef } from './layout/hierarchy';
 import type { Graphs } from './layout/sides';
 import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
 
-/** A node of one side. */
-export interface NodeRef {
-  readonly side: Side;
-  readonly index: number;
-}
-
-/** Nodes to step through, and where we are: -1 before the first step. */
+/** Nodes of one side to step through, in execution order. */
 export interface Hits {
   readonly source: 'search' | 'grade';
   /** The query, or the grade, that these are the hits of. */
   readonly key: string;
-  readonly nodes: readonly NodeRef[];
+  readonly side: Side;
+  readonly indices: Int32Array;
+  /** Place of the hit shown last, -1 before the first step. */
   readonly position: number;
 }
 
@@ -58,10 +56,7 @@ export class Session {
   private loading = new AbortController();
   private loadingDetail = new AbortController();
 
-  constructor(
-    private readonly api: Api,
-    view: ViewState,
-  ) {
+  constructor(view: ViewState) {
     this.store = new Store<AppState>({
       ...NOTHING_SHOWN,
       view,
@@ -83,7 +78,7 @@ export class Session {
   async refresh(): Promise<void> {
     const signal = this.begin('catalog');
     try {
-      const catalog = await this.api.catalog(signal);
+      const catalog = await fetchCatalog(signal);
       if (signal.aborted) return;
       this.store.update({ catalog });
       await this.show(this.state.view, signal);
@@ -92,8 +87,18 @@ export class Session {
     }
   }
 
-  /** Changes file, step, rank; keeps the selected node by name where it exists. */
-  async open(change: Partial<Pick<ViewState, 'file' | 'step' | 'rank'>>): Promise<void> {
+  /** Shows what a link asks for; the graphs are kept when they are the right ones. */
+  async follow(view: ViewState): Promise<void> {
+    const { view: shown, graphs } = this.state;
+    const isSameGraph =
+      graphs && shown.file === view.file && shown.step === view.step && shown.rank === view.rank;
+    if (!isSameGraph) return this.open(view);
+    this.store.update({ view });
+    await this.select(find(graphs, view));
+  }
+
+  /** Shows another file, step, rank; keeps the selected node by name where it exists. */
+  async open(change: Partial<ViewState>): Promise<void> {
     const signal = this.begin('graph');
     try {
       await this.show({ ...this.state.view, ...change }, signal);
@@ -119,6 +124,7 @@ export class Session {
     this.loadingDetail.abort();
     this.loadingDetail = new AbortController();
     const { signal } = this.loadingDetail;
+    const { file, step, rank } = view;
     this.store.update({
       selected: node,
       detailBusy: true,
@@ -126,32 +132,30 @@ export class Session {
       view: { ...view, side: node.side, node: graph.name(node.index) },
     });
     try {
-      const next = await this.api.node({ ...view, ...node }, signal);
+      const next = await fetchNode({ file, step, rank, side: node.side }, node.index, signal);
       if (!signal.aborted) this.store.update({ ...NO_DETAIL, detail: next });
     } catch (error) {
       if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
     }
   }
 
-  setHits(source: Hits['source'], key: string, nodes: readonly NodeRef[]): void {
-    this.store.update({ hits: { source, key, nodes, position: -1 } });
+  setHits(hits: Omit<Hits, 'position'>): void {
+    this.store.update({ hits: { ...hits, position: -1 } });
   }
 
   clearHits(): void {
     this.store.update({ hits: null });
   }
 
-  /** The next or previous hit, going round at the ends; from the selected node at first. */
+  /** The next or previous hit, seen from the selected node, going round at the ends. */
   stepHit(direction: 1 | -1): NodeRef | null {
     const { hits, selected } = this.state;
-    if (!hits || hits.nodes.length === 0) return null;
-    const { nodes } = hits;
-    const position =
-      hits.position < 0
-        ? firstPosition(nodes, selected, direction)
-        : (hits.position + direction + nodes.length) % nodes.length;
+    if (!hits || hits.indices.length === 0) return null;
+    const { indices, side } = hits;
+    const from = selected?.side === side ? selected.index : (indices[hits.position] ?? -1);
+    const position = direction === 1 ? nextHit(indices, from) : previousHit(indices, from);
     this.store.update({ hits: { ...hits, position } });
-    return nodes[position]!;
+    return { side, index: indices[position]! };
   }
 
   private begin(busy: 'catalog' | 'graph'): AbortSignal {
@@ -176,8 +180,8 @@ export class Session {
     const pair = pairOf(file, view)!;
     const key = { file: view.file, step: view.step, rank: view.rank };
     const [npu, bench] = await Promise.all([
-      this.api.skeleton({ ...key, side: Side.NPU }, signal),
-      pair.benchNodes > 0 ? this.api.skeleton({ ...key, side: Side.BENCH }, signal) : null,
+      fetchGraph({ ...key, side: Side.NPU }, signal),
+      pair.benchNodes > 0 ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
     ]);
     if (signal.aborted) return;
     this.store.update({ graphs: [npu, bench], busy: null });
@@ -229,23 +233,6 @@ function find(graphs: Graphs, view: ViewState): NodeRef | null {
     if (graph.name(index) === view.node) return { side: view.side, index };
   }
   return null;
-}
-
-function firstPosition(
-  nodes: readonly NodeRef[],
-  selected: NodeRef | null,
-  direction: 1 | -1,
-): number {
-  const last = nodes.length - 1;
-  const from = selected ?? { side: Side.NPU, index: -1 };
-  if (direction === 1) {
-    return Math.max(
-      0,
-      nodes.findIndex((node) => node.side === from.side && node.index > from.index),
-    );
-  }
-  const before = nodes.findLastIndex((node) => node.side === from.side && node.index < from.index);
-  return before < 0 ? last : before;
 }
 
 function asProblem(error: unknown): ProblemError {

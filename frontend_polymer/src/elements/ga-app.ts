@@ -1,10 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { onAddressChange, readAddress, writeAddress } from '../address';
 import { paletteOf } from '../canvas/palette';
-import { Api } from '../data/api';
-import type { Texts } from '../i18n';
-import { Session, type AppState, type NodeRef } from '../session';
-import { fromHash, toHash } from '../state';
+import { initialLanguage, setLanguage, type Texts } from '../i18n';
+import type { NodeRef } from '../layout/hierarchy';
+import { Session, type AppState } from '../session';
+
 import {
   hostTheme,
   onHostThemeChange,
@@ -118,7 +119,6 @@ export class GaApp extends LocalizedElement {
           graphs="[[state.graphs]]"
           zoom="[[zoom]]"
           sync="{{sync}}"
-          outline="{{outline}}"
           on-view-command="_run"
         ></ga-view-tools>
         <ga-hierarchy
@@ -128,7 +128,6 @@ export class GaApp extends LocalizedElement {
           state="[[state]]"
           theme="[[theme]]"
           sync="[[sync]]"
-          outline="[[outline]]"
           zoom="{{zoom}}"
         ></ga-hierarchy>
         <ga-message
@@ -158,7 +157,6 @@ export class GaApp extends LocalizedElement {
       theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
       zoom: { type: Number, value: 1 },
       sync: { type: Boolean, value: true },
-      outline: { type: Boolean, value: false },
     };
   }
 
@@ -169,7 +167,8 @@ export class GaApp extends LocalizedElement {
   private readonly cleanups: (() => void)[] = [];
 
   override ready(): void {
-    this.session = new Session(new Api(), fromHash(location.hash));
+    setLanguage(initialLanguage());
+    this.session = new Session(readAddress());
     this.state = this.session.state;
     this.applyTheme();
     super.ready();
@@ -182,9 +181,10 @@ export class GaApp extends LocalizedElement {
     this.cleanups.push(
       () => window.removeEventListener('keydown', onKey),
       onHostThemeChange(() => this.applyTheme()),
+      onAddressChange((view) => void this.session.follow(view)),
       this.session.store.subscribe((state, previous) => {
         this.state = state;
-        if (state.view !== previous.view) history.replaceState(null, '', toHash(state.view));
+        if (state.view !== previous.view) writeAddress(state.view);
       }),
     );
     void this.session.refresh();
@@ -198,6 +198,11 @@ export class GaApp extends LocalizedElement {
   /** What the canvas shows, for tests: the boxes in view of both sides, top to bottom. */
   get scene() {
     return this.hierarchy.scene;
+  }
+
+  /** The tree items that screen readers get, for tests. */
+  get outline(): Element[] {
+    return this.hierarchy.outline;
   }
 
   _themeChosen(event: CustomEvent<ThemeChoice>): void {

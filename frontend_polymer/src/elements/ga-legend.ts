@@ -1,6 +1,7 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
+import { Search } from '../data/search';
 import { Grade, Overflow, Side, type GradeBand } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { AppState, Session } from '../session';
@@ -8,11 +9,16 @@ import { ALL_MICRO_STEPS } from '../state';
 import { formatCount } from './format';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
+import { gradeStyle, gradeBars } from './grade-style';
 import { gradeName, overflowName } from './words';
+
+const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
 
 interface Entry {
   readonly grade: Grade;
-  readonly colour: string;
+  readonly style: string;
+  readonly border: string;
+  readonly bars: string;
   readonly name: string;
   readonly range: string;
   readonly count: string;
@@ -37,11 +43,16 @@ export class GaLegend extends LocalizedElement {
           overflow: hidden;
         }
         button .swatch {
-          width: 14px;
+          width: 22px;
           height: 14px;
           border-radius: 3px;
-          border: 1px solid var(--ga-control-border);
+          border: 1px solid;
           flex: none;
+          display: grid;
+          place-items: center;
+        }
+        button .swatch.dashed {
+          border-style: dashed;
         }
         button {
           padding: 0 8px;
@@ -88,7 +99,9 @@ export class GaLegend extends LocalizedElement {
           title="[[item.title]]"
           on-click="_step"
         >
-          <span class="swatch" style$="background: [[item.colour]]"></span>
+          <span class$="swatch [[item.border]]" style$="[[item.style]]"
+            ><span class="bars" style$="[[item.bars]]"></span
+          ></span>
           <span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>
@@ -130,7 +143,9 @@ export class GaLegend extends LocalizedElement {
         const count = formatCount(total);
         return {
           grade: band.grade,
-          colour: band.colour,
+          style: gradeStyle(band.grade),
+          border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
+          bars: gradeBars(band.grade),
           name,
           range: rangeOf(band),
           count,
@@ -144,7 +159,7 @@ export class GaLegend extends LocalizedElement {
   _overflows(state: AppState, text: Texts): object[] {
     const graph = state.graphs?.[Side.NPU];
     if (!graph || !this.session.file?.overflowChecked) return [];
-    return [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM].map((level) => {
+    return LEVELS.map((level) => {
       const { name, hint } = overflowName(level, text);
       const count = formatCount(graph.rollup.overflow(level, 0, graph.count));
       return { name: `${text.legend.overflow}: ${name}`, title: hint, count };
@@ -154,7 +169,7 @@ export class GaLegend extends LocalizedElement {
   _position(state: AppState, text: Texts): string {
     const { hits, graphs } = state;
     if (hits?.source === 'grade' && hits.position >= 0) {
-      const total = formatCount(hits.nodes.length);
+      const total = formatCount(hits.indices.length);
       return text.legend.position(formatCount(hits.position + 1), total);
     }
     return graphs ? text.legend.total(formatCount(graphs[Side.NPU].count)) : '';
@@ -165,13 +180,12 @@ export class GaLegend extends LocalizedElement {
     const { graphs, hits, view } = this.state;
     if (!graphs) return;
     if (hits?.source !== 'grade' || hits.key !== String(grade)) {
-      const graph = graphs[Side.NPU];
-      const nodes = [];
-      for (let index = 0; index < graph.count; index++) {
-        const isShown = view.micro === ALL_MICRO_STEPS || graph.microStep[index] === view.micro;
-        if (graph.grade[index] === grade && isShown) nodes.push({ side: Side.NPU, index });
-      }
-      this.session.setHits('grade', String(grade), nodes);
+      const indices = new Search(graphs[Side.NPU]).find({
+        text: '',
+        grades: new Set([grade]),
+        microStep: view.micro,
+      });
+      this.session.setHits({ source: 'grade', key: String(grade), side: Side.NPU, indices });
     }
     const detail = event.shiftKey ? -1 : 1;
     this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));

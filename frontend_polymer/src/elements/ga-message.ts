@@ -12,6 +12,8 @@ import { translated } from './words';
 
 const CONFIG = '{"npu_path": "./npu_dump", "bench_path": "./bench_dump"}';
 
+type Wording = Pick<ProblemError, 'message' | 'remedy'>;
+
 /** What stands in the place of the graph when there is none: why, and what to do. */
 export class GaMessage extends LocalizedElement {
   static get template() {
@@ -82,12 +84,12 @@ export class GaMessage extends LocalizedElement {
           <p>[[text.empty.build]]</p>
           <div class="code">
             <span>[[_command(catalog)]]</span>
-            <ga-copy value="[[_command(catalog)]]" label="[[text.stack.copy]]"></ga-copy>
+            <ga-copy value="[[_command(catalog)]]" label="[[text.empty.copy]]"></ga-copy>
           </div>
           <p>[[text.empty.config]]</p>
           <div class="code">
             <span>[[config]]</span>
-            <ga-copy value="[[config]]" label="[[text.stack.copy]]"></ga-copy>
+            <ga-copy value="[[config]]" label="[[text.empty.copy]]"></ga-copy>
           </div>
           <button class="primary" on-click="_retry">
             <ga-icon name="refresh"></ga-icon>[[text.empty.refresh]]
@@ -113,15 +115,17 @@ export class GaMessage extends LocalizedElement {
   }
 
   _message(problem: ProblemError, text: Texts): string {
-    return translated(text.problems, problem.code, problem).message;
+    return translated<Wording>(text.problems, problem.code, problem).message;
   }
 
   _remedy(problem: ProblemError, text: Texts): string {
-    return translated(text.problems, problem.code, problem).remedy;
+    return translated<Wording>(text.problems, problem.code, problem).remedy;
   }
 
   _command(catalog: AppState['catalog']): string {
-    return `msprobe-build -i compare.json -o ${catalog?.logdir ?? ''}`;
+    const logdir = catalog?.logdir ?? '';
+    const isPlain = /^[\w./~-]*$/.test(logdir);
+    return `msprobe-build -i compare.json -o ${isPlain ? logdir : `'${logdir}'`}`;
   }
 
   _retry(): void {

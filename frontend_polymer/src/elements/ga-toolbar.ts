@@ -45,7 +45,7 @@ export class GaToolbar extends LocalizedElement {
           white-space: nowrap;
         }
         label.file {
-          flex: 0 1 360px;
+          flex: 0 1 340px;
         }
         label.file select {
           flex: 1;
@@ -56,8 +56,8 @@ export class GaToolbar extends LocalizedElement {
           min-width: 64px;
         }
         ga-search {
-          flex: 1 1 320px;
-          min-width: 240px;
+          flex: 1 1 400px;
+          min-width: 352px;
           max-width: 640px;
           margin-left: auto;
         }
@@ -149,7 +149,11 @@ export class GaToolbar extends LocalizedElement {
     this.fill('step', numbers([...new Set(pairs.map((pair) => pair.step))]), view.step);
     const sameStep = pairs.filter((pair) => pair.step === view.step);
     this.fill('rank', numbers(sameStep.map((pair) => pair.rank)), view.rank);
-    this.fill('micro', micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])], view.micro);
+    this.fill(
+      'micro',
+      micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])],
+      view.micro,
+    );
   }
 
   /** Options are only made anew when they differ, so that an open list stays open. */
@@ -158,7 +162,9 @@ export class GaToolbar extends LocalizedElement {
     const shown = [...select.options];
     const isSame =
       shown.length === options.length &&
-      options.every((option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label);
+      options.every(
+        (option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label,
+      );
     if (!isSame) {
       select.replaceChildren(...options.map(({ value, label }) => new Option(label, value)));
     }
@@ -206,7 +212,7 @@ export class GaToolbar extends LocalizedElement {
   }
 
   _theme(): void {
-    const next = THEMES[(THEMES.indexOf(this.themeChoice) + 1) % THEMES.length];
+    const next = THEMES[(THEMES.indexOf(this.themeChoice) + 1) % THEMES.length]!;
     this.dispatchEvent(new CustomEvent('theme-choice', { detail: next }));
   }
 
@@ -223,8 +229,10 @@ export class GaToolbar extends LocalizedElement {
   }
 }
 
+/** Every file has the same suffix; the title of the list shows it. */
 function fileOption({ file, problem }: DatabaseFile): Choice {
-  return { value: file, label: problem ? `⚠ ${file}` : file };
+  const name = file.replace(/\.vis\.db$/, '');
+  return { value: file, label: problem ? `⚠ ${name}` : name };
 }
 
 function numbers(values: readonly number[]): Choice[] {

@@ -6,7 +6,8 @@ export const tokens = html`<style>
     --ga-font:
       system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC',
       'Microsoft YaHei', 'Helvetica Neue', Arial, sans-serif;
-    --ga-mono: ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono',
+    --ga-mono:
+      ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono',
       'Noto Sans Mono CJK SC', monospace;
     --ga-background: #f3f5f8;
     --ga-surface: #ffffff;
@@ -136,6 +137,13 @@ export const controls = html`<style>
     text-overflow: ellipsis;
     white-space: nowrap;
     min-width: 0;
+  }
+  .bars {
+    display: inline-block;
+    width: calc(var(--bars) * 4px - 1px);
+    height: 10px;
+    background: repeating-linear-gradient(90deg, currentColor 0 3px, transparent 3px 4px);
+    clip-path: polygon(0 75%, 100% calc(100% - var(--bars) * 25%), 100% 100%, 0 100%);
   }
   .visually-hidden {
     position: absolute;

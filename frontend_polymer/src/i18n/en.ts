@@ -37,16 +37,13 @@ export const en = {
     toLevel: (level: number) => `Expand to level ${level}`,
     pathToErrors: 'Path to errors',
     pathToErrorsHint: 'Open only what leads to the worst nodes',
-    fit: 'Fit the whole graph into the window (0)',
+    fit: 'Fit the whole graph into the window (f)',
     zoomIn: 'Zoom in (+)',
     zoomOut: 'Zoom out (−)',
-    zoomReset: 'Reading size (1)',
+    zoomReset: 'Reading size (0)',
     sync: 'Move together',
     syncHint: 'Expand, select and scroll both sides together',
-    outline: 'Outline',
-    outlineHint: 'Show the hierarchy as a list',
     outlineLabel: (side: string) => `Hierarchy, ${side}`,
-    canvasLabel: 'Both hierarchies. The outline offers the same to a screen reader.',
     splitter: 'Width of the two sides',
   },
 
@@ -101,6 +98,7 @@ export const en = {
     microStep: (step: number) => `Micro-step ${step}`,
     recompute: 'Recomputed',
     error: 'Error',
+    matched: 'Matched',
     matchedWith: 'Matched with',
     goToPartner: 'Go to the matched node',
     unmatched: 'Unmatched',
@@ -219,13 +217,11 @@ export const en = {
   /** Reasons of the database by name; an unknown one is shown as the server words it. */
   reasons: {
     no_such_name: 'No node of this name on the other side',
-    call_number: 'Same name, but called a different number of times',
     other_parent: 'Same name, but below a different parent',
-    parent_unmatched: 'The parent has no match',
-    parameter_count: 'Different number of parameters',
-    parameter_type: 'A parameter has a different type',
-    parameter_shape: 'A parameter has a different shape',
-    no_graph: 'The other side has no such step or rank',
+    other_parameter_count: 'A different number of parameters',
+    other_type: 'A parameter has a different type',
+    other_shape: 'A parameter has a different shape',
+    partner_taken: 'The only candidate is matched with another node',
   },
 
   progress: {
@@ -240,6 +236,7 @@ export const en = {
     build: 'Build one from two dumps, then look again:',
     config: 'compare.json names the two dump directories:',
     refresh: 'Look again',
+    copy: 'Copy',
   },
   problem: {
     title: 'This cannot be shown',
@@ -253,7 +250,8 @@ export const en = {
   problems: {} as Record<string, { message: string; remedy: string }>,
 
   diagnostics: {
-    label: (count: number) => (count === 1 ? '1 note from the build' : `${count} notes from the build`),
+    label: (count: number) =>
+      count === 1 ? '1 note from the build' : `${count} notes from the build`,
     title: 'Notes from the build',
     times: (count: number) => `${count} ×`,
   },
@@ -281,6 +279,7 @@ export const en = {
     readingSize: 'Reading size',
     walk: 'Walk through the nodes; ← closes or goes to the parent, → opens',
     ends: 'First and last visible node',
+    cross: 'The matched node on the other side',
     search: 'Search',
     nextPrevious: 'Next and previous match',
     close2: 'Close a dialog, leave the search',
