@@ -50,22 +50,23 @@ class StoredTensor:
         """Elements in one dimension as int64, uint64, float64 or complex128."""
         part = self.content[index]
         if isinstance(part, np.ndarray | np.generic):
-            return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
         return _widened(part.reshape(-1))
 
 
-def pieces(shape: tuple[int, ...]) -> Iterator[Index]:
-    """Indices that cut a tensor into parts of at most PIECE elements, in order."""
-    if prod(shape) <= PIECE:
+def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:
+    """Indices that cut a tensor into parts of at most ``size`` elements, in order."""
+    if prod(shape) <= size:
         yield (...,)
         return
-    rows = PIECE // max(1, prod(shape[1:]))
+    rows = size // prod(shape[1:])
     if rows:
         for start in range(0, shape[0], rows):
             yield (slice(start, start + rows),)
     else:
         for row in range(shape[0]):
-            for rest in pieces(shape[1:]):
+            for rest in pieces(shape[1:], size):
                 yield (row, *rest)
 
 
