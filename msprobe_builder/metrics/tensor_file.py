@@ -129,6 +129,8 @@ def _open_pt(path: Path) -> StoredTensor:
     content = content.detach()
     if content.layout is not torch.strided or content.is_quantized or content.is_meta:
         raise TensorFileError("unreadable", f"{path.name} holds no dense tensor")
+    if content.numel() * content.element_size() > content.untyped_storage().nbytes():
+        raise TensorFileError("unreadable", f"{path.name} claims more elements than it holds")
     _widened(content.new_empty(0))  # fails when the dtype holds no numbers
     return StoredTensor(tuple(content.shape), content)
 
