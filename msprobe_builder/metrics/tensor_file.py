@@ -24,7 +24,8 @@ from msprobe_builder.errors import BuildError
 if TYPE_CHECKING:
     import torch
 
-PIECE = 1 << 18  # elements
+# Elements: fits the cache, and torch converts no more than these without threads of its own.
+PIECE = 1 << 15
 Index = tuple[int | slice | EllipsisType, ...]
 
 _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
