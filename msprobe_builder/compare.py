@@ -14,7 +14,7 @@ from msprobe_builder.dump.read import Dump, read_dump
 from msprobe_builder.errors import BuildError
 from msprobe_builder.graph.parameter_table import ParameterTable, order_parameters
 from msprobe_builder.graph.tree import Tree, build_tree
-from msprobe_builder.match.exact import match_exact
+from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.metrics.comparison import STATISTIC_METRICS, Comparisons, Metric
 from msprobe_builder.metrics.grading import (
     STATISTICS_PROFILE,
@@ -66,7 +66,8 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
             f"{bench.dump.task}; compare dumps of the same task."
         )
     report("match")
-    matching = match_exact(npu.tree, bench.tree, npu.table, bench.table)
+    matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)
+    diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     pairs = pair_tensors(npu.table, bench.table, matching.npu)
     comparisons = _statistics(npu.table, bench.table, pairs, texts)
