@@ -156,17 +156,17 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
 
 
 def _tell_twins_apart(graph: Graph) -> None:
-    """``x * x``: one node with as many edges to a tensor as it is an argument."""
-    for shares in graph.shares.values():
-        taken: dict[int, int] = {}
-        for index, (edge, found) in enumerate(shares):
-            if len(found) < 2 or sum(other is found for _, other in shares) != len(found):
-                continue
-            if len(graph.shares) > 1:
-                continue
-            turn = taken.get(id(found), 0)
-            taken[id(found)] = turn + 1
-            shares[index] = (edge, [found[turn]])
+    """``x @ x``: a single node with as many edges to a tensor as it is an argument."""
+    if len(graph.shares) != 1:
+        return
+    (shares,) = graph.shares.values()
+    edges: dict[tuple[int, ...], list[int]] = {}
+    for index, (_, positions) in enumerate(shares):
+        edges.setdefault(tuple(positions), []).append(index)
+    for positions, indexes in edges.items():
+        if len(positions) == len(indexes):
+            for position, index in zip(positions, indexes, strict=True):
+                shares[index] = (shares[index][0], [position])
 
 
 def watch(
