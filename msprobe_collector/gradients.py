@@ -186,6 +186,10 @@ def watch(
                 backward.expect(position)
     nodes = dict.fromkeys((*graph.outputs, *graph.shares))
     backward.waiting_nodes = len(nodes)
+    if backward.call.path and not graph.shares:
+        # Nothing tells when the last node inside runs: the module stays open to the end of the
+        # pass, so that what is recomputed inside finds it.
+        backward.waiting_nodes += 1
     for node in nodes:
         run = _NodeRun(
             backward, graph.outputs.get(node, ()), graph.shares.get(node, ()), graph.passed_on

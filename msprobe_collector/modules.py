@@ -40,7 +40,8 @@ class ModuleHooks:
                             after, prepend=True, with_kwargs=True, always_call=True
                         ),
                     ]
-                self.session.parameters.watch(stem, module)
+                if self.session.collects_gradients:
+                    self.session.parameters.watch(stem, module)
 
     def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
         """Hooks of a module that was compiled in place would run inside compiled code."""

@@ -47,7 +47,7 @@ _QUERIES = frozenset(
     "share_memory_ pin_memory result_type can_cast promote_types broadcast_shapes is_tensor "
     "_set_grad_enabled _is_view _version _has_compatible_shallow_copy_type qscheme is_nonzero_ "
     "get_default_dtype is_autocast_enabled module_load _typed_storage_is_none _make_subclass "
-    "_make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as".split()
+    "_make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as _wrap_tensor_autograd".split()
 )
 _EXPOSING = frozenset(
     "data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_ "
