@@ -68,9 +68,7 @@ class Session:
         self._structure_only = config.task == "structure"
         self._saves_all = config.task == "tensor"
         self._saves_some = bool(config.tensor_list)
-        self.collects_gradients = not self._structure_only and config.collects(
-            "backward", "output"
-        )
+        self.collects_gradients = not self._structure_only and config.collects("backward", "output")
         self._lock = threading.RLock()
         self._counters: dict[str, int] = {}
         self._stacks = Stacks()
@@ -187,7 +185,7 @@ class Session:
             pending.held = hold(args, kwargs, changes)
         if with_gradients:
             pending.edges = edges_of(inputs) if torch.is_grad_enabled() else []
-        pending.first_node = torch.autograd._get_sequence_nr()
+        pending.first_node = torch._C._autograd._get_sequence_nr()
         return pending
 
     def leave(self, pending: Pending, result: Any, parameters: dict[str, Any] | None) -> None:

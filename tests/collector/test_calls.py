@@ -1,5 +1,8 @@
 """Which calls are seen, what they are called and where they stand."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import json
@@ -104,8 +107,9 @@ def test_operators_of_torch_npu_are_seen(tmp_path: Path) -> None:
 
 def test_queries_are_not_calls(tmp_path: Path) -> None:
     def step() -> None:
-        assert x.shape == x.size() and x.dim() == 2 and x.is_contiguous() and len(x) == 3
-        assert x.device.type == "cpu" and x.dtype is torch.float32 and not x.requires_grad
+        assert (x.shape, x.dim(), len(x)) == (x.size(), 2, 3)
+        assert (x.device.type, x.dtype, x.requires_grad) == ("cpu", torch.float32, False)
+        assert x.is_contiguous()
         with torch.no_grad():
             torch.sum(x)
 
@@ -252,7 +256,8 @@ def test_several_models_are_told_apart(tmp_path: Path) -> None:
         z.sum().backward()
 
     dump = record(tmp_path, step, models, level="L0")
-    assert dump.names("Module.0.0.Linear.forward.0") and dump.names("Module.1.0.Linear.forward.0")
+    assert "Module.0.0.Linear.forward.0" in dump.data
+    assert "Module.1.0.Linear.forward.0" in dump.data
 
 
 def test_a_single_layer_stands_for_itself(tmp_path: Path) -> None:
@@ -324,9 +329,7 @@ def test_threads_of_the_users_own_are_seen_inside_modules(tmp_path: Path) -> Non
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 
     def step() -> None:
-        workers = [
-            threading.Thread(target=lambda: model(torch.ones(1, 2))) for _ in range(4)
-        ]
+        workers = [threading.Thread(target=lambda: model(torch.ones(1, 2))) for _ in range(4)]
         for worker in workers:
             worker.start()
         for worker in workers:

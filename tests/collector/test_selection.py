@@ -1,5 +1,8 @@
 """``list``, ``scope``, ``data_mode`` and ``tensor_list``."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -45,7 +48,13 @@ def test_a_module_keeps_everything_inside_it(tmp_path: Path) -> None:
         f"{stem}.GatedMLP.forward.0",
     ]
     apis = [name for name in dump.data if name.endswith(".forward")]
-    assert [name.split(".")[1] for name in apis] == ["linear", "silu", "linear", "__mul__", "linear"]
+    assert [name.split(".")[1] for name in apis] == [
+        "linear",
+        "silu",
+        "linear",
+        "__mul__",
+        "linear",
+    ]
     assert f"{stem}.up.Linear.backward.0" in dump.data
     assert f"{stem}.gate.Linear.parameters_grad" in dump.data
     for name in apis:  # the chain up to the root is complete

@@ -1,5 +1,8 @@
 """Recording changes nothing: not a bit of the training, not a trace in the process."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import random
@@ -31,7 +34,7 @@ def train(name: str, debugger: PrecisionDebugger | None) -> dict[str, Any]:
     """Three steps with dropout, clipping and AdamW; everything they leave behind."""
     torch.manual_seed(7)
     random.seed(7)
-    np.random.seed(7)  # noqa: NPY002
+    np.random.seed(7)
     build, data = MODELS[name]
     model = build()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -57,7 +60,7 @@ def train(name: str, debugger: PrecisionDebugger | None) -> dict[str, Any]:
         "parameters": [p.detach().clone() for p in model.parameters()],
         "buffers": [b.clone() for b in model.buffers()],
         "random": [torch.get_rng_state(), torch.tensor(random.getstate()[1])],
-        "numpy": [torch.from_numpy(np.random.get_state()[1].astype(np.int64))],  # type: ignore[index,union-attr]  # noqa: NPY002
+        "numpy": [torch.tensor(np.random.get_state(legacy=False)["state"]["key"].astype(np.int64))],
     }
 
 
@@ -65,9 +68,7 @@ def train(name: str, debugger: PrecisionDebugger | None) -> dict[str, Any]:
 def test_training_is_bit_identical(name: str, tmp_path: Path) -> None:
     plain = train(name, None)
     for number, (level, task, section) in enumerate(KINDS):
-        config = write_config(
-            tmp_path / str(number), level=level, task=task, **{task: section}
-        )
+        config = write_config(tmp_path / str(number), level=level, task=task, **{task: section})
         debugger = PrecisionDebugger(config_path=config)
         recorded = train(name, debugger)
         debugger.close()
