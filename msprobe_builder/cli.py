@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msprobe_builder.config import read_config
@@ -64,6 +65,19 @@ def parser() -> argparse.ArgumentParser:
         help="directory of the result, created when missing",
     )
     result.add_argument(
+        "-oc",
+        "--overflow-check",
+        "--overflow_check",
+        action="store_true",
+        dest="overflow_check",
+        help="find where NaN and infinity come from: mark each call medium, high or critical",
+    )
+    result.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="compare the steps and ranks that both sides have instead of stopping",
+    )
+    result.add_argument(
         "--output-name",
         metavar="NAME",
         help="name of the result instead of compare_{timestamp}.vis.db or build_{timestamp}.vis.db",
@@ -86,6 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         name = _output_name(options.output_name)
         config = read_config(options.input_path)
+        config = replace(
+            config,
+            options=replace(
+                config.options,
+                overflow_check=options.overflow_check,
+                allow_missing=options.allow_missing,
+            ),
+        )
         result = build(
             config,
             options.output_path,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
+
 from msprobe_builder.compare import PairJob, Report, build_pair
 from msprobe_builder.config import BuildConfig, BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
@@ -17,7 +19,9 @@ from msprobe_builder.dump.discover import DumpTree, Place, discover
 from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, run_jobs
 from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
+from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
+from msprobe_builder.result import PairResult
 from msprobe_builder.store.gather import Gatherer
 from msprobe_builder.store.publish import published, reserve
 from msprobe_builder.store.writer import create, write_diagnostics, write_meta, write_pair
@@ -93,6 +97,8 @@ def build(
 def store_pair(job: PairJob, shard: Path, report: Report) -> None:
     """Build one step and rank into a database of its own; the unit of work of an executor."""
     result = build_pair(job, report)
+    if job.options.overflow_check:
+        result = _with_overflow(result)
     report("store")
     connection = create(shard, STATISTICS_PROFILE)
     try:
@@ -103,6 +109,30 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
     finally:
         connection.close()
+
+
+def _with_overflow(result: PairResult) -> PairResult:
+    """The same result with the overflow levels of both sides."""
+    diagnostics = list(result.diagnostics)
+    graphs = []
+    for side, graph in enumerate((result.npu, result.bench)):
+        if graph is None:
+            graphs.append(None)
+            continue
+        found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
+        graphs.append(replace(graph, overflow=found.level, overflow_rows=found.rows))
+        if found.first >= 0:
+            first = Diagnostic(
+                "warning",
+                "overflow",
+                "Calls overflow; the subject is the first of them.",
+                graph.tree.names[found.first],
+                int(np.count_nonzero(found.level)),
+            )
+            diagnostics.append(first.at(side=side, step=result.step, rank=result.rank))
+    npu, bench = graphs
+    assert npu is not None
+    return replace(result, npu=npu, bench=bench, diagnostics=diagnostics)
 
 
 def _pair_up(npu: DumpTree, bench: DumpTree | None, options: BuildOptions) -> list[PairJob]:
@@ -166,7 +196,7 @@ def _gather(
                 "bench_path": None if config.bench_path is None else str(config.bench_path),
                 "builder_version": __version__,
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "overflow_checked": "0",
+                "overflow_checked": str(int(config.options.overflow_check)),
                 "complete": "0" if failed else "1",
             },
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ class Graph:
     error: NDArray[np.float64]  # NaN where there is none
     grade: Int
     overflow: Int  # 0 none, 1 medium, 2 high, 3 critical
+    overflow_rows: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the table
 
 
 @dataclass(frozen=True)

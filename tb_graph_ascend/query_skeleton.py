@@ -141,10 +141,9 @@ def _read_nodes(
 
 
 def _integers(column: NDArray[np.float64]) -> Ints:
-    whole = column.astype(np.int64)
-    if (np.abs(column) > MAX_NODE).any() or (whole != column).any():
-        raise DamagedError("a whole number is out of bounds in table node")
-    return whole
+    if (np.abs(column) > MAX_NODE).any() or (np.trunc(column) != column).any():
+        raise DamagedError("a number of table node is out of bounds")
+    return column.astype(np.int64)
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:

@@ -1,4 +1,4 @@
-import type { Api } from './data/api';
+import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
 import { ProblemError } from './data/problem';
 import {
   Side,
@@ -7,14 +7,9 @@ import {
   type GraphPair,
   type NodeDetail,
 } from './generated/graph_pb';
+import type { NodeRef } from './layout/hierarchy';
 import type { Graphs } from './layout/sides';
 import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
-
-/** A node of one side. */
-export interface NodeRef {
-  readonly side: Side;
-  readonly index: number;
-}
 
 /** Nodes to step through, and where we are: -1 before the first step. */
 export interface Hits {
@@ -58,10 +53,7 @@ export class Session {
   private loading = new AbortController();
   private loadingDetail = new AbortController();
 
-  constructor(
-    private readonly api: Api,
-    view: ViewState,
-  ) {
+  constructor(view: ViewState) {
     this.store = new Store<AppState>({
       ...NOTHING_SHOWN,
       view,
@@ -83,7 +75,7 @@ export class Session {
   async refresh(): Promise<void> {
     const signal = this.begin('catalog');
     try {
-      const catalog = await this.api.catalog(signal);
+      const catalog = await fetchCatalog(signal);
       if (signal.aborted) return;
       this.store.update({ catalog });
       await this.show(this.state.view, signal);
@@ -119,6 +111,7 @@ export class Session {
     this.loadingDetail.abort();
     this.loadingDetail = new AbortController();
     const { signal } = this.loadingDetail;
+    const { file, step, rank } = view;
     this.store.update({
       selected: node,
       detailBusy: true,
@@ -126,7 +119,7 @@ export class Session {
       view: { ...view, side: node.side, node: graph.name(node.index) },
     });
     try {
-      const next = await this.api.node({ ...view, ...node }, signal);
+      const next = await fetchNode({ file, step, rank, side: node.side }, node.index, signal);
       if (!signal.aborted) this.store.update({ ...NO_DETAIL, detail: next });
     } catch (error) {
       if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
@@ -176,8 +169,8 @@ export class Session {
     const pair = pairOf(file, view)!;
     const key = { file: view.file, step: view.step, rank: view.rank };
     const [npu, bench] = await Promise.all([
-      this.api.skeleton({ ...key, side: Side.NPU }, signal),
-      pair.benchNodes > 0 ? this.api.skeleton({ ...key, side: Side.BENCH }, signal) : null,
+      fetchGraph({ ...key, side: Side.NPU }, signal),
+      pair.benchNodes > 0 ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
     ]);
     if (signal.aborted) return;
     this.store.update({ graphs: [npu, bench], busy: null });

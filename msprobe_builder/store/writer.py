@@ -159,6 +159,13 @@ def _write_graph(
         [rollup.node + base, rollup.worst, rollup.worst_overflow, *rollup.counts],
     )
     _write_parameters(connection, graph, base)
+    rows = graph.overflow_rows
+    _insert(
+        connection,
+        "overflow_parameter",
+        "?, ?",
+        [graph.table.node[rows] + base, graph.table.ordinal[rows]],
+    )
 
 
 def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -> None:

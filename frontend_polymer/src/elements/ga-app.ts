@@ -1,9 +1,9 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
 import { paletteOf } from '../canvas/palette';
-import { Api } from '../data/api';
-import type { Texts } from '../i18n';
-import { Session, type AppState, type NodeRef } from '../session';
+import { initialLanguage, setLanguage, type Texts } from '../i18n';
+import type { NodeRef } from '../layout/hierarchy';
+import { Session, type AppState } from '../session';
 import { fromHash, toHash } from '../state';
 import {
   hostTheme,
@@ -118,7 +118,6 @@ export class GaApp extends LocalizedElement {
           graphs="[[state.graphs]]"
           zoom="[[zoom]]"
           sync="{{sync}}"
-          outline="{{outline}}"
           on-view-command="_run"
         ></ga-view-tools>
         <ga-hierarchy
@@ -128,7 +127,6 @@ export class GaApp extends LocalizedElement {
           state="[[state]]"
           theme="[[theme]]"
           sync="[[sync]]"
-          outline="[[outline]]"
           zoom="{{zoom}}"
         ></ga-hierarchy>
         <ga-message
@@ -158,7 +156,6 @@ export class GaApp extends LocalizedElement {
       theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
       zoom: { type: Number, value: 1 },
       sync: { type: Boolean, value: true },
-      outline: { type: Boolean, value: false },
     };
   }
 
@@ -169,7 +166,8 @@ export class GaApp extends LocalizedElement {
   private readonly cleanups: (() => void)[] = [];
 
   override ready(): void {
-    this.session = new Session(new Api(), fromHash(location.hash));
+    setLanguage(initialLanguage());
+    this.session = new Session(fromHash(location.hash));
     this.state = this.session.state;
     this.applyTheme();
     super.ready();
@@ -198,6 +196,11 @@ export class GaApp extends LocalizedElement {
   /** What the canvas shows, for tests: the boxes in view of both sides, top to bottom. */
   get scene() {
     return this.hierarchy.scene;
+  }
+
+  /** The tree items that screen readers get, for tests. */
+  get outline(): Element[] {
+    return this.hierarchy.outline;
   }
 
   _themeChosen(event: CustomEvent<ThemeChoice>): void {

@@ -1,7 +1,7 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
-import { Side, type NodeDetail } from '../generated/graph_pb';
+import { Grade, Side, type NodeDetail } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { AppState, Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
@@ -95,6 +95,9 @@ export class GaDetails extends LocalizedElement {
           text-align: center;
           color: var(--ga-muted);
         }
+        .empty button {
+          margin-top: 8px;
+        }
         .empty p {
           margin: 4px 16px;
         }
@@ -162,6 +165,9 @@ export class GaDetails extends LocalizedElement {
         <div class="empty" hidden$="[[_any(state.selected)]]">
           <p>[[text.details.empty]]</p>
           <p>[[text.details.emptyKeys]]</p>
+          <button class="primary" hidden$="[[!_hasErrors(state.graphs)]]" on-click="_firstError">
+            <ga-icon name="jump"></ga-icon>[[text.details.firstError]]
+          </button>
         </div>
         <div class="empty" hidden$="[[!state.detailProblem]]" role="alert">
           <p>[[text.details.failed]] [[state.detailProblem.message]]</p>
@@ -255,6 +261,18 @@ export class GaDetails extends LocalizedElement {
 
   _showLibrary(event: CustomEvent<boolean>): void {
     this.showLibrary = event.detail;
+  }
+
+  _hasErrors(graphs: AppState['graphs']): boolean {
+    return (graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED) > Grade.OK;
+  }
+
+  /** The earliest in execution order among the nodes with the worst grade. */
+  _firstError(): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    if (!graph) return;
+    const detail = { side: Side.NPU, index: graph.grade.indexOf(graph.worstGrade(0)) };
+    this.dispatchEvent(new CustomEvent('go-to', { detail }));
   }
 
   _retry(): void {

@@ -117,13 +117,14 @@ export class GaHelp extends LocalizedElement {
         entries: [
           entry('↑ ↓ ← →', help.walk),
           entry('Home End', help.ends),
+          entry('X', help.cross),
           entry(help.drag, help.pan),
           entry(help.wheel, help.pan),
           entry('A D', help.pan),
           entry(help.ctrlWheel, help.zoom),
           entry('W S, + −', help.zoomKeys),
-          entry('0', help.fit),
-          entry('1', help.readingSize),
+          entry('F', help.fit),
+          entry('0', help.readingSize),
         ],
       },
       {

@@ -8,11 +8,16 @@ import { ALL_MICRO_STEPS } from '../state';
 import { formatCount } from './format';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
+import { gradeStyle, gradeBars } from './grade-style';
 import { gradeName, overflowName } from './words';
+
+const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
 
 interface Entry {
   readonly grade: Grade;
-  readonly colour: string;
+  readonly style: string;
+  readonly border: string;
+  readonly bars: string;
   readonly name: string;
   readonly range: string;
   readonly count: string;
@@ -37,11 +42,16 @@ export class GaLegend extends LocalizedElement {
           overflow: hidden;
         }
         button .swatch {
-          width: 14px;
+          width: 22px;
           height: 14px;
           border-radius: 3px;
-          border: 1px solid var(--ga-control-border);
+          border: 1px solid;
           flex: none;
+          display: grid;
+          place-items: center;
+        }
+        button .swatch.dashed {
+          border-style: dashed;
         }
         button {
           padding: 0 8px;
@@ -88,7 +98,7 @@ export class GaLegend extends LocalizedElement {
           title="[[item.title]]"
           on-click="_step"
         >
-          <span class="swatch" style$="background: [[item.colour]]"></span>
+          <span class$="swatch [[item.border]]" style$="[[item.style]]"><span class="bars" style$="[[item.bars]]"></span></span>
           <span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>
@@ -130,7 +140,9 @@ export class GaLegend extends LocalizedElement {
         const count = formatCount(total);
         return {
           grade: band.grade,
-          colour: band.colour,
+          style: gradeStyle(band.grade),
+          border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
+          bars: gradeBars(band.grade),
           name,
           range: rangeOf(band),
           count,
@@ -144,7 +156,7 @@ export class GaLegend extends LocalizedElement {
   _overflows(state: AppState, text: Texts): object[] {
     const graph = state.graphs?.[Side.NPU];
     if (!graph || !this.session.file?.overflowChecked) return [];
-    return [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM].map((level) => {
+    return LEVELS.map((level) => {
       const { name, hint } = overflowName(level, text);
       const count = formatCount(graph.rollup.overflow(level, 0, graph.count));
       return { name: `${text.legend.overflow}: ${name}`, title: hint, count };

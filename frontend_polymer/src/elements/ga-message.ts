@@ -12,6 +12,8 @@ import { translated } from './words';
 
 const CONFIG = '{"npu_path": "./npu_dump", "bench_path": "./bench_dump"}';
 
+type Wording = Pick<ProblemError, 'message' | 'remedy'>;
+
 /** What stands in the place of the graph when there is none: why, and what to do. */
 export class GaMessage extends LocalizedElement {
   static get template() {
@@ -113,11 +115,11 @@ export class GaMessage extends LocalizedElement {
   }
 
   _message(problem: ProblemError, text: Texts): string {
-    return translated(text.problems, problem.code, problem).message;
+    return translated<Wording>(text.problems, problem.code, problem).message;
   }
 
   _remedy(problem: ProblemError, text: Texts): string {
-    return translated(text.problems, problem.code, problem).remedy;
+    return translated<Wording>(text.problems, problem.code, problem).remedy;
   }
 
   _command(catalog: AppState['catalog']): string {

@@ -3,10 +3,12 @@ import '@polymer/polymer/lib/elements/dom-if.js';
 
 import { Grade, Side, type NodeDetail, type NodeRecord } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { AppState, NodeRef } from '../session';
+import type { NodeRef } from '../layout/hierarchy';
+import type { AppState } from '../session';
 import { formatExact, formatNumber } from './format';
 import './ga-copy';
 import './ga-icon';
+import { gradeStyle } from './grade-style';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 import { gradeName, kindName, translated } from './words';
@@ -77,7 +79,7 @@ export class GaNodeSummary extends LocalizedElement {
             aria-label="[[_jumpLabel(record, partner, text)]]"
             on-click="_jump"
           >
-            <span class="mono cut">[[_targetName(record, partner)]]</span>
+            <span class="mono cut">[[_shownTarget(record, partner)]]</span>
             <ga-icon name="jump"></ga-icon>
           </button>
         </span>
@@ -144,14 +146,14 @@ export class GaNodeSummary extends LocalizedElement {
   }
 
   _gradeStyle(record: NodeRecord, detail: NodeDetail): string {
-    const { grade } = graded(record, detail);
-    return `background: var(--ga-grade-${grade}-fill); color: var(--ga-grade-${grade}-text); border-color: var(--ga-grade-${grade}-stroke)`;
+    return gradeStyle(graded(record, detail).grade);
   }
 
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {
     if (partner) {
       const source = translated(text.matchSources, record.matchSource, record.matchSource);
-      return source ? `${text.details.matchedWith} (${source})` : text.details.matchedWith;
+      const matched = partner.name === record.name ? text.details.matched : text.details.matchedWith;
+      return source ? `${matched} (${source})` : matched;
     }
     const reason = translated(text.reasons, record.unmatchedReason, record.unmatchedDetail);
     const why = reason || record.unmatchedReason;
@@ -168,6 +170,12 @@ export class GaNodeSummary extends LocalizedElement {
 
   _targetName(record: NodeRecord, partner: NodeRecord | undefined): string {
     return partner?.name ?? record.candidateName;
+  }
+
+  /** A counterpart of the same name needs no second mention. */
+  _shownTarget(record: NodeRecord, partner: NodeRecord | undefined): string {
+    const name = this._targetName(record, partner);
+    return name === record.name ? '' : name;
   }
 
   _jumpLabel(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {

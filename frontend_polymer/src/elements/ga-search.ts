@@ -19,6 +19,9 @@ export class GaSearch extends LocalizedElement {
           align-items: center;
           gap: 4px;
         }
+        select {
+          padding: 0 4px;
+        }
         .field {
           position: relative;
           flex: 1;
@@ -35,7 +38,10 @@ export class GaSearch extends LocalizedElement {
         input {
           flex: 1;
           min-width: 0;
-          padding: 0 96px 0 30px;
+          padding: 0 8px 0 30px;
+        }
+        input:not(:placeholder-shown) {
+          padding-right: 96px;
         }
         input::placeholder {
           color: var(--ga-muted);
@@ -119,6 +125,7 @@ export class GaSearch extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
   declare hasBench: boolean;
+  private searched: { graphs: AppState['graphs']; micro: number } = { graphs: null, micro: 0 };
 
   override focus(): void {
     (this.$['input'] as HTMLInputElement).select();
@@ -133,8 +140,10 @@ export class GaSearch extends LocalizedElement {
   }
 
   /** Another graph, the same question. */
-  _graphsChanged(): void {
-    if (this.state.graphs && this.query !== '') this._search();
+  _graphsChanged(graphs: AppState['graphs'], micro: number): void {
+    if (graphs === this.searched.graphs && micro === this.searched.micro) return;
+    this.searched = { graphs, micro };
+    if (graphs && this.query !== '') this._search();
   }
 
   _search(): void {

@@ -9,12 +9,13 @@ import {
   type ParameterRow,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
+import { gradeBars } from './grade-style';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 import { tensorColumns, type Cell, type Column, type ColumnGroup } from './tensor-columns';
 import { gradeName } from './words';
 
-const GROUPS: readonly ColumnGroup[] = ['npu', 'bench', 'comparison'];
+const GROUPS: readonly ColumnGroup[] = ['shared', 'npu', 'bench', 'comparison'];
 
 /** One row per parameter of the selected node: debug, reference, error. */
 export class GaTensorTable extends LocalizedElement {
@@ -57,13 +58,13 @@ export class GaTensorTable extends LocalizedElement {
         thead [title] {
           cursor: help;
         }
-        th:first-child {
+        .name {
           position: sticky;
           z-index: 1;
           left: 0;
           border-right: 1px solid var(--ga-border);
         }
-        thead th:first-child {
+        thead .name {
           z-index: 3;
         }
         .numeric {
@@ -88,8 +89,7 @@ export class GaTensorTable extends LocalizedElement {
         tbody tr:hover > :not([data-grade]) {
           background: var(--ga-hover);
         }
-        .absent,
-        .type {
+        .absent {
           color: var(--ga-muted);
         }
         .value {
@@ -98,9 +98,6 @@ export class GaTensorTable extends LocalizedElement {
           max-width: 480px;
           overflow: hidden;
           text-overflow: ellipsis;
-        }
-        .type {
-          margin-left: 8px;
         }
         .notfinite {
           color: var(--ga-danger);
@@ -114,9 +111,6 @@ export class GaTensorTable extends LocalizedElement {
         .flag {
           color: var(--ga-danger);
           font-weight: 700;
-        }
-        td[data-grade='1'] {
-          box-shadow: inset 3px 0 var(--ga-grade-1-solid);
         }
         td[data-grade='2'] {
           background: var(--ga-grade-2-fill);
@@ -134,11 +128,8 @@ export class GaTensorTable extends LocalizedElement {
           background: var(--ga-grade-5-fill);
           color: var(--ga-grade-5-text);
         }
-        .ticks {
-          float: left;
+        .bars {
           margin-right: 8px;
-          font: 700 9px/20px var(--ga-font);
-          letter-spacing: 1px;
         }
         p {
           margin: 16px;
@@ -197,11 +188,12 @@ function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement 
   const section = create('thead', '');
   const groups = create('tr', '');
   const names = create('tr', '');
-  const corner = create('th', 'group', text.tensors.parameter);
+  const corner = create('th', 'group name', text.tensors.parameter);
   corner.scope = 'col';
+  corner.rowSpan = 2;
   groups.append(corner);
-  names.append(create('th', ''));
   const titles: Record<ColumnGroup, string> = {
+    shared: '',
     npu: text.sides.debug,
     bench: text.sides.reference,
     comparison: text.tensors.errors,
@@ -209,13 +201,13 @@ function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement 
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
-    const title = create('th', 'group first', titles[group]);
+    const title = create('th', group === 'shared' ? 'group' : 'group first', titles[group]);
     title.scope = 'colgroup';
     title.colSpan = members.length;
     groups.append(title);
     names.append(
       ...members.map((column, at) => {
-        const name = create('th', cellClass(column, at === 0), column.label);
+        const name = create('th', cellClass(column, at), column.label);
         name.scope = 'col';
         name.title = column.hint;
         return name;
@@ -234,7 +226,7 @@ function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowE
     [Section.PARAMETERS_GRAD]: text.tensors.parametersGrad,
   };
   const row = create('tr', 'section');
-  const title = create('th', '', titles[section]);
+  const title = create('th', 'name', titles[section]);
   title.scope = 'rowgroup';
   const rest = create('td', '');
   rest.colSpan = width;
@@ -248,7 +240,7 @@ function parameterRow(row: ParameterRow, columns: readonly Column[], text: Texts
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
-    const parameter = group === 'comparison' ? undefined : row[group];
+    const parameter = group === 'npu' || group === 'bench' ? row[group] : undefined;
     if (parameter?.value !== undefined) {
       const other = group === 'npu' ? row.bench : row.npu;
       line.append(valueCell(parameter, other, members.length, text));
@@ -261,7 +253,7 @@ function parameterRow(row: ParameterRow, columns: readonly Column[], text: Texts
 
 function nameCell({ npu, bench }: ParameterRow, text: Texts): HTMLElement {
   const names = [npu?.name, bench?.name].filter((name) => name !== undefined);
-  const cell = create('th', '', [...new Set(names)].join(' / '));
+  const cell = create('th', 'name', [...new Set(names)].join(' / '));
   cell.scope = 'row';
   if (npu?.overflows || bench?.overflows) {
     const flag = create('span', 'flag', ' !');
@@ -281,30 +273,32 @@ function valueCell(
   const differs = other !== undefined && other.value !== parameter.value;
   const cell = create('td', 'first value');
   cell.colSpan = width;
-  const value = create('span', differs ? 'differs' : '', parameter.value);
   cell.title = differs ? `${parameter.value}: ${text.tensors.differs}` : (parameter.value ?? '');
-  cell.append(value, create('span', 'type', parameter.type));
+  cell.append(create('span', differs ? 'differs' : '', parameter.value));
   return cell;
 }
 
 function tensorCell(column: Column, content: Cell, at: number, text: Texts): HTMLElement {
-  const cell = create('td', `${cellClass(column, at === 0)} ${content.tone}`);
+  const cell = create('td', `${cellClass(column, at)} ${content.tone}`);
   cell.title = content.title;
   if (content.grade !== Grade.UNGRADED) {
     cell.dataset['grade'] = String(content.grade);
     cell.title += ` (${gradeName(content.grade, text)})`;
     if (content.grade > Grade.OK) {
-      const ticks = create('span', 'ticks', '|'.repeat(content.grade - Grade.OK));
-      ticks.setAttribute('aria-label', gradeName(content.grade, text));
-      ticks.role = 'img';
-      cell.append(ticks);
+      const bars = create('span', 'bars');
+      bars.style.cssText = gradeBars(content.grade);
+      bars.role = 'img';
+      bars.ariaLabel = gradeName(content.grade, text);
+      cell.append(bars);
     }
   }
   cell.append(content.text);
   return cell;
 }
 
-function cellClass(column: Column, isFirst: boolean): string {
+/** A line sets the groups apart; the first follows the frozen names, which have their own. */
+function cellClass(column: Column, at: number): string {
+  const isFirst = at === 0 && column.group !== 'shared';
   return [column.numeric ? 'numeric' : '', isFirst ? 'first' : ''].join(' ').trim();
 }
 

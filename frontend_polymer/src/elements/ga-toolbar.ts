@@ -45,7 +45,7 @@ export class GaToolbar extends LocalizedElement {
           white-space: nowrap;
         }
         label.file {
-          flex: 0 1 360px;
+          flex: 0 1 340px;
         }
         label.file select {
           flex: 1;
@@ -56,8 +56,8 @@ export class GaToolbar extends LocalizedElement {
           min-width: 64px;
         }
         ga-search {
-          flex: 1 1 320px;
-          min-width: 240px;
+          flex: 1 1 400px;
+          min-width: 352px;
           max-width: 640px;
           margin-left: auto;
         }
@@ -206,7 +206,7 @@ export class GaToolbar extends LocalizedElement {
   }
 
   _theme(): void {
-    const next = THEMES[(THEMES.indexOf(this.themeChoice) + 1) % THEMES.length];
+    const next = THEMES[(THEMES.indexOf(this.themeChoice) + 1) % THEMES.length]!;
     this.dispatchEvent(new CustomEvent('theme-choice', { detail: next }));
   }
 
@@ -223,8 +223,10 @@ export class GaToolbar extends LocalizedElement {
   }
 }
 
+/** Every file has the same suffix; the title of the list shows it. */
 function fileOption({ file, problem }: DatabaseFile): Choice {
-  return { value: file, label: problem ? `⚠ ${file}` : file };
+  const name = file.replace(/\.vis\.db$/, '');
+  return { value: file, label: problem ? `⚠ ${name}` : name };
 }
 
 function numbers(values: readonly number[]): Choice[] {

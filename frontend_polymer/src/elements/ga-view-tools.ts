@@ -41,6 +41,9 @@ export class GaViewTools extends LocalizedElement {
         .space {
           flex: 1;
         }
+        #level {
+          width: 92px;
+        }
         #zoom {
           width: 60px;
           font-variant-numeric: tabular-nums;
@@ -119,16 +122,6 @@ export class GaViewTools extends LocalizedElement {
         on-click="_sync"
       >
         <ga-icon name="link"></ga-icon>[[text.view.sync]]
-      </button>
-      <button
-        id="outline"
-        class="plain"
-        disabled$="[[disabled]]"
-        aria-pressed$="[[_pressed(outline)]]"
-        title="[[text.view.outlineHint]]"
-        on-click="_outline"
-      >
-        <ga-icon name="list"></ga-icon>[[text.view.outline]]
       </button>`;
   }
 
@@ -140,7 +133,6 @@ export class GaViewTools extends LocalizedElement {
       hasBench: { type: Boolean, computed: '_hasBench(graphs)' },
       zoom: { type: Number, value: 1 },
       sync: { type: Boolean, notify: true, value: true },
-      outline: { type: Boolean, notify: true, value: false },
     };
   }
 
@@ -151,7 +143,6 @@ export class GaViewTools extends LocalizedElement {
   declare graphs: AppState['graphs'];
   declare zoom: number;
   declare sync: boolean;
-  declare outline: boolean;
 
   _disabled(graphs: AppState['graphs']): boolean {
     return !graphs;
@@ -195,10 +186,6 @@ export class GaViewTools extends LocalizedElement {
 
   _sync(): void {
     this.sync = !this.sync;
-  }
-
-  _outline(): void {
-    this.outline = !this.outline;
   }
 
   private send(detail: ViewCommand): void {

@@ -137,6 +137,13 @@ export const controls = html`<style>
     white-space: nowrap;
     min-width: 0;
   }
+  .bars {
+    display: inline-block;
+    width: calc(var(--bars) * 4px - 1px);
+    height: 10px;
+    background: repeating-linear-gradient(90deg, currentColor 0 3px, transparent 3px 4px);
+    clip-path: polygon(0 75%, 100% calc(100% - var(--bars) * 25%), 100% 100%, 0 100%);
+  }
   .visually-hidden {
     position: absolute;
     width: 1px;

@@ -17,7 +17,7 @@ export interface Cell {
   readonly grade: Grade;
 }
 
-export type ColumnGroup = 'npu' | 'bench' | 'comparison';
+export type ColumnGroup = 'shared' | 'npu' | 'bench' | 'comparison';
 
 export interface Column {
   readonly group: ColumnGroup;
@@ -49,13 +49,14 @@ const METRICS = [
   ['fiveThousandthsRatio', 'five_thousandths_ratio', 'share'],
 ] as const;
 
-/** The columns that hold anything in these rows, debug side first, errors last. */
+/** The columns that hold anything in these rows: shared, debug, reference, errors. */
 export function tensorColumns(
   rows: readonly ParameterRow[],
   bands: readonly GradeBand[],
   text: Texts,
 ): Column[] {
   const columns = [
+    ...sharedColumns(text),
     ...sideColumns('npu', text),
     ...sideColumns('bench', text),
     ...comparisonColumns(bands, text),
@@ -73,18 +74,27 @@ export function gradeOf(fraction: number, bands: readonly GradeBand[]): Grade {
   return graded.find((band) => size >= band.low! && size < band.high!)?.grade ?? Grade.UNGRADED;
 }
 
-function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
-  const other = side === 'npu' ? 'bench' : 'npu';
-  const words = (name: 'dtype' | 'shape' | 'md5'): Column => ({
-    group: side,
+/** What both sides normally agree on is said once; where they do not, both values stand there. */
+function sharedColumns(text: Texts): Column[] {
+  const column = (
+    name: 'dtype' | 'shape' | 'requiresGrad',
+    value: (parameter: Parameter | undefined) => string | undefined,
+  ): Column => ({
+    group: 'shared',
     label: text.tensors[name],
     hint: text.statisticHints[name],
     numeric: false,
-    cell: (row) => wordCell(row[side]?.[name], row[other]?.[name], text),
+    cell: (row) => sharedCell(value(row.npu), value(row.bench), text),
   });
   return [
-    words('dtype'),
-    words('shape'),
+    column('dtype', (parameter) => parameter?.dtype || parameter?.type),
+    column('shape', (parameter) => parameter?.shape),
+    column('requiresGrad', (parameter) => yesNo(parameter, text)),
+  ];
+}
+
+function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
+  return [
     ...STATISTICS.map((name) => ({
       group: side,
       label: text.tensors[name],
@@ -94,12 +104,11 @@ function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
     })),
     {
       group: side,
-      label: text.tensors.requiresGrad,
-      hint: text.statisticHints.requiresGrad,
+      label: text.tensors.md5,
+      hint: text.statisticHints.md5,
       numeric: false,
-      cell: (row) => wordCell(yesNo(row[side], text), yesNo(row[other], text), text),
+      cell: (row) => wordCell(row[side]?.md5),
     },
-    words('md5'),
   ];
 }
 
@@ -133,7 +142,7 @@ function comparisonColumns(bands: readonly GradeBand[], text: Texts): Column[] {
       label: text.tensors.note,
       hint: text.tensors.note,
       numeric: false,
-      cell: (row) => wordCell(row.comparison?.note, undefined, text),
+      cell: (row) => wordCell(row.comparison?.note),
     },
   ];
 }
@@ -169,13 +178,18 @@ function numberCell(
   };
 }
 
-function wordCell(value: string | undefined, other: string | undefined, text: Texts): Cell {
+function wordCell(value: string | undefined): Cell {
   if (!value) return ABSENT;
-  const differs = other !== undefined && other !== '' && other !== value;
+  return { text: value, title: value, tone: 'plain', grade: Grade.UNGRADED };
+}
+
+function sharedCell(npu: string | undefined, bench: string | undefined, text: Texts): Cell {
+  if (!npu || !bench || npu === bench) return wordCell(npu ?? bench);
+  const both = `${npu} ≠ ${bench}`;
   return {
-    text: value,
-    title: differs ? `${value} ≠ ${other}: ${text.tensors.differs}` : value,
-    tone: differs ? 'differs' : 'plain',
+    text: both,
+    title: `${both}: ${text.tensors.differs}`,
+    tone: 'differs',
     grade: Grade.UNGRADED,
   };
 }

@@ -13,7 +13,10 @@ const GRADES: Record<Grade, keyof Texts['grades']> = {
   [Grade.UNMATCHED]: 'unmatched',
 };
 
-const OVERFLOWS: Record<Exclude<Overflow, Overflow.NONE>, keyof Texts['overflow']> = {
+/** What the levels of an overflow check are called. */
+export type OverflowLevel = Exclude<Overflow, Overflow.NONE>;
+
+const OVERFLOWS: Record<OverflowLevel, keyof Texts['overflow']> = {
   [Overflow.MEDIUM]: 'medium',
   [Overflow.HIGH]: 'high',
   [Overflow.CRITICAL]: 'critical',
@@ -30,7 +33,7 @@ export function gradeName(grade: Grade, text: Texts): string {
 }
 
 export function overflowName(
-  level: Exclude<Overflow, Overflow.NONE>,
+  level: OverflowLevel,
   text: Texts,
 ): { name: string; hint: string } {
   const key = OVERFLOWS[level];

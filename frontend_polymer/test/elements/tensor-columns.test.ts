@@ -68,9 +68,8 @@ describe('tensorColumns', () => {
 
   it('marks where the sides differ', () => {
     const row = cells(pair());
-    expect(row['npu Shape']).toMatchObject({ text: '[2, 4]', tone: 'differs' });
-    expect(row['bench Shape']).toMatchObject({ text: '[2, 5]', tone: 'differs' });
-    expect(row['npu Dtype']).toMatchObject({ text: 'torch.float32', tone: 'plain' });
+    expect(row['shared Shape']).toMatchObject({ text: '[2, 4] ≠ [2, 5]', tone: 'differs' });
+    expect(row['shared Dtype']).toMatchObject({ text: 'torch.float32', tone: 'plain' });
   });
 
   it('grades relative errors and the contribution, in percent and as they are', () => {
@@ -84,6 +83,6 @@ describe('tensorColumns', () => {
     expect(cells(pair())).not.toHaveProperty('comparison Cosine');
     const alone = create(ParameterRowSchema, { npu: create(ParameterSchema, { ...TENSOR, max: 1 }) });
     const columns = tensorColumns([alone], BANDS, en);
-    expect(new Set(columns.map((column) => column.group))).toEqual(new Set(['npu']));
+    expect(new Set(columns.map((column) => column.group))).toEqual(new Set(['shared', 'npu']));
   });
 });

@@ -1,0 +1,287 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import type { SceneRow } from '../canvas/scene';
+import type { Theme } from '../canvas/palette';
+import { HierarchyView } from '../canvas/view';
+import { ROW_HEIGHT } from '../canvas/viewport';
+import { Grade, Side } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import type { NodeRef } from '../layout/hierarchy';
+import type { AppState, Hits, Session } from '../session';
+import './ga-copy';
+import type { ViewCommand } from './ga-view-tools';
+import { LocalizedElement } from './localized';
+import { describe, renderOutline } from './outline';
+import { controls } from './styles';
+
+const ZOOM_STEP = 1.25;
+const TIP_DELAY_MS = 250;
+
+/** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
+export class GaHierarchy extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          flex-direction: column;
+          background: var(--ga-surface);
+          --split: 50%;
+        }
+        .sides {
+          display: flex;
+          height: 28px;
+          flex: none;
+          border-bottom: 1px solid var(--ga-border);
+          background: var(--ga-raised);
+        }
+        .side {
+          display: flex;
+          align-items: center;
+          gap: 8px;
+          padding: 0 4px 0 12px;
+          width: var(--split);
+          min-width: 0;
+          border-left: 3px solid transparent;
+        }
+        .side + .side,
+        .side.single {
+          flex: 1;
+          width: auto;
+        }
+        .side strong {
+          font-weight: 600;
+          flex: none;
+        }
+        .side .path {
+          color: var(--ga-muted);
+          direction: rtl;
+          text-align: left;
+        }
+        .side .path bdi {
+          unicode-bidi: isolate;
+        }
+        #canvas {
+          flex: 1;
+          min-height: 0;
+          position: relative;
+        }
+        #tip {
+          position: fixed;
+          z-index: 20;
+          left: 0;
+          top: 0;
+          max-width: min(720px, 80vw);
+          padding: 4px 8px;
+          border-radius: 6px;
+          background: var(--ga-text);
+          color: var(--ga-surface);
+          font: 12px/18px var(--ga-mono);
+          overflow-wrap: anywhere;
+          pointer-events: none;
+        }
+        #tip:empty {
+          display: none;
+        }
+      </style>
+      <div class="sides">
+        <div class$="[[_sideClass(state.graphs)]]">
+          <strong>[[_sideName(state.graphs, text)]]</strong>
+          <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
+        </div>
+        <div class="side" hidden$="[[!_hasBench(state.graphs)]]">
+          <strong>[[text.sides.reference]]</strong>
+          <span class="mono path cut" title="[[file.benchPath]]"><bdi>[[file.benchPath]]</bdi></span>
+        </div>
+      </div>
+      <div id="canvas"></div>
+      <div id="outline" class="visually-hidden" role="presentation"></div>
+      <div id="tip" aria-hidden="true"></div>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      theme: String,
+      sync: Boolean,
+      zoom: { type: Number, notify: true },
+      file: { type: Object, computed: '_file(state)' },
+    };
+  }
+
+  static get observers() {
+    return [
+      '_graphsChanged(state.graphs)',
+      '_microChanged(state.view.micro)',
+      '_selectedChanged(state.selected)',
+      '_hitsChanged(state.hits)',
+      '_themeChanged(theme)',
+      '_syncChanged(sync)',
+      '_textChanged(text)',
+    ];
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare zoom: number;
+  private made: HierarchyView | undefined;
+  private shown: AppState['graphs'] = null;
+  private outlineFrame = 0;
+  private tipTimer = 0;
+
+  /** The boxes in view of both sides, top to bottom. */
+  get scene(): SceneRow[] {
+    return this.view.scene();
+  }
+
+  /** The tree items of the side that has the selection. */
+  get outline(): Element[] {
+    return [...(this.$['outline'] as HTMLElement).children];
+  }
+
+  run(command: ViewCommand): void {
+    const { view } = this;
+    if (typeof command === 'object') {
+      view.expandToLevel(command.level);
+      return;
+    }
+    const actions: Record<typeof command, () => void> = {
+      'expand-all': () => view.expandAll(),
+      'collapse-all': () => view.collapseAll(),
+      'path-to-errors': () => view.expandToErrors(this.leastError()),
+      'zoom-in': () => view.zoomBy(ZOOM_STEP),
+      'zoom-out': () => view.zoomBy(1 / ZOOM_STEP),
+      'reading-size': () => view.resetZoom(),
+      fit: () => view.fit(),
+    };
+    actions[command]();
+  }
+
+  /** Opens the way to a node, on both sides, and brings it to the middle. */
+  reveal({ side, index }: NodeRef): void {
+    this.view.select(side, index, { centre: true });
+  }
+
+  _graphsChanged(graphs: AppState['graphs']): void {
+    if (graphs === this.shown) return;
+    this.shown = graphs;
+    if (!graphs) {
+      this.view.clear();
+      return;
+    }
+    const [npu, bench] = graphs;
+    this.view.setGraphs(npu, bench);
+    this.view.setMicroStep(this.state.view.micro);
+    this.view.expandToErrors(this.leastError());
+  }
+
+  _microChanged(micro: number): void {
+    this.view.setMicroStep(micro);
+  }
+
+  /** A selection that came from elsewhere: an address, a link, a search. */
+  _selectedChanged(selected: NodeRef | null): void {
+    const { selected: here } = this.view;
+    if (selected?.side === here?.side && selected?.index === here?.index) return;
+    if (selected) this.reveal(selected);
+    else this.view.select(Side.NPU, null);
+  }
+
+  _hitsChanged(hits: Hits | null): void {
+    const isSearch = hits?.source === 'search';
+    const side = hits?.nodes[0]?.side ?? Side.NPU;
+    this.view.setHits(side, Int32Array.from(isSearch ? hits.nodes : [], (node) => node.index));
+  }
+
+  _themeChanged(theme: Theme): void {
+    this.view.setTheme(theme);
+  }
+
+  _syncChanged(sync: boolean): void {
+    this.view.setSync(sync);
+  }
+
+  _textChanged(text: Texts): void {
+    this.canvas.querySelector('[role=separator]')?.setAttribute('aria-label', text.view.splitter);
+    this.scheduleOutline();
+  }
+
+  _file() {
+    return this.session.file;
+  }
+
+  _hasBench(graphs: AppState['graphs']): boolean {
+    return Boolean(graphs?.[Side.BENCH]);
+  }
+
+  _sideName(graphs: AppState['graphs'], text: Texts): string {
+    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  }
+
+  _sideClass(graphs: AppState['graphs']): string {
+    return this._hasBench(graphs) ? 'side' : 'side single';
+  }
+
+  /** Made on first use: Polymer runs observers before the element is ready. */
+  private get view(): HierarchyView {
+    return (this.made ??= this.makeView());
+  }
+
+  private makeView(): HierarchyView {
+    const view = new HierarchyView(this.canvas);
+    view.on('select', ({ node, origin }) => {
+      if (origin !== 'program') void this.session.select(node);
+      this.scheduleOutline();
+    });
+    view.on('hover', ({ node, x, y }) => this.showTip(node, x, y));
+    view.on('viewchange', ({ view: { rowHeight } }) => {
+      this.zoom = rowHeight / ROW_HEIGHT;
+      this.style.setProperty('--split', `${view.split * 100}%`);
+      this.scheduleOutline();
+    });
+    view.on('layout', () => this.scheduleOutline());
+    return view;
+  }
+
+  private get canvas(): HTMLElement {
+    return this.$['canvas'] as HTMLElement;
+  }
+
+  /** Serious and worse; in a file without any, the worst there is. */
+  private leastError(): Grade {
+    const worst = this.shown?.[Side.NPU].worstGrade(0) ?? Grade.SERIOUS;
+    return Math.max(Grade.SLIGHT, Math.min(Grade.SERIOUS, worst));
+  }
+
+  private showTip(node: NodeRef | null, x: number, y: number): void {
+    const tip = this.$['tip'] as HTMLElement;
+    clearTimeout(this.tipTimer);
+    tip.textContent = '';
+    const graph = node && this.shown?.[node.side];
+    if (!graph) return;
+    this.tipTimer = window.setTimeout(() => {
+      tip.innerText = describe(graph, node.index, this.text).join('\n');
+      const left = Math.min(x + 12, window.innerWidth - tip.offsetWidth - 8);
+      const top = y + 20 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 8 : y + 20;
+      tip.style.transform = `translate(${Math.max(8, left)}px, ${top}px)`;
+    }, TIP_DELAY_MS);
+  }
+
+  /** Once per frame is enough, however fast the view moves. */
+  private scheduleOutline(): void {
+    this.outlineFrame ||= requestAnimationFrame(() => {
+      this.outlineFrame = 0;
+      const side = this.view.selected?.side ?? Side.NPU;
+      const graph = this.shown?.[side];
+      const root = this.canvas.firstElementChild as HTMLElement;
+      const name = side === Side.NPU ? this._sideName(this.shown, this.text) : this.text.sides.reference;
+      root.setAttribute('aria-label', this.text.view.outlineLabel(name));
+      const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
+      renderOutline(root, this.$['outline'] as HTMLElement, rows, graph ?? null, this.text);
+    });
+  }
+}
+
+customElements.define('ga-hierarchy', GaHierarchy);

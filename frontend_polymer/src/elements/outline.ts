@@ -1,0 +1,86 @@
+// The hierarchy as a tree that assistive technology understands.
+
+import type { SceneRow } from '../canvas/scene';
+import type { Graph } from '../data/graph';
+import { Grade } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import { formatNumber } from './format';
+import { gradeName, translated } from './words';
+
+/** Zoomed out, thousands of rows are in view; these many around the selected one are mirrored. */
+const MOST_ITEMS = 200;
+
+/** What there is to say about a node at a glance: its full name, its grade or why it has none. */
+export function describe(graph: Graph, index: number, text: Texts): string[] {
+  const grade = graph.grade[index]! as Grade;
+  const error = graph.error[index]!;
+  const lines = [graph.name(index)];
+  if (grade === Grade.UNMATCHED) {
+    const reason = graph.unmatchedReasons[graph.unmatchedReason[index]!] ?? '';
+    const why = translated(text.reasons, reason, reason);
+    lines.push(why ? `${text.grades.unmatched}: ${why}` : text.grades.unmatched);
+  } else if (grade !== Grade.UNGRADED) {
+    lines.push(error < 0 ? gradeName(grade, text) : `${gradeName(grade, text)} ${formatNumber(error)}`);
+  }
+  return lines;
+}
+
+/**
+ * Mirrors the rows in view as tree items. The canvas keeps the focus and owns them; the selected
+ * one is its active descendant, so a screen reader says what the arrow keys reach.
+ */
+export function renderOutline(
+  tree: HTMLElement,
+  outline: HTMLElement,
+  rows: readonly SceneRow[],
+  graph: Graph | null,
+  text: Texts,
+): void {
+  tree.setAttribute('role', 'tree');
+  tree.setAttribute('aria-owns', outline.id);
+  const places = new Map<number, Map<number, number>>();
+  const middle = Math.max(0, rows.findIndex((row) => row.selected));
+  const first = Math.max(0, Math.min(middle - MOST_ITEMS / 2, rows.length - MOST_ITEMS));
+  const mirrored = graph ? rows.slice(first, first + MOST_ITEMS) : [];
+  const items = mirrored.map((row) =>
+    treeItem(row, graph!, placesBelow(graph!, row.index, places), text),
+  );
+  outline.replaceChildren(...items);
+  const selected = items.find((item) => item.ariaSelected === 'true');
+  if (selected) tree.setAttribute('aria-activedescendant', selected.id);
+  else tree.removeAttribute('aria-activedescendant');
+}
+
+function treeItem(
+  row: SceneRow,
+  graph: Graph,
+  siblings: ReadonlyMap<number, number>,
+  text: Texts,
+): HTMLElement {
+  const item = document.createElement('div');
+  item.id = `node-${row.side}-${row.index}`;
+  item.role = 'treeitem';
+  item.ariaLevel = String(row.depth + 1);
+  item.ariaSetSize = String(siblings.size);
+  item.ariaPosInSet = String(siblings.get(row.index));
+  item.ariaSelected = String(row.selected);
+  if (row.expandable) item.ariaExpanded = String(row.expanded);
+  item.textContent = describe(graph, row.index, text).join(', ');
+  return item;
+}
+
+/** The siblings of a node with their places, counted from 1. */
+function placesBelow(
+  graph: Graph,
+  index: number,
+  known: Map<number, Map<number, number>>,
+): Map<number, number> {
+  const above = graph.parent[index]!;
+  let places = known.get(above);
+  if (!places) {
+    const siblings = above < 0 ? [index] : [...graph.children(above)];
+    places = new Map(siblings.map((sibling, at) => [sibling, at + 1]));
+    known.set(above, places);
+  }
+  return places;
+}
