@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe_builder.compare import PairJob, Report
@@ -39,7 +39,9 @@ def run_jobs(
     failed job is left.
     """
     shards = [target.with_name(f"{target.name}.{number}") for number in range(len(jobs))]
-    count = min(len(jobs), workers or _cores())
+    cores = workers or _cores()
+    count = min(len(jobs), cores)
+    jobs = [replace(job, threads=max(1, cores // count)) for job in jobs]
     try:
         if count <= 1:
             return _run_here(jobs, shards, work, progress)

@@ -18,10 +18,10 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree, Place, discover
 from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, run_jobs
-from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
+from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
-from msprobe_builder.result import PairResult
+from msprobe_builder.result import Graph, PairResult
 from msprobe_builder.store.gather import Gatherer
 from msprobe_builder.store.publish import published, reserve
 from msprobe_builder.store.writer import create, write_diagnostics, write_meta, write_pair
@@ -100,10 +100,10 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
     if job.options.overflow_check:
         result = _with_overflow(result)
     report("store")
-    connection = create(shard, STATISTICS_PROFILE)
+    connection = create(shard, PROFILES[result.task])
     try:
         write_pair(connection, result)
-        write_meta(connection, {"task": result.npu.dump.task})
+        write_meta(connection, {"task": result.task.value})
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
@@ -114,7 +114,7 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
 def _with_overflow(result: PairResult) -> PairResult:
     """The same result with the overflow levels of both sides."""
     diagnostics = list(result.diagnostics)
-    graphs = []
+    graphs: list[Graph | None] = []
     for side, graph in enumerate((result.npu, result.bench)):
         if graph is None:
             graphs.append(None)

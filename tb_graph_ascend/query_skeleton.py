@@ -9,29 +9,14 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tb_graph_ascend.cells import MAX_NODE, UINT32, integer, text
+from tb_graph_ascend.cells import MAX_NODE, UINT32, text
 from tb_graph_ascend.database import DamagedError
-from tb_graph_ascend.problems import not_found
-from tb_graph_ascend.query_summary import BENCH, GRADES, NPU
+from tb_graph_ascend.query_graph import BENCH, NPU, Graph, find_graph, read_graph
+from tb_graph_ascend.query_summary import GRADES
 
 Ints = NDArray[np.int64]
-SIDE_NAMES = ("npu", "bench")
 UNMATCHED = GRADES - 1
 NO_NODE = -1
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Where the nodes of one side of one rank of one step lie."""
-
-    side: int
-    first_node: int
-    node_count: int
-
-    @property
-    def last_node(self) -> int:
-        """The id of the last node in execution order."""
-        return self.first_node + self.node_count - 1
 
 
 @dataclass(frozen=True)
@@ -54,30 +39,6 @@ class Skeleton:
 
     def __len__(self) -> int:
         return len(self.stem)
-
-
-def read_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Graph:
-    """The graph of one side; 404 when the file has none."""
-    graph = find_graph(connection, step, rank, side)
-    if graph is None:
-        raise not_found(
-            "unknown_graph",
-            f"The file holds no graph of step {step}, rank {rank} on the {SIDE_NAMES[side]} side.",
-            "Choose a step and rank that the catalog lists.",
-        )
-    return graph
-
-
-def find_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Graph | None:
-    """The same, None when the file has none."""
-    row = connection.execute(
-        "SELECT first_node, node_count FROM graph WHERE step = ? AND rank = ? AND side = ?",
-        (step, rank, side),
-    ).fetchone()
-    if row is None:
-        return None
-    first, count = row
-    return Graph(side, integer(first, 0, MAX_NODE), integer(count, 1))
 
 
 def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Skeleton:

@@ -34,3 +34,51 @@ const graphs = timed(
 timed('first layout', () => view.setGraphs(...graphs));
 view.draw();
 Object.assign(window, { view, graphs, timings, timed });
+
+/** Moves the view once per frame for a while; the frames per second that came of it. */
+function frames(move: (frame: number) => void, count = 180): Promise<Record<string, number>> {
+  return new Promise((resolve) => {
+    const stamps: number[] = [];
+    const busy: number[] = [];
+    const step = (now: number) => {
+      stamps.push(now);
+      if (stamps.length > count) {
+        const gaps = stamps.slice(1).map((stamp, index) => stamp - stamps[index]!);
+        gaps.sort((a, b) => a - b);
+        busy.sort((a, b) => a - b);
+        resolve({
+          fps: (1000 * count) / (now - stamps[0]!),
+          'worst frame ms': gaps.at(-1)!,
+          'p95 frame ms': gaps[Math.floor(count * 0.95)]!,
+          'draw ms': busy[Math.floor(busy.length / 2)]!,
+        });
+        return;
+      }
+      const start = performance.now();
+      move(stamps.length);
+      view.draw();
+      busy.push(performance.now() - start);
+      requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+  });
+}
+
+async function measure(): Promise<Record<string, unknown>> {
+  const report: Record<string, unknown> = { nodes: graphs[0].count, ...timings };
+  timed('expand all', () => view.expandAll());
+  timed('draw', () => view.draw());
+  Object.assign(report, timings);
+  for (const rowHeight of [24, 16, 10, 4, 1]) {
+    view.resetZoom();
+    view.zoomBy(rowHeight / 24);
+    report[`pan at ${rowHeight} px`] = await frames(() => view.panBy(0, 37));
+  }
+  view.resetZoom();
+  report['zoom out and in'] = await frames((frame) =>
+    view.zoomBy(frame % 120 < 60 ? 0.9 : 1 / 0.9),
+  );
+  return report;
+}
+
+Object.assign(window, { measure });

@@ -77,9 +77,7 @@ FUNCTIONS = {
     "isend": _SEND,
     "recv": _RECEIVE,
     "irecv": _RECEIVE,
-    "send_object_list": _function(
-        Pattern.SEND, "object_list dst group device group_dst use_batch"
-    ),
+    "send_object_list": _function(Pattern.SEND, "object_list dst group device group_dst use_batch"),
     "recv_object_list": _function(
         Pattern.RECEIVE, "object_list src group device group_src use_batch"
     ),
@@ -87,9 +85,7 @@ FUNCTIONS = {
     "broadcast": _function(
         Pattern.FROM_ROOT, "tensor src group async_op group_src", "tensor", "tensor"
     ),
-    "broadcast_object_list": _function(
-        Pattern.FROM_ROOT, "object_list src group device group_src"
-    ),
+    "broadcast_object_list": _function(Pattern.FROM_ROOT, "object_list src group device group_src"),
     "scatter": _function(
         Pattern.FROM_ROOT,
         "tensor scatter_list src group async_op group_src",

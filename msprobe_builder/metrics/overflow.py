@@ -173,9 +173,7 @@ def _judge_gradients(
         level[node] = HIGH if propagated else CRITICAL
 
 
-def _grown(
-    tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left_out: Bool
-) -> Bool:
+def _grown(tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left_out: Bool) -> Bool:
     """Outputs whose norm is abnormally large against the inputs'.
 
     Only calls without calls inside them are judged: many small gains make a large one. The limit

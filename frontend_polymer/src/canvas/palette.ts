@@ -30,8 +30,8 @@ export interface Palette {
   readonly hit: string;
   readonly chevron: string;
   readonly minimapBackground: string;
-  readonly minimapView: string;
-  readonly minimapViewStroke: string;
+  /** Over what the pane does not show. */
+  readonly minimapShade: string;
 }
 
 const tone = (
@@ -64,8 +64,7 @@ const LIGHT: Palette = {
   hit: '#9333ea',
   chevron: '#6b7480',
   minimapBackground: '#f4f5f7',
-  minimapView: 'rgba(26, 86, 219, 0.14)',
-  minimapViewStroke: '#1a56db',
+  minimapShade: 'rgba(244, 245, 247, 0.55)',
 };
 
 const DARK: Palette = {
@@ -92,8 +91,7 @@ const DARK: Palette = {
   hit: '#c792ff',
   chevron: '#a0a8b3',
   minimapBackground: '#222529',
-  minimapView: 'rgba(138, 176, 255, 0.18)',
-  minimapViewStroke: '#8ab0ff',
+  minimapShade: 'rgba(27, 29, 32, 0.5)',
 };
 
 export function paletteOf(theme: Theme): Palette {

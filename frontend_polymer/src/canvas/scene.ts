@@ -1,7 +1,8 @@
 import type { Grade, Side } from '../generated/graph_pb';
-import type { Hierarchy } from '../layout/hierarchy';
+import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { rowAt } from '../layout/rows';
 import type { Placer } from './geometry';
+import type { Pane } from './panes';
 import { unitAt } from './viewport';
 
 /** One box as it stands on the screen. Positions are CSS pixels from the view's upper left corner. */
@@ -27,16 +28,15 @@ export interface SceneRow {
 /** The boxes of one side that are in view, top to bottom. */
 export function sceneOf(
   hierarchy: Hierarchy,
-  side: Side,
   placer: Placer,
-  pane: { x: number; height: number },
-  selected: number,
+  { side, x, surface }: Pane,
+  selected: NodeRef | null,
 ): SceneRow[] {
   const graph = hierarchy.graphs[side];
   if (graph === null) return [];
   const { rows, expansion } = hierarchy;
   const first = rowAt(rows, unitAt(placer.view, 0));
-  const last = rowAt(rows, unitAt(placer.view, pane.height));
+  const last = rowAt(rows, unitAt(placer.view, surface.height));
   const scene: SceneRow[] = [];
   for (let row = first; row <= last; row++) {
     const index = rows.node[side][row]!;
@@ -53,8 +53,8 @@ export function sceneOf(
       expanded: expansion.isOpen(side, index),
       grade: graph.gradeOf(index),
       worstGrade: graph.worstGrade(index),
-      selected: index === selected,
-      ...{ x: pane.x + box.x, y: box.y, width: box.width, height: box.height },
+      selected: selected?.side === side && selected.index === index,
+      ...{ x: x + box.x, y: box.y, width: box.width, height: box.height },
     });
   }
   return scene;

@@ -2,6 +2,8 @@ import { UNITS_PER_ROW } from '../layout/rows';
 
 /** Height of a row at zoom 1, in CSS pixels. */
 export const ROW_HEIGHT = 24;
+/** Rows must be this tall for names and details to be read. */
+export const READING_ROW = 16;
 export const TALLEST_ROW = 40;
 /** Free room above the first and below the last row. */
 export const MARGIN = 8;
