@@ -46,7 +46,9 @@ class ParameterTable:
 
 
 # Columns with one element per row; the statistics have one row per statistic.
-_COLUMNS = tuple(field.name for field in fields(ParameterTable) if field.name not in ("md5", "file"))
+_COLUMNS = tuple(
+    field.name for field in fields(ParameterTable) if field.name not in ("md5", "file")
+)
 
 
 def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,20 +21,7 @@ from msprobe_builder.merge.stages import MergedModel, MergedNode
 PEER_COLLECTION = "Communication_Between_Stages"
 
 
-@dataclass(frozen=True)
-class MergedSide:
-    """A side made of many ranks.
-
-    ``origins`` are the ranks of each node; ``recipes`` say by row of the table how a value was
-    made.
-    """
-
-    side: Side
-    origins: list[tuple[int, ...]]
-    recipes: dict[int, str]
-
-
-def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> MergedSide:
+def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     """Number, name and fill the merged model."""
     top = _grouped(model.top) + _peer_collections(model)
     nodes, parent = _preorder(top)
@@ -57,7 +44,7 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> MergedSide:
     )
     stacks = _stacks(tree.names, nodes, stages)
     dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
-    return MergedSide(Side(dump, tree, table), [_ranks(node, stages) for node in nodes], recipes)
+    return Side(dump, tree, table, [_ranks(node, stages) for node in nodes], recipes)
 
 
 def _collection(name: str, children: list[MergedNode], micro_step: int | None = None) -> MergedNode:
@@ -127,9 +114,7 @@ def _micro_steps(
     return result, count
 
 
-def _stacks(
-    names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
-) -> Stacks:
+def _stacks(names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> Stacks:
     """Each node's stack is that of its first call that has one."""
     stacks: list[tuple[Frame, ...]] = []
     known: dict[tuple[int, int], int] = {}

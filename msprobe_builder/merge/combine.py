@@ -72,9 +72,7 @@ def combine(
         recipes[row] = "depends on the rank and is not reduced: unknown"
     statistics[:, missing == _ALL_MISSING] = np.nan
 
-    table = replace(
-        first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id
-    )
+    table = replace(first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id)
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
     return Combined(table, recipes, replicas[_disagree(stack[:, :, replicas])].tolist())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from msprobe_builder.dump.names import Kind, Name
@@ -19,7 +20,7 @@ class LayerPlace(NamedTuple):
     """Where the layer number stands in a stem: components before it, the number, the rest."""
 
     path: str
-    index: int
+    number: int
     rest: str
 
 
@@ -52,7 +53,7 @@ class LayerNumbering:
         place = layer_place(stem, self.is_chunked)
         if place is None:
             return stem
-        index = place.index + self.offset.get(piece, {}).get(place.path, 0)
+        index = place.number + self.offset.get(piece, {}).get(place.path, 0)
         return f"{place.path}.{index}{place.rest}"
 
     def is_layer(self, renamed: str) -> bool:
@@ -74,7 +75,9 @@ def layer_place(stem: str, is_chunked: bool) -> LayerPlace | None:
         if parts[position].isdigit():
             rest = parts[position + 1 :]
             return LayerPlace(
-                ".".join(parts[:position]), int(parts[position]), "".join(f".{part}" for part in rest)
+                ".".join(parts[:position]),
+                int(parts[position]),
+                "".join(f".{part}" for part in rest),
             )
     return None
 
@@ -90,7 +93,7 @@ def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
             piece = Piece(numbering.chunk(stem), stage)
             place = layer_place(numbering._one_model(stem), is_chunked)
             if place is not None:
-                found.setdefault(piece, {}).setdefault(place.path, set()).add(place.index)
+                found.setdefault(piece, {}).setdefault(place.path, set()).add(place.number)
     offset: dict[Piece, dict[str, int]] = {}
     split = set()
     for path in {path for lists in found.values() for path in lists}:
@@ -129,4 +132,6 @@ def _are_chunked(stems: Sequence[set[str]], chunks: int) -> bool:
 
 def _are_global(indices: Sequence[set[int]]) -> bool:
     """Whether the numbers already run through: every piece goes on after the one before."""
-    return all(max(before) < min(after) for before, after in zip(indices, indices[1:], strict=False))
+    return all(
+        max(before) < min(after) for before, after in pairwise(indices)
+    )

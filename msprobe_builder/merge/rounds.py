@@ -73,9 +73,7 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
 
 def _flattened_top(tree: Tree) -> list[int]:
     """Children of the root in order, collections replaced by their calls."""
-    parents = {0} | {
-        node for node, name in enumerate(tree.parsed) if name.kind is Kind.COLLECTION
-    }
+    parents = {0} | {node for node, name in enumerate(tree.parsed) if name.kind is Kind.COLLECTION}
     return [
         node
         for node in range(1, len(tree))
@@ -117,9 +115,7 @@ def _without_peers(tree: Tree, run: Sequence[int]) -> list[int]:
     return [node for node in run if node not in peers]
 
 
-def _add(
-    result: TopCalls, tree: Tree, run: Sequence[int], where: tuple[Round, Piece]
-) -> None:
+def _add(result: TopCalls, tree: Tree, run: Sequence[int], where: tuple[Round, Piece]) -> None:
     peers = peer_calls(tree, run)
     for node in run:
         kind = result.peer_calls if node in peers else result.calls

@@ -35,7 +35,9 @@ def merged_table(
             recipe = stages[call.stage].recipes.get(row, "")
             if len(node.calls) > 1 and node.holds_layers:
                 ranks = ", ".join(map(str, stages[call.stage].ranks))
-                recipe = "; ".join(filter(None, (recipe, f"from pipeline stage {call.stage} (rank {ranks})")))
+                recipe = "; ".join(
+                    filter(None, (recipe, f"from pipeline stage {call.stage} (rank {ranks})"))
+                )
             if recipe:
                 recipes[len(rows)] = recipe
             rows.append(row + shift[call.stage])

@@ -163,7 +163,7 @@ class _Flow:
         return found
 
     def _texts_equal_shape(self, one: int, other: int) -> bool:
-        return bool(self._table.shape_id[one] == self._table.shape_id[other])
+        return int(self._table.shape_id[one]) == int(self._table.shape_id[other])
 
     def _is_over_group(self, node: int) -> bool:
         """Whether a collective runs over the tensor-parallel group; no group means all ranks."""
@@ -285,13 +285,13 @@ class _Flow:
         for row in inputs:
             self._set(row, self._look_up(row) or self._by_numbers(row))
         if name.stem.startswith("Distributed.") and self._is_over_group(node):
-            self._collective(operator, inputs, outputs)
+            self._collective(operator, outputs)
             return
         shares = {self._state[row].share for row in inputs}
         for row in outputs:
             self._set(row, self._output(node, operator, inputs, row, shares))
 
-    def _collective(self, operator: str, inputs: list[int], outputs: list[int]) -> None:
+    def _collective(self, operator: str, outputs: list[int]) -> None:
         if operator in _REDUCTIONS:
             place = _REDUCTIONS[operator][1]
             for position, row in enumerate(outputs):
@@ -317,10 +317,9 @@ class _Flow:
         if Share.SHARD not in shares:
             return REPLICA if inputs else self._by_numbers(row)
         shards = [own for own in inputs if self._state[own].share is Share.SHARD]
-        if operator in _PRODUCTS and len(shards) > 1:
-            if any(len(self._shape(own)) == 2 for own in shards):
-                return State(Share.PARTIAL)
         shapes = [self._shape(own) for own in shards]
+        if operator in _PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
+            return State(Share.PARTIAL)
         shape = self._shape(row)
         if operator in _SHRINKING and len(shape) < max(map(len, shapes)):
             return UNKNOWN
@@ -347,7 +346,7 @@ class _Flow:
         """Whether an argument that is no tensor differs between the ranks."""
         rows = slice(self._start[node], self._start[node + 1])
         first = self._table.value_id[rows]
-        return any(not np.array_equal(first, table.value_id[rows]) for table in self._tables[1:])
+        return any(not np.array_equal(first, other.value_id[rows]) for other in self._tables[1:])
 
 
 def _operator(name: Name) -> str:

@@ -16,6 +16,8 @@ from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.sequence import supersequence
 
+_ALL_MISSING = 0b1111
+
 
 class Call(NamedTuple):
     """One node of one stage."""
@@ -79,9 +81,7 @@ class _Join:
                 aside.append((own_round, [self._node([call]) for call in self._aside]))
         return MergedModel(top_nodes, aside)
 
-    def _in_flow_order(
-        self, pieces: dict[Piece, list[int]], own_round: Round
-    ) -> list[list[Call]]:
+    def _in_flow_order(self, pieces: dict[Piece, list[int]], own_round: Round) -> list[list[Call]]:
         order = sorted(pieces, reverse=bool(own_round.backward))
         return [[Call(piece.stage, node) for node in pieces[piece]] for piece in order]
 
@@ -101,8 +101,12 @@ class _Join:
         left, right = self._layers(before), self._layers(after)
         if left is None or right is None:
             return _merged(before, after, *keys)
-        head = _merged(before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]])
-        tail = _merged(before[left[1] :], after[right[1] :], keys[0][left[1] :], keys[1][right[1] :])
+        head = _merged(
+            before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]]
+        )
+        tail = _merged(
+            before[left[1] :], after[right[1] :], keys[0][left[1] :], keys[1][right[1] :]
+        )
         return [*head, *before[left[0] : left[1]], *after[right[0] : right[1]], *tail]
 
     def _layers(self, groups: list[list[Call]]) -> tuple[int, int] | None:
@@ -126,7 +130,8 @@ class _Join:
     def _values(self, call: Call) -> Hashable:
         table = self._stages[call.stage].table
         rows = table.node == call.node
-        return table.statistics[:, rows].tobytes()
+        known = table.is_tensor[rows] & (table.missing[rows] != _ALL_MISSING)
+        return table.statistics[:, rows].tobytes() if known.all() else call
 
     def _renamed(self, call: Call) -> Name:
         name = self._stages[call.stage].tree.parsed[call.node]

@@ -39,8 +39,7 @@ def merge_ranks(
     states = classify(first.tree, tables, texts, ranks)
     combined = combine(tables, states, texts, ranks)
     drifted = [
-        f"{first.tree.names[combined.table.node[row]]} "
-        f"{texts.values[combined.table.name_id[row]]}"
+        f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
         for row in combined.drifted
     ]
     diagnostics += about(
