@@ -16,9 +16,10 @@ from msprobe_builder.match.signature import agreeing, shape_keys
 
 Int = NDArray[np.int64]
 
-Tokens = tuple[Int, Int]  # of the nodes of both sides; equal where two may be paired
+Tokens = tuple[Int, Int]  # a column of each side; equal values may be paired
 
-_NO_TOKEN = -1
+_NO_TOKEN, _TAKEN, _OTHER_TAKEN = -1, -2, -3
+_FIRST_MARK = -4
 
 
 def operations(npu: Side, bench: Side, operator: Callable[[str], str] | None) -> Tokens:
@@ -90,21 +91,40 @@ def pair_calls(npu: Side, bench: Side, partner: Int, exact: Int, tokens: list[To
     for host in hosts[~is_settled].tolist():
         a, b = inside.nodes(host), other_inside.nodes(int(partner[host]))
         kept = np.flatnonzero(is_known[a])
-        wanted = np.searchsorted(b, exact[a[kept]])
-        x, y = align_around(columns[0][0][a], columns[0][1][b], kept, wanted)
-        result[a[x]] = b[y]
-        left_over = kept[~np.isin(kept, x) & ~np.isin(wanted, y)]
-        result[a[left_over]] = exact[a[left_over]]
-        for own, other in columns[1:]:
-            token_a, token_b = own[a], other[b]
-            token_a[left_over] = _NO_TOKEN - 1 - len(npu)
-            token_b[np.isin(b, exact[a[left_over]])] = _NO_TOKEN
-            more_x, more_y = fill_gaps(token_a, token_b, x, y)
-            is_new = ~np.isin(more_x, x)
-            i, j = a[more_x[is_new]], b[more_y[is_new]]
-            agrees = agreeing(npu.signatures, bench.signatures, i, j)
-            result[i[agrees]] = j[agrees]
+        i, j = _pair_inside(npu, bench, a, b, kept, np.searchsorted(b, exact[a[kept]]), columns)
+        result[i] = j
     return result
+
+
+def _pair_inside(
+    npu: Side, bench: Side, a: Int, b: Int, x: Int, y: Int, columns: list[Tokens]
+) -> tuple[Int, Int]:
+    """Nodes of ``a`` and ``b`` that belong together; x, y are the positions of known pairs."""
+    (own, other), *looser = columns
+    in_a, in_b = align_around(own[a], other[b], x, y)
+    aside = ~np.isin(x, in_a) & ~np.isin(y, in_b)
+    found = [(a[in_a], b[in_b]), (a[x[aside]], b[y[aside]])]
+    for own, other in looser:
+        if len(in_a) + aside.sum() == min(len(a), len(b)):
+            break
+        token_a, token_b = own[a], other[b]
+        token_a[x[aside]], token_b[y[aside]] = _TAKEN, _OTHER_TAKEN
+        more_a, more_b = fill_gaps(token_a, token_b, in_a, in_b)
+        is_new = ~np.isin(more_a, in_a)
+        i, j = a[more_a[is_new]], b[more_b[is_new]]
+        agrees = agreeing(npu.signatures, bench.signatures, i, j)
+        found.append((i[agrees], j[agrees]))
+    return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
+
+
+def moved_calls(npu: Side, bench: Side, partner: Int, namesake: Int) -> Int:
+    """Calls left over whose namesake is made inside the partner of their host.
+
+    Backward calls trade places easily; an equal name there is no accident.
+    """
+    calls = np.flatnonzero((npu.kind == Kind.API) & (partner < 0) & (namesake >= 0))
+    inside = partner[npu.host[calls]] == bench.host[namesake[calls]]
+    return np.asarray(calls[inside])
 
 
 def completed(partner: Int, wanted: Int, nodes: Int, size: int) -> Int:
@@ -155,10 +175,10 @@ def _free_collections(side: Side, partner: Int) -> list[tuple[int, int, int]]:
 
 
 def _marks(own: Side, other: Side, partner: Int) -> Int:
-    """Tokens below -1 for nodes whose partner stands inside the partner of their host."""
+    """Negative tokens for nodes whose partner stands inside the partner of their host."""
     inside = (partner >= 0) & (other.host[partner] == partner[own.host])
     inside[0] = False
-    return np.where(inside, _NO_TOKEN - 1 - np.arange(len(own)), _NO_TOKEN)
+    return np.where(inside, _FIRST_MARK - np.arange(len(own)), _NO_TOKEN)
 
 
 def _out_of_order(npu: Side, exact: Int, known: Int) -> Int:

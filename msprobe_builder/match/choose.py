@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.match.calls import operations
+from msprobe_builder.match.calls import Tokens, operations
 from msprobe_builder.match.exact import match_exact, namesakes
 from msprobe_builder.match.explain import Demands, explain
 from msprobe_builder.match.fuzzy import match_fuzzy
@@ -24,7 +25,7 @@ from msprobe_builder.match.matching import Matching, Source, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.places import operator_of
 from msprobe_builder.match.rules import read_rules
-from msprobe_builder.match.side import side_of
+from msprobe_builder.match.side import Side, side_of
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -81,50 +82,74 @@ def match_nodes(
     if options.match_file is not None:
         chosen = read_match_file(options.match_file)
         fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
-    namesake = wanted = namesakes(left, right)
-    exact = match_exact(left, right, namesake, fixed)
+    namesake = namesakes(left, right)
+    known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
     across = _across_frameworks(npu, bench)
-    operator = None
     if options.layer_mapping or options.layer_mapping_file is not None:
-        file = options.layer_mapping_file
-        rules = None if file is None else read_rules(file)
-        operator = operator_of if across else None
-        mapped = match_mapped(
-            left, right, namesake, fixed, exact, rules.rules if rules else (), operator
-        )
-        partner, wanted, source, demands = mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING
-        if rules is not None:
-            diagnostics += report_rules(rules, mapped)
-    elif options.fuzzy_match:
-        partner = match_fuzzy(left, right, namesake, fixed, exact)
-        wanted = np.where(left.kind == Kind.MODULE, namesake, -1)
-        source, demands = Source.FUZZY, _FUZZY
+        operation = operations(left, right, operator_of if across else None)
+        outcome = _by_layer(known, operation, options.layer_mapping_file)
     else:
-        partner, source, demands = exact, Source.EXACT, _EXACT
-    if across and operator is None:
-        diagnostics.append(_OTHER_FRAMEWORK)
-    back = inverse(partner, len(right))
-    sources = np.where(partner == exact, Source.EXACT, source)
-    sources[fixed >= 0] = Source.FILE
-    own, other = operations(left, right, operator)
-    back_namesake, back_fixed = inverse(namesake, len(right)), inverse(fixed, len(right))
+        operation = operations(left, right, None)
+        outcome = _by_name(known, operation, options.fuzzy_match)
+        diagnostics += [_OTHER_FRAMEWORK] if across else []
+    partner, back = outcome.partner, inverse(outcome.partner, len(right))
+    source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     matching = Matching(
         npu=partner,
         bench=back,
-        source=sources.astype(np.int64),
+        source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
         npu_unmatched=explain(
-            View(left, right, partner, back, own, other), wanted, namesake, fixed, demands, texts
+            View(left, right, partner, back, *operation),
+            outcome.wanted,
+            namesake,
+            fixed,
+            outcome.demands,
+            texts,
         ),
         bench_unmatched=explain(
-            View(right, left, back, partner, other, own),
-            inverse(wanted, len(right)),
-            back_namesake,
-            back_fixed,
-            demands,
+            View(right, left, back, partner, *reversed(operation)),
+            inverse(outcome.wanted, len(right)),
+            inverse(namesake, len(right)),
+            inverse(fixed, len(right)),
+            outcome.demands,
             texts,
         ),
     )
-    return matching, diagnostics
+    return matching, diagnostics + outcome.diagnostics
+
+
+class _Known(NamedTuple):
+    """What every rule starts from, as columns of npu nodes."""
+
+    npu: Side
+    bench: Side
+    namesake: Int
+    fixed: Int  # partners from the match file
+    exact: Int  # partners by the default rule around them
+
+
+class _Outcome(NamedTuple):
+    """What a rule came to; ``wanted`` is the partner a node would have but for its demands."""
+
+    partner: Int
+    wanted: Int
+    source: Source
+    demands: Demands
+    diagnostics: list[Diagnostic]
+
+
+def _by_name(known: _Known, operation: Tokens, fuzzy: bool) -> _Outcome:
+    if not fuzzy:
+        return _Outcome(known.exact, known.namesake, Source.EXACT, _EXACT, [])
+    wanted = np.where(known.npu.kind == Kind.MODULE, known.namesake, -1)
+    return _Outcome(match_fuzzy(*known, operation), wanted, Source.FUZZY, _FUZZY, [])
+
+
+def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
+    rules = None if file is None else read_rules(file)
+    mapped = match_mapped(*known, operation, rules.rules if rules else ())
+    found = report_rules(rules, mapped) if rules else []
+    return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
 
 
 def _across_frameworks(npu: Graphed, bench: Graphed) -> bool:

@@ -134,6 +134,8 @@ class _Groups:
 
     def nearest(self, key: Keys, anchor: Int) -> Int:
         """The first node behind ``anchor`` in the group, else the last before it, else -1."""
+        if not len(self._node):
+            return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         place = np.searchsorted(self._rank, group * self._size + np.minimum(anchor, self._size - 1))
         end = self._start[group] + self._count[group]
@@ -141,13 +143,13 @@ class _Groups:
 
     def at(self, key: Keys, position: Int) -> Int:
         """The node at a position of the group, -1 where there is none."""
+        if not len(self._node):
+            return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         group = np.where(position < self._count[group], group, -1)
         return self._nodes(group, self._start[group] + position)
 
     def _find(self, key: Keys) -> Int:
-        if not len(self._key):
-            return np.full(len(key), -1, dtype=np.int64)
         group = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
         return np.where(self._key[group] == key, group, -1)
 
