@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,6 +128,14 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names may hold any character
+    with _stoppable():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         name = _output_name(options.output_name)
         config = read_config(options.input_path)
@@ -162,6 +174,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in summary_lines(result):
             print(line)
     return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a termination end the build as Ctrl-C does: cleanly, and only once."""
+
+    def stop(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP"):
+        numbers.append(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _fail(error: BuildError, status: int) -> int:

@@ -13,6 +13,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.task import Task
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -37,6 +38,7 @@ class PairResult:
 
     step: int
     rank: int
+    task: Task
     texts: Texts
     npu: Graph
     bench: Graph | None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
+
 from serve import tensorboard
 
 SEARCHED = "__mul__.19.forward"

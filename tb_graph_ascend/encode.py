@@ -9,12 +9,11 @@ from typing import Any
 from tb_graph_ascend.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
-from tb_graph_ascend.query_node import (
+from tb_graph_ascend.query_node import NodeDetail, NodeRecord
+from tb_graph_ascend.query_parameters import (
     METRICS,
     STATISTICS,
     Comparison,
-    NodeDetail,
-    NodeRecord,
     Parameter,
     ParameterRow,
 )

@@ -6,9 +6,9 @@ import sqlite3
 from dataclasses import dataclass
 
 from tb_graph_ascend.cells import MAX_NODE, integer, number, optional_integer, text
+from tb_graph_ascend.query_graph import BENCH, NPU
 
 MAX_DIAGNOSTICS = 1000
-NPU, BENCH = 0, 1
 GRADES = 7
 
 

@@ -18,7 +18,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Matching, Unmatched
 from msprobe_builder.match.reasons import Reason
 from msprobe_builder.metrics.comparison import METRICS, Comparisons
-from msprobe_builder.metrics.grading import Band, roll_up
+from msprobe_builder.metrics.grading import Band
+from msprobe_builder.metrics.rollup import roll_up
 from msprobe_builder.result import Graph, PairResult
 from msprobe_builder.texts import Texts
 

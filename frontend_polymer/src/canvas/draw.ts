@@ -1,29 +1,27 @@
 import type { Graph } from '../data/graph';
 import { rowAt, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
-import { drawContent } from './content';
-import { Placer, type Geometry } from './geometry';
+import { drawItems } from './content';
+import type { Placer } from './geometry';
+import { itemOf, itemsOf } from './items';
 import type { Measure } from './measure';
 import { drawOverview } from './overview';
 import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
+import { stickyRows } from './sticky';
+import type { Surface } from './surface';
 import type { Tones } from './tone';
 import { unitAt, type View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
 export interface Frame {
-  readonly context: CanvasRenderingContext2D;
-  /** Of the pane, in CSS pixels. */
-  readonly width: number;
-  readonly height: number;
-  readonly ratio: number;
+  readonly surface: Surface;
+  readonly placer: Placer;
   readonly side: Side;
   readonly graph: Graph;
   readonly rows: Rows;
   readonly open: Uint8Array;
   readonly view: View;
-  readonly geometry: Geometry;
-  readonly contentWidth: number;
   readonly palette: Palette;
   readonly tones: Tones;
   readonly pyramid: () => Pyramid;
@@ -40,28 +38,42 @@ export interface Frame {
 
 /** Draws one pane. The cost depends on the pixels of the pane, not on the size of the graph. */
 export function drawPane(frame: Frame): void {
-  const { context, width, height, ratio, rows, view, geometry, palette } = frame;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.fillStyle = palette.background;
-  context.fillRect(0, 0, width, height);
-  const placer = new Placer(rows, view, geometry, frame.contentWidth, ratio);
-  if (!geometry.hasBoxes) {
-    drawOverview(frame, placer);
-  } else {
+  const { surface, placer, rows, view, palette } = frame;
+  surface.clear(palette.background);
+  if (!placer.geometry.hasBoxes) drawOverview(frame);
+  else {
     const first = rowAt(rows, unitAt(view, 0));
-    const last = rowAt(rows, unitAt(view, height));
-    drawModules(frame, placer, first, last);
-    drawGaps(frame, placer, first, last);
-    drawContent(frame, placer, first, last);
+    const last = rowAt(rows, unitAt(view, surface.height));
+    drawModules(frame, first, last);
+    drawGaps(frame, first, last);
+    drawItems(frame, itemsOf(frame, first, last));
   }
-  drawHover(frame, placer);
-  drawOutline(frame, placer, frame.counterpart, palette.counterpart);
-  drawOutline(frame, placer, frame.selected, palette.selection);
+  drawHover(frame);
+  drawOutline(frame, frame.counterpart, palette.counterpart);
+  drawOutline(frame, frame.selected, palette.selection);
+  drawSticky(frame);
+}
+
+/** The modules around the uppermost rows, over what is scrolled beneath them. */
+function drawSticky(frame: Frame): void {
+  const { surface, placer, rows, side, open, palette } = frame;
+  const { context } = surface;
+  const { gap, rowHeight } = placer.geometry;
+  // The outer ones last: one that is pushed out disappears behind them.
+  for (const { row, box } of stickyRows(rows, placer, surface.height).reverse()) {
+    const node = rows.node[side][row]!;
+    if (node < 0 || open[node] !== 1) continue;
+    context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
+    const margin = Math.ceil(placer.geometry.indent / 3);
+    context.fillRect(box.x - margin, box.y - gap, box.width + 2 * margin, rowHeight + gap);
+    drawItems(frame, [itemOf(frame, node, row, box)]);
+  }
 }
 
 /** Where the other side has rows that this one lacks. */
-function drawGaps(frame: Frame, placer: Placer, first: number, last: number): void {
-  const { context, rows, side, palette, geometry } = frame;
+function drawGaps(frame: Frame, first: number, last: number): void {
+  const { placer, rows, side, palette } = frame;
+  const { context, ratio } = frame.surface;
   const nodes = rows.node[side];
   const path = new Path2D();
   for (let row = first; row <= last;) {
@@ -76,11 +88,11 @@ function drawGaps(frame: Frame, placer: Placer, first: number, last: number): vo
       const below = rows.depth[row] === depth ? placer.block(row) : placer.row(row);
       bottom = Math.max(bottom, below.y + below.height);
     }
-    path.roundRect(box.x, box.y, box.width, bottom - box.y, geometry.radius);
+    path.roundRect(box.x, box.y, box.width, bottom - box.y, placer.geometry.radius);
   }
   context.fillStyle = palette.gap;
   context.fill(path);
-  context.fillStyle = hatch(context, palette.gapHatch, frame.ratio);
+  context.fillStyle = hatch(context, palette.gapHatch, ratio);
   context.fill(path);
 }
 
@@ -110,8 +122,10 @@ function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number)
 }
 
 /** The boxes of unfolded modules, outermost first. */
-function drawModules(frame: Frame, placer: Placer, first: number, last: number): void {
-  const { context, rows, side, open, palette, geometry, height } = frame;
+function drawModules(frame: Frame, first: number, last: number): void {
+  const { placer, rows, side, open, palette } = frame;
+  const { context, height } = frame.surface;
+  const { radius } = placer.geometry;
   const nodes = rows.node[side];
   const around: number[] = [];
   for (let row = rows.parent[first]!; row >= 0; row = rows.parent[row]!) around.push(row);
@@ -127,15 +141,17 @@ function drawModules(frame: Frame, placer: Placer, first: number, last: number):
     const top = Math.max(box.y, -50);
     const bottom = Math.min(box.y + box.height, height + 50);
     context.beginPath();
-    context.roundRect(box.x + 0.5, top + 0.5, box.width - 1, bottom - top - 1, geometry.radius);
+    context.roundRect(box.x + 0.5, top + 0.5, box.width - 1, bottom - top - 1, radius);
     context.fillStyle = palette.boxes[(rows.depth[row]! % 2) as 0 | 1];
     context.fill();
     context.stroke();
   }
 }
 
-function drawHover(frame: Frame, placer: Placer): void {
-  const { context, hover, palette, width, geometry, rows } = frame;
+function drawHover(frame: Frame): void {
+  const { placer, hover, palette, rows } = frame;
+  const { context, width } = frame.surface;
+  const { geometry } = placer;
   if (hover < 0 || hover >= rows.count || !geometry.hasBoxes) return;
   const { y, height } = placer.row(hover);
   context.fillStyle = palette.hover;
@@ -143,9 +159,11 @@ function drawHover(frame: Frame, placer: Placer): void {
 }
 
 /** Outlines a node, or the folded module that hides it. */
-function drawOutline(frame: Frame, placer: Placer, node: number, colour: string): void {
+function drawOutline(frame: Frame, node: number, colour: string): void {
   if (node < 0) return;
-  const { context, rows, side, graph, geometry } = frame;
+  const { placer, rows, side, graph } = frame;
+  const { context } = frame.surface;
+  const { geometry } = placer;
   const shown = shownNode(graph, rows, side, node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);

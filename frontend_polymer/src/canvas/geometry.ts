@@ -1,5 +1,5 @@
 import { UNITS_PER_ROW, type Rows } from '../layout/rows';
-import { pixelsPerUnit, ROW_HEIGHT, yOf, type View } from './viewport';
+import { pixelsPerUnit, READING_ROW, ROW_HEIGHT, yOf, type View } from './viewport';
 
 /** Sizes that follow from the zoom, in CSS pixels. */
 export interface Geometry {
@@ -19,13 +19,12 @@ export interface Geometry {
   readonly hasBoxes: boolean;
 }
 
-const READABLE_ROW = 13;
-const DETAILED_ROW = 16;
+const NAMED_ROW = 13;
 const BOX_ROW = 3;
 
 export function geometryOf(rowHeight: number): Geometry {
   const zoom = rowHeight / ROW_HEIGHT;
-  const hasText = rowHeight >= READABLE_ROW;
+  const hasText = rowHeight >= NAMED_ROW;
   return {
     rowHeight,
     gap: rowHeight >= BOX_ROW ? Math.max(0.5, Math.min(5, 4 * zoom)) : 0,
@@ -34,7 +33,7 @@ export function geometryOf(rowHeight: number): Geometry {
     radius: rowHeight < 8 ? 0 : Math.min(5, 4 * zoom),
     padding: Math.max(4, 8 * Math.min(1, zoom)),
     font: hasText ? Math.round(Math.max(7.5, Math.min(17, 13 * zoom)) * 2) / 2 : 0,
-    hasDetails: rowHeight >= DETAILED_ROW,
+    hasDetails: rowHeight >= READING_ROW,
     hasBoxes: rowHeight >= BOX_ROW,
   };
 }

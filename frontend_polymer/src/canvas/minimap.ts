@@ -65,10 +65,7 @@ export class Sequence {
 
 export function drawMinimap(frame: MinimapFrame): void {
   const { surface, palette, graph, microStep } = frame;
-  const { context, width, height, ratio } = surface;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.fillStyle = palette.minimapBackground;
-  context.fillRect(0, 0, width, height);
+  surface.clear(palette.minimapBackground);
   const sequence = new Sequence(graph, microStep);
   if (sequence.length === 0) return;
   drawTones(frame, sequence);
@@ -135,9 +132,13 @@ function drawView(frame: MinimapFrame, sequence: Sequence): void {
   const bottom = sequence.place(open[to] === 1 ? to + 1 : graph.end[to]!) * scale;
   const tall = Math.max(6, bottom - top);
   const y = Math.min(top, height - tall);
-  context.fillStyle = palette.minimapView;
-  context.fillRect(0, y, width, tall);
-  context.strokeStyle = palette.minimapViewStroke;
-  context.lineWidth = 1;
-  context.strokeRect(0.5, y + 0.5, width - 1, tall - 1);
+  // What is outside is dimmed, so that the colours inside stay what they are.
+  context.fillStyle = palette.minimapShade;
+  context.fillRect(0, 0, width, y);
+  context.fillRect(0, y + tall, width, height - y - tall);
+  context.strokeStyle = palette.selection;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.roundRect(0.75, y + 0.75, width - 1.5, tall - 1.5, 3);
+  context.stroke();
 }

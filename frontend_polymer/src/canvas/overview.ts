@@ -1,12 +1,12 @@
 import { rowAt } from '../layout/rows';
 import type { Frame } from './draw';
-import type { Placer } from './geometry';
 import { GAP } from './pyramid';
 import { unitAt, yOf } from './viewport';
 
 /** Rows lower than a few pixels: one bar per line of pixels in the colour of its worst row. */
-export function drawOverview(frame: Frame, placer: Placer): void {
-  const { context, rows, view, height, palette, ratio } = frame;
+export function drawOverview(frame: Frame): void {
+  const { placer, rows, view, palette } = frame;
+  const { context, height, ratio } = frame.surface;
   const pyramid = frame.pyramid();
   const end = Math.min(height, placer.snap(yOf(view, rows.height)));
   const firstLine = Math.max(0, Math.floor(yOf(view, 0) * ratio));

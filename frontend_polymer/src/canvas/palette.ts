@@ -30,8 +30,8 @@ export interface Palette {
   readonly hit: string;
   readonly chevron: string;
   readonly minimapBackground: string;
-  readonly minimapView: string;
-  readonly minimapViewStroke: string;
+  /** Over what the pane does not show. */
+  readonly minimapShade: string;
 }
 
 const tone = (
@@ -64,8 +64,7 @@ const LIGHT: Palette = {
   hit: '#9333ea',
   chevron: '#6b7480',
   minimapBackground: '#f4f5f7',
-  minimapView: 'rgba(26, 86, 219, 0.14)',
-  minimapViewStroke: '#1a56db',
+  minimapShade: 'rgba(244, 245, 247, 0.55)',
 };
 
 const DARK: Palette = {
@@ -74,7 +73,7 @@ const DARK: Palette = {
     tone(['#2b2b29', '#4a4a44', '#e8eaed', '#a9adae', '#45453e']),
     tone(['#41391f', '#6d6033', '#f3efe2', '#bdb398', '#6f5f2a'], 1),
     tone(['#5c4812', '#8d7127', '#fbf3dc', '#d3c190', '#9c7a17'], 2),
-    tone(['#7d5600', '#b78417', '#fff6e0', '#ecd29a', '#d29500'], 3),
+    tone(['#7d5600', '#b78417', '#fff6e0', '#f2dcae', '#d29500'], 3),
     tone(['#b93a1b', '#f0765a', '#ffffff', '#ffe3da', '#ff6a45'], 4),
     tone(['#44484e', '#8b929c', '#f0f1f3', '#c3c8cf', '#6a7078'], 0, true),
     tone(['#2a3350', '#4a5a8c', '#e6ebfb', '#a9b6dc', '#43558c'], 1),
@@ -92,8 +91,7 @@ const DARK: Palette = {
   hit: '#c792ff',
   chevron: '#a0a8b3',
   minimapBackground: '#222529',
-  minimapView: 'rgba(138, 176, 255, 0.18)',
-  minimapViewStroke: '#8ab0ff',
+  minimapShade: 'rgba(27, 29, 32, 0.5)',
 };
 
 export function paletteOf(theme: Theme): Palette {

@@ -20,6 +20,15 @@ export class Surface {
     this.canvas.setAttribute('aria-hidden', 'true');
   }
 
+  /** Begins a frame: from here on, units are CSS pixels. */
+  clear(colour: string): CanvasRenderingContext2D {
+    const { context, ratio } = this;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = colour;
+    context.fillRect(0, 0, this.width, this.height);
+    return context;
+  }
+
   place(x: number, width: number, height: number): void {
     this.width = Math.max(1, Math.floor(width));
     this.height = Math.max(1, Math.floor(height));

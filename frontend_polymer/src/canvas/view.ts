@@ -1,118 +1,60 @@
 import type { Graph } from '../data/graph';
-import { Grade, Side } from '../generated/graph_pb';
-import { decodeOpen, encodeOpen } from '../layout/code';
+import type { Side } from '../generated/graph_pb';
+import { Grade } from '../generated/graph_pb';
+import { firstLevel, type Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
-import { rowAt, UNITS_PER_ROW } from '../layout/rows';
-import { otherSide, SIDES } from '../layout/sides';
-import { chevronRoom } from './content';
-import { drawPane } from './draw';
-import { contentWidth, geometryOf, Placer } from './geometry';
-import { watchPane, type GestureTarget } from './gestures';
-import { pressKey, type KeyTarget } from './keys';
-import { canvasRuler, Measure } from './measure';
-import { drawMinimap, placeAt, Sequence } from './minimap';
-import { paletteOf, type Palette, type Theme } from './palette';
+import { UNITS_PER_ROW } from '../layout/rows';
+import { SIDES } from '../layout/sides';
+import { known, openOf, restoreOpen, type HierarchyState } from '../layout/state';
+import { Camera } from './camera';
+import { Controls, type Controlled } from './controls';
+import type { Emit, HierarchyEvents, Origin, SelectOptions } from './events';
+import { contentWidth, type Placer } from './geometry';
+import { Painter } from './painter';
+import type { Theme } from './palette';
 import { Panes } from './panes';
-import { Pyramid } from './pyramid';
 import { sceneOf, type SceneRow } from './scene';
-import { Tones, type ColourMode } from './tone';
-import {
-  blend,
-  centreOn,
-  clamp,
-  fit,
-  panBy,
-  ROW_HEIGHT,
-  scrollInto,
-  unitAt,
-  yOf,
-  zoomAt,
-  type Extent,
-  type View,
-} from './viewport';
-
-/** Who changed something: events of the program's own calls need no answer. */
-export type Origin = 'pointer' | 'keyboard' | 'program';
-
-export interface HierarchyEvents {
-  /** Another node is selected, or none. */
-  select: { readonly node: NodeRef | null; readonly origin: Origin };
-  /** The pointer rests on another node, or on none; x and y are client coordinates. */
-  hover: { readonly node: NodeRef | null; readonly x: number; readonly y: number };
-  /** A menu is asked for; the browser's own is suppressed when a node was hit. */
-  menu: { readonly node: NodeRef; readonly x: number; readonly y: number };
-  /** Scrolled, zoomed or resized. */
-  viewchange: { readonly view: View };
-  /** Something was folded or unfolded. */
-  expandchange: Record<string, never>;
-  /** The rows are new. */
-  layout: { readonly rows: number };
-}
-
-/** What a link to a view has to hold. */
-export interface HierarchyState {
-  /** Unfolded nodes per side; the second is empty where it follows from the first. */
-  readonly open: readonly [string, string];
-  readonly selected: NodeRef | null;
-  readonly zoom: number;
-  /** The row at the upper edge. */
-  readonly top: number;
-  readonly left: number;
-}
-
-export interface SelectOptions {
-  /** Scroll the node to the middle. Without it the view moves only if the node is outside. */
-  readonly centre?: boolean;
-  /** Unfold what hides the node, here and around its counterpart. Default true. */
-  readonly reveal?: boolean;
-}
-
-const NOTHING = new Int32Array();
-const ANIMATION_MS = 140;
+import type { ColourMode } from './tone';
+import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
 
 /**
  * Both hierarchies side by side, in a host element that has a size of its own.
  *
  * ```ts
  * const view = new HierarchyView(host);
- * view.setGraphs(Graph.decode(npuBytes), Graph.decode(benchBytes));
+ * view.setGraphs(await fetchGraph(npuKey), await fetchGraph(benchKey));
+ * view.expandToFirst();
  * view.on('select', ({ node }) => showDetails(node));
  * ```
+ *
+ * The host gets a focusable element inside; keys work while that has the focus. Row positions of
+ * `scene()` are relative to the host.
  */
-export class HierarchyView extends EventTarget implements GestureTarget, KeyTarget {
+export class HierarchyView extends EventTarget {
   private readonly panes: Panes;
-  private readonly measure: Measure;
+  private readonly painter = new Painter();
+  private readonly camera: Camera;
   private hierarchy: Hierarchy | null = null;
-  private readonly views: [View, View] = [initialView(), initialView()];
-  private palette: Palette = paletteOf('light');
-  private mode: ColourMode = 'precision';
-  private tones: [Tones | null, Tones | null] = [null, null];
-  private pyramids: [Pyramid | null, Pyramid | null] = [null, null];
-  private hits: [Int32Array, Int32Array] = [NOTHING, NOTHING];
   private chosen: NodeRef | null = null;
-  private hovered: NodeRef | null = null;
-  private hoverRow = -1;
-  private active: Side = Side.NPU;
-  private isSynced = true;
+  private readonly controls: Controls;
   private frame = 0;
-  private animation = 0;
 
   constructor(host: HTMLElement) {
     super();
-    this.panes = new Panes(host, () => this.resized());
-    this.measure = new Measure(canvasRuler(document.createElement('canvas').getContext('2d')!));
-    for (const pane of this.panes.list) watchPane(pane, this);
-    this.panes.root.addEventListener('keydown', (event) => {
-      if (this.hierarchy && pressKey(event, this)) event.preventDefault();
-    });
-    this.panes.paint(this.palette);
+    this.camera = new Camera(
+      (side) => this.extent(side),
+      (side) => this.moved(side),
+    );
+    this.panes = new Panes(host, () => this.camera.update(this.controls.active));
+    this.controls = new Controls(this.controlled());
+    this.panes.paint(this.painter.palette);
     this.panes.arrange();
   }
 
   /** Takes the elements out of the host. The view cannot be used again. */
   dispose(): void {
     cancelAnimationFrame(this.frame);
-    cancelAnimationFrame(this.animation);
+    this.camera.stop();
     this.panes.dispose();
   }
 
@@ -131,23 +73,20 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   /** Shows two graphs, or one when there is no reference. Selection and hits are dropped. */
   setGraphs(npu: Graph, bench: Graph | null): void {
     this.hierarchy = new Hierarchy([npu, bench]);
-    this.hierarchy.expansion.sync = this.isSynced;
+    this.hierarchy.expansion.sync = this.camera.isSynced;
+    this.painter.setHierarchy(this.hierarchy);
     this.chosen = null;
-    this.hovered = null;
-    this.hits = [NOTHING, NOTHING];
-    this.active = Side.NPU;
-    this.setTones();
+    this.controls.reset();
     this.panes.setDouble(bench !== null);
-    this.layoutChanged();
-    this.setView(Side.NPU, { rowHeight: ROW_HEIGHT, top: -Infinity, left: 0 });
-    this.setView(Side.BENCH, this.views[0]);
+    this.rowsChanged();
+    for (const side of SIDES) this.camera.reset(side);
   }
 
   /** Shows nothing. */
   clear(): void {
-    this.hierarchy = null;
-    this.chosen = null;
-    this.hovered = null;
+    this.hierarchy = this.chosen = null;
+    this.controls.reset();
+    this.painter.setHierarchy(null);
     this.invalidate();
   }
 
@@ -155,20 +94,19 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   setMicroStep(microStep: number): void {
     if (!this.hierarchy || this.hierarchy.microStep === microStep) return;
     this.hierarchy.microStep = microStep;
-    this.layoutChanged();
-    this.setView(this.active, { ...this.views[this.active], top: -Infinity });
+    this.rowsChanged();
+    this.camera.set(this.active, { ...this.camera.view(this.active), top: -Infinity });
   }
 
   setTheme(theme: Theme): void {
-    this.palette = paletteOf(theme);
-    this.panes.paint(this.palette);
+    this.painter.setTheme(theme);
+    this.panes.paint(this.painter.palette);
     this.invalidate();
   }
 
   /** Colours by error or by overflow level. */
   setColourMode(mode: ColourMode): void {
-    this.mode = mode;
-    this.setTones();
+    this.painter.setMode(mode);
     this.invalidate();
   }
 
@@ -176,16 +114,15 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
     this.panes.setMinimap(isShown);
   }
 
-  /** Whether both sides scroll, zoom, fold and unfold together. */
+  /** Whether both sides scroll, zoom, fold and unfold together. Default true. */
   setSync(isSynced: boolean): void {
-    this.isSynced = isSynced;
     if (this.hierarchy) this.hierarchy.expansion.sync = isSynced;
-    if (isSynced) this.setView(this.active, this.views[this.active]);
+    this.camera.setSync(isSynced, this.active);
   }
 
-  /** Marks search hits of one side; they come ascending, and replace those of both sides. */
+  /** Marks search hits of one side, ascending; they replace those of both sides. */
   setHits(side: Side, indices: Int32Array): void {
-    this.hits = side === Side.NPU ? [indices, NOTHING] : [NOTHING, indices];
+    this.painter.setHits(side, indices);
     this.invalidate();
   }
 
@@ -218,7 +155,7 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
     if (!hierarchy) return;
     this.chosen = node;
     if (node) {
-      this.active = node.side;
+      this.controls.active = node.side;
       if (options.reveal !== false && hierarchy.rowOf(node) < 0) {
         hierarchy.expansion.reveal(node.side, node.index);
         this.expansionChanged(node);
@@ -230,23 +167,23 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   }
 
   private show(node: NodeRef, centre: boolean): void {
-    const shown = this.hierarchy!.shown(node);
-    if (!shown) return;
-    const unit = this.hierarchy!.rows.top[this.hierarchy!.rowOf(shown)]!;
-    const view = this.views[node.side];
-    const extent = this.extent(node.side);
-    // A name cannot be read in an overview: come closer.
-    const near = centre ? { ...view, rowHeight: Math.max(view.rowHeight, 16) } : view;
-    const target = centre
-      ? centreOn(near, extent, unit + UNITS_PER_ROW / 2)
-      : scrollInto(view, extent, unit);
-    this.animateTo(node.side, target);
+    const unit = this.topOf(node);
+    if (unit === null) return;
+    if (centre) this.camera.centre(node.side, unit);
+    else this.camera.reach(node.side, unit);
+  }
+
+  /** Where the row of a node begins, or of the folded module that hides it. */
+  private topOf(node: NodeRef): number | null {
+    const { hierarchy } = this;
+    const shown = hierarchy?.shown(node);
+    return shown ? hierarchy!.rows.top[hierarchy!.rowOf(shown)]! : null;
   }
 
   // --- folding
 
-  isExpanded(node: NodeRef): boolean {
-    return this.hierarchy?.expansion.isOpen(node.side, node.index) ?? false;
+  isExpanded({ side, index }: NodeRef): boolean {
+    return this.hierarchy?.expansion.isOpen(side, index) ?? false;
   }
 
   toggle(side: Side, index: number): void {
@@ -258,53 +195,61 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   }
 
   expandAll(): void {
-    this.changeExpansion((expansion) => expansion.expandAll());
+    this.expand((expansion) => expansion.expandAll());
+  }
+
+  /** Unfolds a node and everything below it. */
+  expandBelow(side: Side, index: number): void {
+    this.expand((expansion) => expansion.expandBelow(side, index));
   }
 
   /** Folds everything below the root. */
   collapseAll(): void {
-    this.changeExpansion((expansion) => expansion.collapseAll());
+    this.expand((expansion) => expansion.collapseAll());
   }
 
   /** Shows nodes down to this depth; the root is at depth 0. */
   expandToLevel(level: number): void {
-    this.changeExpansion((expansion) => expansion.toLevel(level));
+    this.expand((expansion) => expansion.toLevel(level));
+  }
+
+  /** Shows nodes down to the first depth that has one of this grade or worse. */
+  expandToFirst(least: Grade = Grade.MODERATE): void {
+    if (this.hierarchy) this.expandToLevel(firstLevel(this.hierarchy.graphs[0], least));
   }
 
   /** Unfolds exactly the paths to nodes of this grade or worse. */
   expandToErrors(least: Grade = Grade.SERIOUS): void {
-    this.changeExpansion((expansion) => expansion.toErrors(least));
+    this.expand((expansion) => expansion.toErrors(least));
   }
 
-  private changeExpansion(change: (expansion: Hierarchy['expansion']) => void): void {
+  private expand(change: (expansion: Expansion) => void): void {
     if (!this.hierarchy) return;
     change(this.hierarchy.expansion);
     this.expansionChanged(this.chosen);
   }
 
-  /** Lays out anew; `anchor`, or else what is at the upper edge, stays where it is. */
+  /** Lays out anew; `anchor` if it is in view, or else the uppermost node, stays where it is. */
   private expansionChanged(anchor: NodeRef | null): void {
     const hierarchy = this.hierarchy!;
     const side = anchor?.side ?? this.active;
-    const view = this.views[side];
+    const view = this.camera.view(side);
     const { height } = this.panes.list[side].surface;
-    const yOfNode = (node: NodeRef) => yOf(view, hierarchy.rows.top[hierarchy.rowOf(node)]!);
-    let held = anchor && hierarchy.shown(anchor);
-    if (!held || yOfNode(held) < 0 || yOfNode(held) > height) {
+    let held = anchor ?? { side, index: 0 };
+    let y = yOf(view, this.topOf(held) ?? -Infinity);
+    if (y < 0 || y > height) {
       held = hierarchy.nodeNear(unitAt(view, 0));
+      y = yOf(view, this.topOf(held)!);
     }
-    const y = yOfNode(held);
     hierarchy.relayout();
-    this.layoutChanged();
-    const shown = hierarchy.shown(held) ?? { side, index: 0 };
-    const unit = hierarchy.rows.top[hierarchy.rowOf(shown)]!;
-    this.setView(side, { ...view, top: unit - (y / view.rowHeight) * UNITS_PER_ROW });
-    this.emit('expandchange', {});
+    this.rowsChanged();
+    const top = (this.topOf(held) ?? 0) - (y / view.rowHeight) * UNITS_PER_ROW;
+    this.camera.set(side, { ...view, top });
+    this.emit('expandchange', null);
   }
 
-  private layoutChanged(): void {
-    this.pyramids = [null, null];
-    this.hoverRow = -1;
+  private rowsChanged(): void {
+    this.painter.rowsChanged();
     this.emit('layout', { rows: this.hierarchy!.rows.count });
     this.invalidate();
   }
@@ -313,21 +258,21 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
 
   /** Shows everything that is unfolded. */
   fit(): void {
-    this.animateTo(this.active, fit(this.extent(this.active)));
+    this.camera.fit(this.active);
   }
 
-  /** Zooms around the middle of the active side. */
+  /** Zooms around the middle of the side used last. */
   zoomBy(factor: number): void {
-    const { width, height } = this.panes.list[this.active].surface;
-    this.zoom(this.active, factor, width / 2, height / 2);
+    this.camera.zoom(this.active, factor);
   }
 
+  /** Back to rows of normal height. */
   resetZoom(): void {
-    this.zoomBy(ROW_HEIGHT / this.views[this.active].rowHeight);
+    this.zoomBy(ROW_HEIGHT / this.camera.view(this.active).rowHeight);
   }
 
   panBy(dx: number, dy: number): void {
-    this.pan(this.active, dx, dy);
+    this.camera.pan(this.active, dx, dy);
   }
 
   private extent(side: Side): Extent {
@@ -339,38 +284,9 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
     };
   }
 
-  private setView(side: Side, view: View): void {
-    cancelAnimationFrame(this.animation);
-    this.moveTo(side, view);
-  }
-
-  private moveTo(side: Side, view: View): void {
-    this.views[side] = clamp(view, this.extent(side));
-    const other = otherSide(side);
-    if (this.isSynced) this.views[other] = clamp(this.views[side], this.extent(other));
-    this.emit('viewchange', { view: this.views[side] });
+  private moved(side: Side): void {
+    this.emit('viewchange', { side, view: this.camera.view(side) });
     this.invalidate();
-  }
-
-  private animateTo(side: Side, target: View): void {
-    cancelAnimationFrame(this.animation);
-    const from = this.views[side];
-    const far = Math.abs(yOf(from, target.top)) > 3 * this.panes.list[side].surface.height;
-    if (far || matchMedia('(prefers-reduced-motion: reduce)').matches) {
-      this.moveTo(side, target);
-      return;
-    }
-    const start = performance.now();
-    const step = (now: number) => {
-      const progress = Math.max(0, Math.min(1, (now - start) / ANIMATION_MS));
-      this.moveTo(side, blend(from, target, progress));
-      if (progress < 1) this.animation = requestAnimationFrame(step);
-    };
-    this.animation = requestAnimationFrame(step);
-  }
-
-  private resized(): void {
-    if (this.hierarchy) this.setView(this.active, this.views[this.active]);
   }
 
   // --- state for a link
@@ -378,44 +294,33 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   getState(): HierarchyState | null {
     const { hierarchy } = this;
     if (!hierarchy) return null;
-    const [npu, bench] = hierarchy.graphs;
-    const { open } = hierarchy.expansion;
-    const { rowHeight, top, left } = this.views[this.active];
+    const { rowHeight, top, left } = this.camera.view(this.active);
     return {
-      open: [encodeOpen(npu, open[0]), bench ? encodeOpen(bench, open[1]) : ''],
-      selected: this.chosen,
-      zoom: rowHeight / ROW_HEIGHT,
-      top: top / UNITS_PER_ROW,
-      left,
+      ...{ open: openOf(hierarchy), selected: this.chosen },
+      ...{ zoom: rowHeight / ROW_HEIGHT, top: top / UNITS_PER_ROW, left },
     };
   }
 
   /** Restores what `getState` told; what does not belong to these graphs is ignored. */
-  setState(state: HierarchyState): void {
+  setState({ open, selected, zoom, top, left }: HierarchyState): void {
     const { hierarchy } = this;
     if (!hierarchy) return;
-    for (const side of SIDES) {
-      const graph = hierarchy.graphs[side];
-      const open = graph && decodeOpen(graph, state.open[side]);
-      if (open) hierarchy.expansion.open[side].set(open);
-    }
+    restoreOpen(hierarchy, open);
     this.expansionChanged(null);
-    const { selected } = state;
-    const count = selected ? (hierarchy.graphs[selected.side]?.count ?? 0) : 0;
-    this.choose(selected && selected.index < count ? selected : null, 'program');
-    this.setView(this.active, {
-      ...{ rowHeight: state.zoom * ROW_HEIGHT, top: state.top * UNITS_PER_ROW, left: state.left },
+    this.choose(known(hierarchy, selected), 'program');
+    this.camera.set(this.active, {
+      ...{ rowHeight: zoom * ROW_HEIGHT, top: top * UNITS_PER_ROW, left },
     });
   }
 
   // --- drawing
 
-  /** The boxes in view, for tests and for the outline that screen readers get. */
+  /** The boxes in view: for tests, and for the outline that screen readers get. */
   scene(): SceneRow[] {
     const { hierarchy } = this;
     if (!hierarchy) return [];
-    return this.panes.shown.flatMap(({ side, surface, x }) =>
-      sceneOf(hierarchy, side, this.placer(side), { x, height: surface.height }, this.nodeOn(side)),
+    return this.panes.shown.flatMap((pane) =>
+      sceneOf(hierarchy, this.placer(pane.side), pane, this.chosen),
     );
   }
 
@@ -423,42 +328,28 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   draw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    for (const { side, surface, minimap } of this.panes.shown)
-      this.drawSide(side, surface, minimap);
+    const attention = { selected: this.chosen, hovered: this.controls.hovered };
+    for (const pane of this.panes.shown) {
+      this.painter.draw(pane, this.camera.view(pane.side), this.extent(pane.side), attention);
+    }
   }
 
-  private drawSide(
-    side: Side,
-    surface: Panes['list'][0]['surface'],
-    minimap: Panes['list'][0]['minimap'],
-  ): void {
-    const { hierarchy, palette } = this;
-    const graph = hierarchy?.graphs[side];
-    const tones = this.tones[side];
-    if (!hierarchy || !graph || !tones) {
-      for (const { context, canvas } of [surface, minimap]) {
-        context.fillStyle = palette.background;
-        context.fillRect(0, 0, canvas.width, canvas.height);
-      }
-      return;
-    }
-    const { rows, expansion, microStep } = hierarchy;
-    const common = {
-      ...{ side, graph, rows, tones, palette, view: this.views[side] },
-      ...{ open: expansion.open[side], hits: this.hits[side], selected: this.nodeOn(side) },
+  private get active(): Side {
+    return this.controls.active;
+  }
+
+  private controlled(): Controlled {
+    return {
+      ...{ panes: this.panes, camera: this.camera },
+      hierarchy: () => this.hierarchy,
+      selected: () => this.chosen,
+      emit: this.emit,
+      choose: (node, origin) => this.choose(node, origin),
+      toggle: (side, index) => this.toggle(side, index),
+      placer: (side) => this.placer(side),
+      topOf: (node) => this.topOf(node),
+      redraw: () => this.invalidate(),
     };
-    const { contentWidth, geometry } = this.placer(side);
-    const beside =
-      this.chosen?.side === otherSide(side) ? hierarchy.counterpart(this.chosen) : null;
-    drawPane({
-      ...common,
-      ...{ context: surface.context, width: surface.width, height: surface.height },
-      ...{ ratio: surface.ratio, geometry, contentWidth, measure: this.measure },
-      pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, graph, common.open, tones)),
-      counterpart: beside?.index ?? -1,
-      hover: this.hoverRow,
-    });
-    drawMinimap({ ...common, surface: minimap, microStep, paneHeight: surface.height });
   }
 
   private invalidate(): void {
@@ -466,185 +357,10 @@ export class HierarchyView extends EventTarget implements GestureTarget, KeyTarg
   }
 
   private placer(side: Side): Placer {
-    const { surface } = this.panes.list[side];
-    const view = this.views[side];
-    const width = this.extent(side).contentWidth(view.rowHeight);
-    const { rows } = this.hierarchy!;
-    return new Placer(rows, view, geometryOf(view.rowHeight), width, surface.ratio);
+    return this.painter.placer(this.panes.list[side], this.camera.view(side), this.extent(side));
   }
 
-  private setTones(): void {
-    const graphs = this.hierarchy?.graphs;
-    if (!graphs) return;
-    const [npu, bench] = graphs;
-    this.tones = [new Tones(npu, this.mode), bench && new Tones(bench, this.mode)];
-    this.pyramids = [null, null];
-  }
-
-  private nodeOn(side: Side): number {
-    return this.chosen?.side === side ? this.chosen.index : -1;
-  }
-
-  private emit<K extends keyof HierarchyEvents>(type: K, detail: HierarchyEvents[K]): void {
+  private readonly emit: Emit = (type, detail) => {
     this.dispatchEvent(new CustomEvent(type, { detail }));
-  }
-
-  // --- gestures
-
-  focus(): void {
-    this.panes.root.focus({ preventScroll: true });
-  }
-
-  private hitAt(side: Side, x: number, y: number): (NodeRef & { onChevron: boolean }) | null {
-    const { hierarchy } = this;
-    if (!hierarchy) return null;
-    const { rows } = hierarchy;
-    const unit = unitAt(this.views[side], y);
-    if (unit < 0 || unit >= rows.height) return null;
-    const placer = this.placer(side);
-    let row = rowAt(rows, unit);
-    const isRow = unit < rows.top[row]! + UNITS_PER_ROW;
-    const isBox = (at: number) => {
-      const index = rows.node[side][at]!;
-      const box = placer.block(at);
-      const isInside = x >= box.x && x < box.x + box.width && unit < rows.bottom[at]!;
-      return index >= 0 && isInside && (at === row || hierarchy.expansion.isOpen(side, index));
-    };
-    if (!isRow) row = rows.parent[row]!;
-    while (row >= 0 && !isBox(row)) row = rows.parent[row]!;
-    if (row < 0) return null;
-    const { font } = placer.geometry;
-    const index = rows.node[side][row]!;
-    const inChevron = font > 0 && isRow && x < placer.row(row).x + chevronRoom(font) + 2;
-    const onChevron = inChevron && hierarchy.graphs[side]!.hasChildren(index);
-    return { side, index, onChevron };
-  }
-
-  clickAt(side: Side, x: number, y: number): void {
-    this.active = side;
-    const hit = this.hitAt(side, x, y);
-    if (hit?.onChevron) this.toggle(hit.side, hit.index);
-    else if (hit) this.choose({ side: hit.side, index: hit.index }, 'pointer');
-  }
-
-  doubleClickAt(side: Side, x: number, y: number): void {
-    const hit = this.hitAt(side, x, y);
-    if (hit && !hit.onChevron) this.toggle(hit.side, hit.index);
-  }
-
-  menuAt(side: Side, x: number, y: number, event: MouseEvent): void {
-    const hit = this.hitAt(side, x, y);
-    if (!hit) return;
-    event.preventDefault();
-    const node = { side: hit.side, index: hit.index };
-    this.emit('menu', { node, x: event.clientX, y: event.clientY });
-  }
-
-  hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
-    const hit = this.hitAt(side, x, y);
-    const { canvas } = this.panes.list[side].surface;
-    canvas.style.cursor = hit ? 'pointer' : 'default';
-    const isSame = hit?.index === this.hovered?.index && hit?.side === this.hovered?.side;
-    if (isSame) return;
-    this.hovered = hit && { side: hit.side, index: hit.index };
-    this.hoverRow = this.hovered ? this.hierarchy!.rowOf(this.hovered) : -1;
-    this.emit('hover', { node: this.hovered, x: event.clientX, y: event.clientY });
-    this.invalidate();
-  }
-
-  leave(): void {
-    if (!this.hovered) return;
-    this.hovered = null;
-    this.hoverRow = -1;
-    this.emit('hover', { node: null, x: 0, y: 0 });
-    this.invalidate();
-  }
-
-  pan(side: Side, dx: number, dy: number): void {
-    this.setView(side, panBy(this.views[side], this.extent(side), dx, dy));
-  }
-
-  zoom(side: Side, factor: number, x: number, y: number): void {
-    this.setView(side, zoomAt(this.views[side], this.extent(side), factor, x, y));
-  }
-
-  travel(side: Side, y: number): void {
-    const graph = this.hierarchy?.graphs[side];
-    if (!graph) return;
-    const sequence = new Sequence(graph, this.hierarchy!.microStep);
-    if (sequence.length === 0) return;
-    const { height } = this.panes.list[side].minimap;
-    const index = sequence.node(placeAt(sequence, y, height));
-    const shown = this.hierarchy!.shown({ side, index });
-    if (!shown) return;
-    const unit = this.hierarchy!.rows.top[this.hierarchy!.rowOf(shown)]!;
-    this.setView(side, centreOn(this.views[side], this.extent(side), unit));
-  }
-
-  // --- keyboard
-
-  step(rows: number): void {
-    const hierarchy = this.hierarchy!;
-    const shown = this.chosen && hierarchy.shown(this.chosen);
-    const side = shown?.side ?? this.active;
-    const from = shown ? hierarchy.rowOf(shown) : -1;
-    const aim = Math.max(0, Math.min(hierarchy.rows.count - 1, from + rows));
-    const direction = rows < 0 ? -1 : 1;
-    let row = hierarchy.rowWithNode(side, aim, direction);
-    if (row < 0) row = hierarchy.rowWithNode(side, aim, direction === 1 ? -1 : 1);
-    if (row >= 0) this.chooseByKey({ side, index: hierarchy.rows.node[side][row]! });
-  }
-
-  page(direction: 1 | -1): void {
-    const { rowHeight } = this.views[this.active];
-    const { height } = this.panes.list[this.active].surface;
-    this.step(direction * Math.max(1, Math.floor(height / rowHeight) - 1));
-  }
-
-  first(): void {
-    this.step(-Infinity);
-  }
-
-  last(): void {
-    this.step(Infinity);
-  }
-
-  inward(): void {
-    const { chosen, hierarchy } = this;
-    if (!chosen) {
-      this.step(1);
-      return;
-    }
-    if (!hierarchy!.graphs[chosen.side]!.hasChildren(chosen.index)) return;
-    if (!this.isExpanded(chosen)) this.toggle(chosen.side, chosen.index);
-    else this.step(1);
-  }
-
-  outward(): void {
-    const { chosen, hierarchy } = this;
-    if (!chosen) return;
-    if (this.isExpanded(chosen)) {
-      this.toggle(chosen.side, chosen.index);
-      return;
-    }
-    const above = hierarchy!.graphs[chosen.side]!.parent[chosen.index]!;
-    if (above >= 0) this.chooseByKey({ side: chosen.side, index: above });
-  }
-
-  toggleSelected(): void {
-    if (this.chosen) this.toggle(this.chosen.side, this.chosen.index);
-  }
-
-  cross(): void {
-    const other = this.chosen && this.counterpart(this.chosen);
-    if (other) this.chooseByKey(other);
-  }
-
-  private chooseByKey(node: NodeRef): void {
-    this.choose(node, 'keyboard');
-  }
-}
-
-function initialView(): View {
-  return { rowHeight: ROW_HEIGHT, top: 0, left: 0 };
+  };
 }

@@ -91,7 +91,9 @@ export class GaHierarchy extends LocalizedElement {
         </div>
         <div class="side" hidden$="[[!_hasBench(state.graphs)]]">
           <strong>[[text.sides.reference]]</strong>
-          <span class="mono path cut" title="[[file.benchPath]]"><bdi>[[file.benchPath]]</bdi></span>
+          <span class="mono path cut" title="[[file.benchPath]]"
+            ><bdi>[[file.benchPath]]</bdi></span
+          >
         </div>
       </div>
       <div id="canvas"></div>
@@ -191,8 +193,7 @@ export class GaHierarchy extends LocalizedElement {
 
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
-    const side = hits?.nodes[0]?.side ?? Side.NPU;
-    this.view.setHits(side, Int32Array.from(isSearch ? hits.nodes : [], (node) => node.index));
+    this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
   }
 
   _themeChanged(theme: Theme): void {
@@ -252,7 +253,7 @@ export class GaHierarchy extends LocalizedElement {
   /** Serious and worse; in a file without any, the worst there is. */
   private leastError(): Grade {
     const worst = this.shown?.[Side.NPU].worstGrade(0) ?? Grade.SERIOUS;
-    return Math.max(Grade.SLIGHT, Math.min(Grade.SERIOUS, worst));
+    return [Grade.SERIOUS, Grade.MODERATE].find((grade) => worst >= grade) ?? Grade.SLIGHT;
   }
 
   private showTip(node: NodeRef | null, x: number, y: number): void {
@@ -264,7 +265,8 @@ export class GaHierarchy extends LocalizedElement {
     this.tipTimer = window.setTimeout(() => {
       tip.innerText = describe(graph, node.index, this.text).join('\n');
       const left = Math.min(x + 12, window.innerWidth - tip.offsetWidth - 8);
-      const top = y + 20 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 8 : y + 20;
+      const top =
+        y + 20 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 8 : y + 20;
       tip.style.transform = `translate(${Math.max(8, left)}px, ${top}px)`;
     }, TIP_DELAY_MS);
   }
@@ -276,7 +278,8 @@ export class GaHierarchy extends LocalizedElement {
       const side = this.view.selected?.side ?? Side.NPU;
       const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
-      const name = side === Side.NPU ? this._sideName(this.shown, this.text) : this.text.sides.reference;
+      const name =
+        side === Side.NPU ? this._sideName(this.shown, this.text) : this.text.sides.reference;
       root.setAttribute('aria-label', this.text.view.outlineLabel(name));
       const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
       renderOutline(root, this.$['outline'] as HTMLElement, rows, graph ?? null, this.text);

@@ -70,7 +70,9 @@ export class GaNodeSummary extends LocalizedElement {
           [[_grade(record, detail, text)]]
         </span>
         <span class="match" hidden$="[[!isComparison]]">
-          <span class="cut" title="[[_reasonTitle(record)]]">[[_match(record, partner, text)]]</span>
+          <span class="cut" title="[[_reasonTitle(record)]]"
+            >[[_match(record, partner, text)]]</span
+          >
           <button
             id="jump"
             class="plain"
@@ -152,7 +154,8 @@ export class GaNodeSummary extends LocalizedElement {
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {
     if (partner) {
       const source = translated(text.matchSources, record.matchSource, record.matchSource);
-      const matched = partner.name === record.name ? text.details.matched : text.details.matchedWith;
+      const matched =
+        partner.name === record.name ? text.details.matched : text.details.matchedWith;
       return source ? `${matched} (${source})` : matched;
     }
     const reason = translated(text.reasons, record.unmatchedReason, record.unmatchedDetail);

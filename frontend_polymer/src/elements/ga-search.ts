@@ -68,8 +68,8 @@ export class GaSearch extends LocalizedElement {
         title="[[text.search.side]]"
         aria-label="[[text.search.side]]"
       >
-        <option value="0">[[text.sides.debug]]</option>
-        <option value="1">[[text.sides.reference]]</option>
+        <option value="npu">[[text.sides.debug]]</option>
+        <option value="bench">[[text.sides.reference]]</option>
       </select>
       <div class="field">
         <ga-icon name="search"></ga-icon>
@@ -148,15 +148,15 @@ export class GaSearch extends LocalizedElement {
 
   _search(): void {
     const { graphs, view } = this.state;
-    const side = Number((this.$['side'] as HTMLSelectElement).value) as Side;
-    const graph = graphs?.[side] ?? graphs?.[Side.NPU];
+    const chosen = (this.$['side'] as HTMLSelectElement).value;
+    const side = chosen === 'bench' && graphs?.[Side.BENCH] ? Side.BENCH : Side.NPU;
+    const graph = graphs?.[side];
     if (this.query === '' || !graph) {
       this.session.clearHits();
       return;
     }
-    const found = searchNames(graph, this.query, view.micro);
-    const nodes = Array.from(found, (index) => ({ side, index }));
-    this.session.setHits('search', this.query, nodes);
+    const indices = searchNames(graph, this.query, view.micro);
+    this.session.setHits({ source: 'search', key: this.query, side, indices });
   }
 
   _key(event: KeyboardEvent): void {
@@ -180,19 +180,19 @@ export class GaSearch extends LocalizedElement {
   }
 
   _any(hits: Hits | null): boolean {
-    return (hits?.nodes.length ?? 0) > 0;
+    return (hits?.indices.length ?? 0) > 0;
   }
 
   _count(hits: Hits | null, text: Texts): string {
     if (!hits) return '';
-    const total = formatCount(hits.nodes.length);
-    if (hits.nodes.length === 0) return text.search.none;
+    const total = formatCount(hits.indices.length);
+    if (hits.indices.length === 0) return text.search.none;
     if (hits.position < 0) return text.search.count(total);
     return text.search.position(formatCount(hits.position + 1), total);
   }
 
   _countClass(hits: Hits | null): string {
-    return hits?.nodes.length === 0 ? 'count none' : 'count';
+    return hits?.indices.length === 0 ? 'count none' : 'count';
   }
 
   private get query(): string {

@@ -149,7 +149,11 @@ export class GaToolbar extends LocalizedElement {
     this.fill('step', numbers([...new Set(pairs.map((pair) => pair.step))]), view.step);
     const sameStep = pairs.filter((pair) => pair.step === view.step);
     this.fill('rank', numbers(sameStep.map((pair) => pair.rank)), view.rank);
-    this.fill('micro', micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])], view.micro);
+    this.fill(
+      'micro',
+      micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])],
+      view.micro,
+    );
   }
 
   /** Options are only made anew when they differ, so that an open list stays open. */
@@ -158,7 +162,9 @@ export class GaToolbar extends LocalizedElement {
     const shown = [...select.options];
     const isSame =
       shown.length === options.length &&
-      options.every((option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label);
+      options.every(
+        (option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label,
+      );
     if (!isSame) {
       select.replaceChildren(...options.map(({ value, label }) => new Option(label, value)));
     }

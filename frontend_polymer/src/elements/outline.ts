@@ -1,6 +1,7 @@
 // The hierarchy as a tree that assistive technology understands.
 
 import type { SceneRow } from '../canvas/scene';
+import { GRADES } from '../data/codes';
 import type { Graph } from '../data/graph';
 import { Grade } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
@@ -12,7 +13,7 @@ const MOST_ITEMS = 200;
 
 /** What there is to say about a node at a glance: its full name, its grade or why it has none. */
 export function describe(graph: Graph, index: number, text: Texts): string[] {
-  const grade = graph.grade[index]! as Grade;
+  const grade = GRADES[graph.grade[index]!]!;
   const error = graph.error[index]!;
   const lines = [graph.name(index)];
   if (grade === Grade.UNMATCHED) {
@@ -20,7 +21,9 @@ export function describe(graph: Graph, index: number, text: Texts): string[] {
     const why = translated(text.reasons, reason, reason);
     lines.push(why ? `${text.grades.unmatched}: ${why}` : text.grades.unmatched);
   } else if (grade !== Grade.UNGRADED) {
-    lines.push(error < 0 ? gradeName(grade, text) : `${gradeName(grade, text)} ${formatNumber(error)}`);
+    lines.push(
+      error < 0 ? gradeName(grade, text) : `${gradeName(grade, text)} ${formatNumber(error)}`,
+    );
   }
   return lines;
 }
@@ -39,7 +42,10 @@ export function renderOutline(
   tree.setAttribute('role', 'tree');
   tree.setAttribute('aria-owns', outline.id);
   const places = new Map<number, Map<number, number>>();
-  const middle = Math.max(0, rows.findIndex((row) => row.selected));
+  const middle = Math.max(
+    0,
+    rows.findIndex((row) => row.selected),
+  );
   const first = Math.max(0, Math.min(middle - MOST_ITEMS / 2, rows.length - MOST_ITEMS));
   const mirrored = graph ? rows.slice(first, first + MOST_ITEMS) : [];
   const items = mirrored.map((row) =>

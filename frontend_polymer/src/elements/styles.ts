@@ -6,7 +6,8 @@ export const tokens = html`<style>
     --ga-font:
       system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', 'PingFang SC',
       'Microsoft YaHei', 'Helvetica Neue', Arial, sans-serif;
-    --ga-mono: ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono',
+    --ga-mono:
+      ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono',
       'Noto Sans Mono CJK SC', monospace;
     --ga-background: #f3f5f8;
     --ga-surface: #ffffff;

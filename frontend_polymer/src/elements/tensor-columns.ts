@@ -87,7 +87,7 @@ function sharedColumns(text: Texts): Column[] {
     cell: (row) => sharedCell(value(row.npu), value(row.bench), text),
   });
   return [
-    column('dtype', (parameter) => parameter?.dtype || parameter?.type),
+    column('dtype', (parameter) => (parameter?.dtype === '' ? parameter.type : parameter?.dtype)),
     column('shape', (parameter) => parameter?.shape),
     column('requiresGrad', (parameter) => yesNo(parameter, text)),
   ];

@@ -32,10 +32,7 @@ export function gradeName(grade: Grade, text: Texts): string {
   return text.grades[GRADES[grade]];
 }
 
-export function overflowName(
-  level: OverflowLevel,
-  text: Texts,
-): { name: string; hint: string } {
+export function overflowName(level: OverflowLevel, text: Texts): { name: string; hint: string } {
   const key = OVERFLOWS[level];
   return { name: text.overflow[key], hint: text.overflowHints[key] };
 }

@@ -236,6 +236,7 @@ export const en = {
     build: 'Build one from two dumps, then look again:',
     config: 'compare.json names the two dump directories:',
     refresh: 'Look again',
+    copy: 'Copy',
   },
   problem: {
     title: 'This cannot be shown',
@@ -249,7 +250,8 @@ export const en = {
   problems: {} as Record<string, { message: string; remedy: string }>,
 
   diagnostics: {
-    label: (count: number) => (count === 1 ? '1 note from the build' : `${count} notes from the build`),
+    label: (count: number) =>
+      count === 1 ? '1 note from the build' : `${count} notes from the build`,
     title: 'Notes from the build',
     times: (count: number) => `${count} ×`,
   },

@@ -56,14 +56,6 @@ export class Hierarchy {
     return this.rows.rowOf[side][index] ?? -1;
   }
 
-  /** The closest row at or after (or before) `row` that holds a node of this side, -1 if none. */
-  rowWithNode(side: Side, row: number, direction: 1 | -1): number {
-    const nodes = this.rows.node[side];
-    let found = row;
-    while (found >= 0 && found < this.rows.count && nodes[found]! < 0) found += direction;
-    return found >= 0 && found < this.rows.count ? found : -1;
-  }
-
   /** A node near this height, to hold on to while the rows change. */
   nodeNear(unit: number): NodeRef {
     const row = rowAt(this.rows, unit);

@@ -22,7 +22,8 @@ describe('the languages', () => {
     ['zh', zh],
   ])('%s leaves no text empty', (_, texts) => {
     for (const [key, value] of leaves(texts)) {
-      const text = typeof value === 'function' ? (value as (...a: string[]) => string)('7', '9') : value;
+      const text =
+        typeof value === 'function' ? (value as (...a: string[]) => string)('7', '9') : value;
       expect(text, key).toMatch(/\S/);
     }
   });

@@ -81,7 +81,9 @@ describe('tensorColumns', () => {
   it('leaves out columns without content, keeps those that some row needs', () => {
     expect(cells(pair())).not.toHaveProperty('bench Norm');
     expect(cells(pair())).not.toHaveProperty('comparison Cosine');
-    const alone = create(ParameterRowSchema, { npu: create(ParameterSchema, { ...TENSOR, max: 1 }) });
+    const alone = create(ParameterRowSchema, {
+      npu: create(ParameterSchema, { ...TENSOR, max: 1 }),
+    });
     const columns = tensorColumns([alone], BANDS, en);
     expect(new Set(columns.map((column) => column.group))).toEqual(new Set(['shared', 'npu']));
   });

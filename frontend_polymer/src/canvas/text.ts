@@ -1,0 +1,111 @@
+import { Direction } from '../generated/graph_pb';
+import type { Graph } from '../data/graph';
+import { chevronRoom, hasBar } from './content';
+import type { Frame } from './draw';
+import type { Columns, Item } from './items';
+import { fontOf } from './measure';
+
+const REGULAR = 400;
+const STRONG = 600;
+
+interface Piece {
+  readonly text: string;
+  readonly x: number;
+  readonly y: number;
+  readonly colour: string;
+  readonly weight: number;
+}
+
+/** Name, class and call of each row, and its error. */
+export function drawText(frame: Frame, items: Item[], columns: Columns): void {
+  const pieces: Piece[] = [];
+  for (const item of items) {
+    const error = errorText(frame.graph.error[item.node]!);
+    addName(frame, item, nameEnd(frame, item, columns, error), pieces);
+    if (columns.areShown && error !== '') addError(frame, item, columns, error, pieces);
+  }
+  const { context } = frame.surface;
+  context.textBaseline = 'middle';
+  // Setting a font costs more than drawing a word: one pass per weight.
+  for (const weight of [STRONG, REGULAR]) {
+    context.font = fontOf(frame.placer.geometry.font, weight);
+    for (const piece of pieces) {
+      if (piece.weight !== weight) continue;
+      context.fillStyle = piece.colour;
+      context.fillText(piece.text, piece.x, piece.y);
+    }
+  }
+}
+
+/** A name may run through the columns that its row leaves empty. */
+function nameEnd(frame: Frame, item: Item, columns: Columns, error: string): number {
+  const { box, node } = item;
+  const end = Math.min(box.x + box.width, frame.surface.width) - 6;
+  if (!columns.areShown) return end;
+  const room = frame.placer.geometry.font * 0.6;
+  if (frame.graph.overflow[node] !== 0) return Math.min(end, columns.flag - room);
+  if (hasBar(frame, item)) return Math.min(end, columns.bar - room);
+  return error === '' ? end : Math.min(end, columns.error - room);
+}
+
+function addName(frame: Frame, item: Item, end: number, pieces: Piece[]): void {
+  const { graph, measure, palette } = frame;
+  const { geometry } = frame.placer;
+  const { node, box, tone, hasChildren } = item;
+  const { font } = geometry;
+  const { text, quiet } = palette.tones[tone]!;
+  const weight = hasChildren ? STRONG : REGULAR;
+  const y = middleOf(item, font);
+  let x = box.x + (hasChildren ? chevronRoom(font) : font * 0.6);
+  const { title, type } = graph.label(node);
+  const shown = measure.fit(title, font, weight, end - x);
+  if (shown === '') return;
+  pieces.push({ text: shown, x, y, colour: text, weight });
+  x += measure.width(shown, font, weight);
+  if (!geometry.hasDetails) return;
+
+  const calls = callTexts(graph, node);
+  const details: { choices: string[]; lead: number }[] = [
+    { choices: type === '' ? [] : [`· ${type}`], lead: font * 0.3 },
+    { choices: calls, lead: font * 0.75 },
+  ];
+  for (const { choices, lead } of details) {
+    const width = (choice: string) => measure.width(choice, font, REGULAR);
+    const fitting = choices.find((choice) => x + lead + width(choice) <= end);
+    if (fitting === undefined) continue;
+    pieces.push({ text: fitting, x: x + lead, y, colour: quiet, weight: REGULAR });
+    x += lead + width(fitting);
+  }
+}
+
+function addError(frame: Frame, item: Item, columns: Columns, error: string, to: Piece[]): void {
+  const { font } = frame.placer.geometry;
+  const right = columns.ticks - font * 0.2;
+  const x = right - frame.measure.width(error, font, REGULAR);
+  const colour = frame.palette.tones[item.tone]!.text;
+  to.push({ text: error, x, y: middleOf(item, font), colour, weight: REGULAR });
+}
+
+function middleOf({ box }: Item, font: number): number {
+  return box.y + box.height / 2 + font * 0.06;
+}
+
+/** `forward 0`, or shorter; backward has an arrow against the stream. */
+export function callTexts(graph: Graph, node: number): string[] {
+  const call = graph.call[node]!;
+  switch (graph.directionOf(node)) {
+    case Direction.FORWARD:
+      return [`forward ${call}`, `→ ${call}`];
+    case Direction.BACKWARD:
+      return [`← backward ${call}`, `← ${call}`];
+    case Direction.NONE:
+      return [];
+  }
+}
+
+/** The precision index, short; nothing for none and for no error at all. */
+export function errorText(error: number): string {
+  if (!(error > 0)) return '';
+  if (error >= 0.9995) return '1';
+  return error < 0.0005 ? '<0.001' : error.toFixed(3);
+}

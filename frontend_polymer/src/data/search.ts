@@ -1,0 +1,152 @@
+import type { Grade, Overflow } from '../generated/graph_pb';
+import type { Graph } from './graph';
+
+/** What to look for; everything that is set must hold. */
+export interface Query {
+  /** Part of the full name, in any case; or a pattern when `isPattern`. Empty finds all. */
+  readonly text: string;
+  /** `text` is a regular expression, without regard to case. */
+  readonly isPattern?: boolean;
+  readonly grades?: ReadonlySet<Grade>;
+  readonly overflows?: ReadonlySet<Overflow>;
+  /** Places in the graph's `unmatchedReasons`. */
+  readonly reasons?: ReadonlySet<number>;
+  /** -1 or nothing for all. */
+  readonly microStep?: number;
+  /** Only nodes without children: filters by grade would otherwise name every module above. */
+  readonly leavesOnly?: boolean;
+}
+
+/**
+ * Finds nodes of one graph. Names repeat: a graph of 400,000 nodes has a few thousand stems and a few
+ * thousand endings, so texts are looked up there and the answers put together per node.
+ */
+export class Search {
+  private readonly stems: readonly string[];
+  private readonly endings: string[] = [];
+  /** Place in `endings` of each node. */
+  private readonly ending: Int32Array;
+
+  constructor(private readonly graph: Graph) {
+    this.stems = graph.stems.map((stem) => stem.toLowerCase());
+    this.ending = new Int32Array(graph.count);
+    const places = new Map<number, number>();
+    for (let index = 0; index < graph.count; index++) {
+      const key = (graph.call[index]! * 4 + graph.direction[index]!) * 4 + graph.kind[index]!;
+      let place = places.get(key);
+      if (place === undefined) {
+        place = this.endings.push(graph.suffix(index)) - 1;
+        places.set(key, place);
+      }
+      this.ending[index] = place;
+    }
+  }
+
+  /** The nodes that match, in execution order. Throws a SyntaxError for an invalid pattern. */
+  find(query: Query): Int32Array {
+    const hasName = this.nameTest(query);
+    const { graph } = this;
+    const { grades, overflows, reasons, microStep = -1, leavesOnly = false } = query;
+    const hits = new Int32Array(graph.count);
+    let count = 0;
+    for (let index = 0; index < graph.count; index++) {
+      if (leavesOnly && graph.hasChildren(index)) continue;
+      if (microStep >= 0 && graph.microStep[index] !== microStep) continue;
+      if (grades && !grades.has(graph.gradeOf(index))) continue;
+      if (overflows && !overflows.has(graph.overflowOf(index))) continue;
+      if (reasons && !reasons.has(graph.unmatchedReason[index]!)) continue;
+      if (hasName(index)) hits[count++] = index;
+    }
+    return hits.slice(0, count);
+  }
+
+  private nameTest({ text, isPattern }: Query): (index: number) => boolean {
+    if (text === '') return () => true;
+    if (!isPattern) return this.containsTest(text.toLowerCase());
+    const pattern = new RegExp(text, 'i');
+    const literal = requiredText(text);
+    const mayMatch = literal === '' ? null : this.containsTest(literal.toLowerCase());
+    return (index) => (mayMatch?.(index) ?? true) && pattern.test(this.graph.name(index));
+  }
+
+  /**
+   * Whether a text lies in the stem, in the ending, or across the border between them: one bit for
+   * each way, and a name has the text if its stem and its ending have a bit in common.
+   */
+  private containsTest(text: string): (index: number) => boolean {
+    const { stem } = this.graph;
+    const { ending } = this;
+    const ofStem = Int32Array.from(
+      this.stems,
+      (name) => IN_ENDING | flag(name.includes(text), IN_STEM),
+    );
+    const ofEnding = Int32Array.from(
+      this.endings,
+      (name) => IN_STEM | flag(name.includes(text), IN_ENDING),
+    );
+    let bit = 1;
+    for (let cut = 1; cut < text.length; cut++) {
+      const [head, tail] = [text.slice(0, cut), text.slice(cut)];
+      // Endings are short, so only a few of the tails can be their beginning.
+      if (!this.endings.some((name) => name.startsWith(tail))) continue;
+      this.stems.forEach((name, place) => (ofStem[place]! |= flag(name.endsWith(head), bit)));
+      this.endings.forEach((name, place) => (ofEnding[place]! |= flag(name.startsWith(tail), bit)));
+      bit <<= 1;
+    }
+    return (index) => (ofStem[stem[index]!]! & ofEnding[ending[index]!]!) !== 0;
+  }
+}
+
+/** Bits of `containsTest` beyond those of the cuts: an ending has at most 21 characters. */
+const IN_STEM = 1 << 30;
+const IN_ENDING = 1 << 29;
+
+function flag(isSet: boolean, bit: number): number {
+  return isSet ? bit : 0;
+}
+
+const searches = new WeakMap<Graph, Search>();
+
+/** The nodes whose full name contains a text, in execution order. */
+export function searchNames(graph: Graph, text: string, microStep = -1): Int32Array {
+  let search = searches.get(graph);
+  if (!search) searches.set(graph, (search = new Search(graph)));
+  return search.find({ text, microStep });
+}
+
+/**
+ * A text that every match of a pattern must hold, to spare most names the pattern; empty when none
+ * is certain. Only plain patterns are read: literal runs between dots, classes and quantifiers.
+ */
+export function requiredText(pattern: string): string {
+  if (/[|()\\{}]|[^ -~]/.test(pattern)) return '';
+  let longest = '';
+  // A quantifier that allows zero makes the character before it optional.
+  for (const run of pattern.replace(/[^+*?][*?]/g, '.').split(/\[[^\]]*\]?|[.^$+*?]+/)) {
+    if (run.length > longest.length) longest = run;
+  }
+  return longest;
+}
+
+/** Place in `hits` of the first hit after a node, from the start again behind the last. */
+export function nextHit(hits: Int32Array, current: number): number {
+  const place = placeAfter(hits, current);
+  return place === hits.length ? 0 : place;
+}
+
+/** Place in `hits` of the last hit before a node, from the end again before the first. */
+export function previousHit(hits: Int32Array, current: number): number {
+  const place = placeAfter(hits, current - 1) - 1;
+  return place < 0 ? hits.length - 1 : place;
+}
+
+function placeAfter(hits: Int32Array, current: number): number {
+  let low = 0;
+  let high = hits.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (hits[middle]! <= current) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
