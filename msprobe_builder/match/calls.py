@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.match.hashing import mixed, same_ids
 from msprobe_builder.match.matching import inverse
+from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.sequence import align_around, fill_gaps
-from msprobe_builder.match.side import Side
 from msprobe_builder.match.signature import agreeing, shape_keys
 
 Int = NDArray[np.int64]
@@ -22,7 +22,7 @@ _NO_TOKEN, _TAKEN, _OTHER_TAKEN = -1, -2, -3
 _FIRST_MARK = -4
 
 
-def operations(npu: Side, bench: Side, operator: Callable[[str], str] | None) -> Tokens:
+def operations(npu: Outline, bench: Outline, operator: Callable[[str], str] | None) -> Tokens:
     """What each node calls in which direction, as ids shared by both sides.
 
     ``operator`` names what an API does; without one APIs are told apart by their own names.
@@ -44,7 +44,7 @@ def operations(npu: Side, bench: Side, operator: Callable[[str], str] | None) ->
     return columns[0], columns[1]
 
 
-def with_shapes(npu: Side, bench: Side, operation: Tokens) -> Tokens:
+def with_shapes(npu: Outline, bench: Outline, operation: Tokens) -> Tokens:
     """The same ids, told apart also by the number and shapes of the parameters."""
     left, right = shape_keys(npu.signatures), shape_keys(bench.signatures)
     return same_ids(
@@ -52,7 +52,7 @@ def with_shapes(npu: Side, bench: Side, operation: Tokens) -> Tokens:
     )
 
 
-def pair_calls(npu: Side, bench: Side, partner: Int, exact: Int, tokens: list[Tokens]) -> Int:
+def pair_calls(npu: Outline, bench: Outline, partner: Int, exact: Int, tokens: list[Tokens]) -> Int:
     """``partner`` of modules, completed by the API calls inside matched modules.
 
     Calls are paired in order of execution where their tokens are equal; matched modules
@@ -97,7 +97,7 @@ def pair_calls(npu: Side, bench: Side, partner: Int, exact: Int, tokens: list[To
 
 
 def _pair_inside(
-    npu: Side, bench: Side, a: Int, b: Int, x: Int, y: Int, columns: list[Tokens]
+    npu: Outline, bench: Outline, a: Int, b: Int, x: Int, y: Int, columns: list[Tokens]
 ) -> tuple[Int, Int]:
     """Nodes of ``a`` and ``b`` that belong together; x, y are the positions of known pairs."""
     (own, other), *looser = columns
@@ -117,7 +117,7 @@ def _pair_inside(
     return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
 
 
-def moved_calls(npu: Side, bench: Side, partner: Int, namesake: Int) -> Int:
+def moved_calls(npu: Outline, bench: Outline, partner: Int, namesake: Int) -> Int:
     """Calls left over whose namesake is made inside the partner of their host.
 
     Backward calls trade places easily; an equal name there is no accident.
@@ -137,7 +137,7 @@ def completed(partner: Int, wanted: Int, nodes: Int, size: int) -> Int:
     return result
 
 
-def pair_collections(npu: Side, bench: Side, partner: Int) -> Int:
+def pair_collections(npu: Outline, bench: Outline, partner: Int) -> Int:
     """``partner``, completed by the collections of calls between modules.
 
     Collections belong together when most of their calls do; those without such calls when
@@ -162,7 +162,7 @@ def pair_collections(npu: Side, bench: Side, partner: Int) -> Int:
     return result
 
 
-def _free_collections(side: Side, partner: Int) -> list[tuple[int, int, int]]:
+def _free_collections(side: Outline, partner: Int) -> list[tuple[int, int, int]]:
     """Collections without partner, each with the matched modules before and after it."""
     top = np.flatnonzero(side.tree.parent == 0)
     fixed = top[(side.kind[top] == Kind.MODULE) & (partner[top] >= 0)]
@@ -174,14 +174,14 @@ def _free_collections(side: Side, partner: Int) -> list[tuple[int, int, int]]:
     )
 
 
-def _marks(own: Side, other: Side, partner: Int) -> Int:
+def _marks(own: Outline, other: Outline, partner: Int) -> Int:
     """Negative tokens for nodes whose partner stands inside the partner of their host."""
     inside = (partner >= 0) & (other.host[partner] == partner[own.host])
     inside[0] = False
     return np.where(inside, _FIRST_MARK - np.arange(len(own)), _NO_TOKEN)
 
 
-def _out_of_order(npu: Side, exact: Int, known: Int) -> Int:
+def _out_of_order(npu: Outline, exact: Int, known: Int) -> Int:
     """Hosts in which pairs of the default rule cross."""
     known = known[np.argsort(npu.host[known], kind="stable")]
     same_host = npu.host[known[1:]] == npu.host[known[:-1]]
@@ -192,7 +192,7 @@ def _out_of_order(npu: Side, exact: Int, known: Int) -> Int:
 class _Inside:
     """The nodes inside each host that take part, in order of execution."""
 
-    def __init__(self, side: Side, takes_part: NDArray[np.bool_]) -> None:
+    def __init__(self, side: Outline, takes_part: NDArray[np.bool_]) -> None:
         nodes = np.flatnonzero(takes_part)
         self._nodes = nodes[np.argsort(side.host[nodes], kind="stable")]
         self._hosts = side.host[self._nodes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.config import BuildOptions
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
-from msprobe_builder.dump.read import Dump
-from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.calls import Tokens, operations
 from msprobe_builder.match.exact import match_exact, namesakes
@@ -23,9 +22,10 @@ from msprobe_builder.match.mapping_report import report_rules
 from msprobe_builder.match.match_file import apply_pairs, read_match_file
 from msprobe_builder.match.matching import Matching, Source, inverse
 from msprobe_builder.match.nearest import View
+from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
 from msprobe_builder.match.rules import read_rules
-from msprobe_builder.match.side import Side, side_of
+from msprobe_builder.task import framework_of
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -33,25 +33,6 @@ Int = NDArray[np.int64]
 _EXACT = Demands(path=True, counts=True, types=True, shapes=True)
 _FUZZY = Demands(path=False, counts=True, types=False, shapes=True)
 _MAPPING = Demands(path=False, counts=False, types=False, shapes=False)
-
-
-_OTHER_FRAMEWORK = Diagnostic(
-    "warning",
-    "other_framework",
-    "The two dumps are of different frameworks, which name things differently; "
-    "match them by layer mapping (-lm).",
-)
-
-
-class Graphed(Protocol):
-    """What matching needs of one side; both sides share their texts."""
-
-    @property
-    def dump(self) -> Dump: ...
-    @property
-    def tree(self) -> Tree: ...
-    @property
-    def table(self) -> ParameterTable: ...
 
 
 def check_files(options: BuildOptions) -> None:
@@ -63,8 +44,8 @@ def check_files(options: BuildOptions) -> None:
 
 
 def match_nodes(
-    npu: Graphed,
-    bench: Graphed,
+    npu: Side,
+    bench: Side,
     options: BuildOptions,
     texts: Texts,
     *,
@@ -76,7 +57,7 @@ def match_nodes(
     Matches of the match file are set first; the rule fills in around them. Raises UsageError
     when the layer mapping file or the match file cannot be used.
     """
-    left, right = side_of(npu.tree, npu.table), side_of(bench.tree, bench.table)
+    left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
     diagnostics: list[Diagnostic] = []
     if options.match_file is not None:
@@ -84,14 +65,14 @@ def match_nodes(
         fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
     namesake = namesakes(left, right)
     known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
-    across = _across_frameworks(npu, bench)
     if options.layer_mapping or options.layer_mapping_file is not None:
-        operation = operations(left, right, operator_of if across else None)
+        operation = operations(
+            left, right, operator_of if _across_frameworks(npu, bench, texts) else None
+        )
         outcome = _by_layer(known, operation, options.layer_mapping_file)
     else:
         operation = operations(left, right, None)
         outcome = _by_name(known, operation, options.fuzzy_match)
-        diagnostics += [_OTHER_FRAMEWORK] if across else []
     partner, back = outcome.partner, inverse(outcome.partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     matching = Matching(
@@ -121,8 +102,8 @@ def match_nodes(
 class _Known(NamedTuple):
     """What every rule starts from, as columns of npu nodes."""
 
-    npu: Side
-    bench: Side
+    npu: Outline
+    bench: Outline
     namesake: Int
     fixed: Int  # partners from the match file
     exact: Int  # partners by the default rule around them
@@ -152,13 +133,13 @@ def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
     return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
 
 
-def _across_frameworks(npu: Graphed, bench: Graphed) -> bool:
-    """Whether the two sides name things differently: PyTorch has Module, MindSpore Cell."""
-    known = npu.dump.framework, bench.dump.framework
-    prefixes = [_module_prefixes(side.tree) for side in (npu, bench)]
-    return (None not in known and known[0] != known[1]) or (
-        all(prefixes) and prefixes[0] != prefixes[1]
-    )
+def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
+    """Whether the two sides call things differently, as PyTorch and MindSpore do."""
+    frameworks = framework_of(npu.dump, texts), framework_of(bench.dump, texts)
+    prefixes = _module_prefixes(npu.tree), _module_prefixes(bench.tree)
+    if None not in frameworks and (frameworks[0] == "mindspore") != (frameworks[1] == "mindspore"):
+        return True
+    return all(prefixes) and prefixes[0] != prefixes[1]
 
 
 def _module_prefixes(tree: Tree) -> set[str]:

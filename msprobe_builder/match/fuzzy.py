@@ -15,14 +15,14 @@ from msprobe_builder.match.calls import (
     with_shapes,
 )
 from msprobe_builder.match.exact import available
-from msprobe_builder.match.side import Side
+from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.signature import agreeing, differing, equal_counts
 
 Int = NDArray[np.int64]
 
 
 def match_fuzzy(
-    npu: Side, bench: Side, namesake: Int, fixed: Int, exact: Int, operation: Tokens
+    npu: Outline, bench: Outline, namesake: Int, fixed: Int, exact: Int, operation: Tokens
 ) -> Int:
     """Partner of each npu node by the fuzzy rule, around the matches that are fixed.
 

@@ -16,9 +16,9 @@ from msprobe_builder.match.calls import (
     pair_calls,
     pair_collections,
 )
+from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.places import Path, Place, class_of, place_of
 from msprobe_builder.match.rules import Rule
-from msprobe_builder.match.side import Side
 from msprobe_builder.match.translate import Translation, translate
 
 Int = NDArray[np.int64]
@@ -60,7 +60,7 @@ class Mapped:
     clashes: list[Clash]
 
 
-def layers_of(side: Side) -> Layers:
+def layers_of(side: Outline) -> Layers:
     """Find out where the modules of one side sit."""
     places = [place_of(name) for name in side.tree.parsed]
     classes: dict[Path, set[str]] = defaultdict(set)
@@ -71,8 +71,8 @@ def layers_of(side: Side) -> Layers:
 
 
 def match_mapped(
-    npu: Side,
-    bench: Side,
+    npu: Outline,
+    bench: Outline,
     namesake: Int,
     fixed: Int,
     exact: Int,
