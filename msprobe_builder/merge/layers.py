@@ -132,6 +132,4 @@ def _are_chunked(stems: Sequence[set[str]], chunks: int) -> bool:
 
 def _are_global(indices: Sequence[set[int]]) -> bool:
     """Whether the numbers already run through: every piece goes on after the one before."""
-    return all(
-        max(before) < min(after) for before, after in pairwise(indices)
-    )
+    return all(max(before) < min(after) for before, after in pairwise(indices))

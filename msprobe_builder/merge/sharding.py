@@ -171,7 +171,7 @@ class _Flow:
         for row in range(self._start[node], self._start[node + 1]):
             type_id, value_id = self._table.type_id[row], self._table.value_id[row]
             if type_id >= 0 and value_id >= 0 and values[type_id].endswith("ProcessGroup"):
-                return values[value_id] == self._group
+                return bool(values[value_id] == self._group)
         return True
 
     def _look_up(self, row: int) -> State | None:
