@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from msprobe_builder.config import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.dump.source import Source
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
-from msprobe_builder.match.exact import match_exact
+from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.metrics.grading import Grade, grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.result import Graph, PairResult
@@ -31,8 +31,8 @@ class PairJob:
 
     step: int
     rank: int
-    npu: Path
-    bench: Path | None
+    npu: Source
+    bench: Source | None
     options: BuildOptions = DEFAULT_OPTIONS
     threads: int = 1  # for reading tensor files
 
@@ -50,7 +50,8 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
     if not job.options.layer_mapping:
         require_same_framework(npu.dump, bench.dump, texts)
     report("match")
-    matching = match_exact(npu.tree, bench.tree, npu.table, bench.table)
+    matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)
+    diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     measured = measure(task, npu, bench, matching, texts, job.threads)
     diagnostics += [
@@ -82,13 +83,13 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
 def _read_side(
     job: PairJob,
     side: int,
-    directory: Path,
+    source: Source,
     texts: Texts,
     diagnostics: list[Diagnostic],
     report: Report,
 ) -> Side:
     report("read npu" if side == 0 else "read bench")
-    dump = read_dump(directory, texts)
+    dump = read_dump(source, texts)
     tree, found = build_tree(dump)
     found += about(
         "warning",
@@ -96,6 +97,20 @@ def _read_side(
         dump.malformed,
         "Records in dump.json are no objects or appear twice; they were left out.",
     )
+    found += about(
+        "warning",
+        "call_twice_in_construct",
+        dump.twice,
+        "Calls appear twice in construct.json; the last entry counts.",
+    )
+    if dump.parameters.unreadable:
+        message = "Values in dump.json are no lists or objects, or nest too deeply; left out."
+        count = dump.parameters.unreadable
+        found.append(Diagnostic("warning", "unreadable_value", message, count=count))
+    if dump.stacks.skipped:
+        message = "Entries of stack.json have an unknown form; they were left out."
+        count = dump.stacks.skipped
+        found.append(Diagnostic("info", "malformed_stack", message, count=count))
     diagnostics += [one.at(side=side, step=job.step, rank=job.rank) for one in found]
     return Side(dump, tree, order_parameters(tree, dump.parameters))
 

@@ -70,7 +70,8 @@ describe('rows', () => {
         const [npu, bench] = [rows.node[0][row]!, rows.node[1][row]!];
         if (npu < 0 || bench < 0) continue;
         expect(beside[0][npu]).toBe(bench);
-        if (!hierarchy.expansion.isOpen(0, npu) || !hierarchy.expansion.isOpen(1, bench)) continue;
+        if (!hierarchy.expansion.isOpen(Side.NPU, npu)) continue;
+        if (!hierarchy.expansion.isOpen(Side.BENCH, bench)) continue;
         const pairs = [...graphs[0].children(npu)]
           .map((child) => [child, beside[0][child]!] as const)
           .filter(

@@ -97,7 +97,14 @@ describe('a point of a pane', () => {
         const placer = placerOf(hierarchy, 24, side);
         for (let row = 0; row < rows.count; row++) {
           const box = placer.row(row);
-          const hit = hitAt(hierarchy, side, placer, box.x + box.width / 2, box.y + box.height / 2);
+          const hit = hitAt(
+            hierarchy,
+            side,
+            placer,
+            box.x + box.width / 2,
+            box.y + box.height / 2,
+            1e9,
+          );
           const node = rows.node[side][row]!;
           if (node >= 0) expect(hit).toEqual({ node: { side, index: node }, onChevron: false });
           else {
@@ -119,7 +126,7 @@ describe('a point of a pane', () => {
       hierarchy.rows.node[0].forEach((node, row) => {
         if (node < 0) return;
         const box = placer.row(row);
-        const hit = hitAt(hierarchy, Side.NPU, placer, box.x + 8, box.y + box.height / 2);
+        const hit = hitAt(hierarchy, Side.NPU, placer, box.x + 8, box.y + box.height / 2, 1e9);
         expect(hit?.onChevron).toBe(hierarchy.graphs[0].hasChildren(node));
       });
     });
@@ -129,9 +136,9 @@ describe('a point of a pane', () => {
     forSeeds(5, (random) => {
       const hierarchy = randomHierarchy(random);
       const placer = placerOf(hierarchy, 24, Side.NPU);
-      expect(hitAt(hierarchy, Side.NPU, placer, 100, 1)).toBeNull();
-      expect(hitAt(hierarchy, Side.NPU, placer, 100, 1e6)).toBeNull();
-      expect(hitAt(hierarchy, Side.NPU, placer, 1, 20)).toBeNull();
+      expect(hitAt(hierarchy, Side.NPU, placer, 100, 1, 1e9)).toBeNull();
+      expect(hitAt(hierarchy, Side.NPU, placer, 100, 1e6, 1e9)).toBeNull();
+      expect(hitAt(hierarchy, Side.NPU, placer, 1, 20, 1e9)).toBeNull();
     });
   });
 });

@@ -1,5 +1,5 @@
-import { GRADES } from '../../src/data/codes';
-import { Direction, Kind } from '../../src/generated/graph_pb';
+import { GRADES, OVERFLOWS } from '../../src/data/codes';
+import { Direction, Kind, Overflow } from '../../src/generated/graph_pb';
 import type { Sketch } from './synthetic';
 
 /** Numbers that look random and are the same in every run (mulberry32). */
@@ -55,7 +55,7 @@ export function randomTree(random: Random, size: number): Sketch {
       call: random.below(50),
       grade: random.pick(GRADES.slice(0, 6)),
       error: random.next(),
-      overflow: random.chance(0.2) ? random.pick([1, 2, 3]) : 0,
+      overflow: random.chance(0.2) ? random.pick(OVERFLOWS.slice(1)) : Overflow.NONE,
       microStep: random.below(3),
       children,
     };

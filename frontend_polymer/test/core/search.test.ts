@@ -15,7 +15,7 @@ function randomText(random: Random, graph: Graph): string {
   const from = random.below(name.length);
   const piece = name.slice(from, from + 1 + random.below(12));
   const text = random.chance(0.1) ? `${piece}#` : piece;
-  return [...text].map((c) => (random.chance(0.3) ? c.toUpperCase() : c)).join('');
+  return Array.from(text, (c) => (random.chance(0.3) ? c.toUpperCase() : c)).join('');
 }
 
 test('a text is found wherever it lies in the full name', () => {

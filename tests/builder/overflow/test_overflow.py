@@ -253,8 +253,9 @@ def test_the_nan_weight_is_found_where_it_is_used_first(dumps: Path, tmp_path: P
     # Everything that was critical contains it: nothing else made a NaN by itself.
     stray = connection.execute(
         "SELECT count(*) FROM node_view JOIN node USING (node_id) WHERE node_view.overflow ="
-        " 'critical' AND node.micro_step = 0 AND NOT EXISTS (SELECT 1 FROM node_name AS origin WHERE"
-        " origin.name = ? AND origin.node_id BETWEEN node.node_id AND node.subtree_end)",
+        " 'critical' AND node.micro_step = 0 AND NOT EXISTS"
+        " (SELECT 1 FROM node_name AS origin WHERE origin.name = ? AND"
+        " origin.node_id BETWEEN node.node_id AND node.subtree_end)",
         subject,
     )
     assert stray.fetchone() == (0,)
