@@ -1,6 +1,7 @@
 """Offline builder: dump directories in, one ``.vis.db`` file out."""
 
-from msprobe_builder.config import BuildConfig, read_config
+from msprobe_builder.config import BuildConfig, BuildOptions, read_config
+from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.errors import BuildError, UsageError
 from msprobe_builder.pipeline import BuildResult, build
 from msprobe_builder.version import __version__
@@ -8,7 +9,9 @@ from msprobe_builder.version import __version__
 __all__ = [
     "BuildConfig",
     "BuildError",
+    "BuildOptions",
     "BuildResult",
+    "InMemoryDump",
     "UsageError",
     "__version__",
     "build",

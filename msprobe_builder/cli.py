@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import io
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from msprobe_builder.config import read_config
 from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.match.choose import check_files
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
 from msprobe_builder.summary import summary_json, summary_lines
@@ -64,6 +70,45 @@ def parser() -> argparse.ArgumentParser:
         help="directory of the result, created when missing",
     )
     result.add_argument(
+        "-f",
+        "--fuzzy-match",
+        "--fuzzy_match",
+        action="store_true",
+        dest="fuzzy_match",
+        help="match modules by name alone and the calls inside them in their order",
+    )
+    result.add_argument(
+        "-lm",
+        "--layer-mapping",
+        "--layer_mapping",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        const=True,
+        dest="layer_mapping",
+        help="match modules by their layer, whatever their class; FILE (YAML) translates layers "
+        "that are called differently",
+    )
+    result.add_argument(
+        "--match-file",
+        metavar="FILE",
+        type=Path,
+        help="match the pairs of nodes in FILE (JSON) first, whatever the rule",
+    )
+    result.add_argument(
+        "-oc",
+        "--overflow-check",
+        "--overflow_check",
+        action="store_true",
+        dest="overflow_check",
+        help="find where NaN and infinity come from: mark each call medium, high or critical",
+    )
+    result.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="compare the steps and ranks that both sides have instead of stopping",
+    )
+    result.add_argument(
         "--output-name",
         metavar="NAME",
         help="name of the result instead of compare_{timestamp}.vis.db or build_{timestamp}.vis.db",
@@ -83,9 +128,30 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     options = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names may hold any character
+    with _stoppable():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         name = _output_name(options.output_name)
         config = read_config(options.input_path)
+        config = replace(
+            config,
+            options=replace(
+                config.options,
+                fuzzy_match=options.fuzzy_match,
+                layer_mapping=options.layer_mapping is not None,
+                layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
+                match_file=options.match_file,
+                overflow_check=options.overflow_check,
+                allow_missing=options.allow_missing,
+            ),
+        )
+        check_files(config.options)
         result = build(
             config,
             options.output_path,
@@ -108,6 +174,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in summary_lines(result):
             print(line)
     return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a termination end the build as Ctrl-C does: cleanly, and only once."""
+
+    def stop(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP"):
+        numbers.append(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _fail(error: BuildError, status: int) -> int:

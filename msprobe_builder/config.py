@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.dump.source import Dumps
 from msprobe_builder.errors import UsageError
 
 _KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge")
@@ -20,12 +21,14 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 class BuildOptions:
     """How to compare; the same for every step and rank.
 
-    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules.
+    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules;
+    ``match_file`` holds pairs of nodes that are matched whatever the rule says.
     """
 
     fuzzy_match: bool = False
     layer_mapping: bool = False
     layer_mapping_file: Path | None = None
+    match_file: Path | None = None
     overflow_check: bool = False
     allow_missing: bool = False
 
@@ -35,10 +38,13 @@ DEFAULT_OPTIONS = BuildOptions()
 
 @dataclass(frozen=True)
 class BuildConfig:
-    """One build; without ``bench_path`` the dump is shown on its own."""
+    """One build; without ``bench_path`` the dump is shown on its own.
 
-    npu_path: Path
-    bench_path: Path | None = None
+    In place of a path each side may be a dump in memory, or several by step and rank.
+    """
+
+    npu_path: Dumps
+    bench_path: Dumps | None = None
     print_compare_log: bool = True
     options: BuildOptions = DEFAULT_OPTIONS
 

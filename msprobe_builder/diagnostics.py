@@ -19,7 +19,9 @@ class Diagnostic:
     step: int | None = None
     rank: int | None = None
 
-    def at(self, *, side: int | None = None, step: int, rank: int) -> Diagnostic:
+    def at(
+        self, *, side: int | None = None, step: int | None = None, rank: int | None = None
+    ) -> Diagnostic:
         """The same finding with its place filled in."""
         return replace(self, side=side, step=step, rank=rank)
 

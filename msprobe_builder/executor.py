@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe_builder.compare import PairJob, Report
@@ -35,19 +37,26 @@ def run_jobs(
 ) -> list[Outcome]:
     """Run all jobs, in their order; shards lie beside ``target`` under its name.
 
-    A job that fails with BuildError does not stop the others. Whatever happens, no shard of a
-    failed job is left.
+    A job that fails with BuildError does not stop the others, nor does one whose process is
+    killed. The caller removes the shards.
     """
-    shards = [target.with_name(f"{target.name}.{number}") for number in range(len(jobs))]
-    count = min(len(jobs), workers or _cores())
-    try:
-        if count <= 1:
-            return _run_here(jobs, shards, work, progress)
-        return _run_in_pool(jobs, shards, work, progress, count)
-    except BaseException:
-        for shard in shards:
-            _remove(shard)
-        raise
+    shards = _shards(target, len(jobs))
+    cores = workers or _cores()
+    count = min(len(jobs), cores)
+    jobs = [replace(job, threads=max(1, cores // count)) for job in jobs]
+    if count <= 1:
+        return _run_here(jobs, shards, work, progress)
+    return _run_in_pools(jobs, shards, work, progress, count)
+
+
+def remove_shards(target: Path, count: int) -> None:
+    """Remove what is left of the shards of ``count`` jobs."""
+    for shard in _shards(target, count):
+        _remove(shard)
+
+
+def _shards(target: Path, count: int) -> list[Path]:
+    return [target.with_name(f"{target.name}.{number}") for number in range(count)]
 
 
 def _run_here(
@@ -65,33 +74,80 @@ def _run_here(
     return outcomes
 
 
-def _run_in_pool(
+def _run_in_pools(
     jobs: list[PairJob], shards: list[Path], work: Work, progress: Progress, count: int
 ) -> list[Outcome]:
+    """Run all jobs in processes.
+
+    A killed process takes its pool along; what that had not finished runs again, one job at a
+    time, so that only the job that is to blame fails.
+    """
+    outcomes: dict[int, Outcome] = {}
+
+    def done(number: int, problem: str | None) -> None:
+        job = jobs[number]
+        outcomes[number] = Outcome(job, shards[number], problem)
+        progress.begin(f"step {job.step} rank {job.rank}")
+        for _ in range(STAGES):
+            progress.finish_stage()
+
+    tasks = {number: (work, jobs[number], shards[number]) for number in range(len(jobs))}
+    for number in _run_in_pool(tasks, count, done):
+        shards[number].unlink(missing_ok=True)
+        job = jobs[number]
+        if _run_in_pool({number: tasks[number]}, 1, done):
+            done(
+                number,
+                f"The process that built step {job.step} rank {job.rank} was killed, perhaps for "
+                "lack of memory; use fewer --workers or a larger machine.",
+            )
+    return [outcomes[number] for number in range(len(jobs))]
+
+
+def _run_in_pool(
+    tasks: dict[int, tuple[Work, PairJob, Path]],
+    count: int,
+    done: Callable[[int, str | None], None],
+) -> list[int]:
+    """Run ``tasks``; returns those that were not finished because a process was killed."""
     # Workers start fresh: they inherit no locks, threads or memory of the parent.
     context = multiprocessing.get_context("spawn")
-    outcomes: dict[int, Outcome] = {}
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
-        futures = {
-            pool.submit(_attempt, work, job, shard, _silent): number
-            for number, (job, shard) in enumerate(zip(jobs, shards, strict=True))
-        }
-        for future in as_completed(futures):
-            number = futures[future]
-            job = jobs[number]
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
+    lost = []
+    try:
+        futures = {}
+        for number, (work, job, shard) in tasks.items():
             try:
-                problem = future.result()
+                futures[pool.submit(_attempt, work, job, shard, _silent)] = number
             except BrokenProcessPool:
-                problem = (
-                    f"The process that built step {job.step} rank {job.rank} was killed, "
-                    "perhaps for lack of memory; use fewer --workers."
-                )
-                _remove(shards[number])
-            outcomes[number] = Outcome(job, shards[number], problem)
-            progress.begin(f"step {job.step} rank {job.rank}")
-            for _ in range(STAGES):
-                progress.finish_stage()
-    return [outcomes[number] for number in range(len(jobs))]
+                lost.append(number)
+        for future in as_completed(futures):
+            try:
+                done(futures[future], future.result())
+            except BrokenProcessPool:
+                lost.append(futures[future])
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+            worker.join()
+        raise
+    pool.shutdown()
+    return sorted(lost)
+
+
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when the parent is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _attempt(work: Work, job: PairJob, shard: Path, report: Report) -> str | None:
@@ -99,12 +155,15 @@ def _attempt(work: Work, job: PairJob, shard: Path, report: Report) -> str | Non
     try:
         work(job, shard, report)
     except BuildError as error:
-        _remove(shard)
-        return str(error)
-    except BaseException:
-        _remove(shard)
-        raise
-    return None
+        problem = str(error)
+    except OSError as error:
+        problem = f"Cannot read or write {error.filename or job.npu}: {error.strerror}."
+    except MemoryError:
+        problem = f"There is not enough memory to build {job.npu}; use fewer --workers."
+    else:
+        return None
+    _remove(shard)
+    return problem
 
 
 def _silent(stage: str) -> None:

@@ -6,18 +6,26 @@ import resource
 import sqlite3
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
+
 from msprobe_builder.compare import PairJob, Report, build_pair
-from msprobe_builder.config import BuildConfig, BuildOptions
-from msprobe_builder.diagnostics import Diagnostic, about
-from msprobe_builder.dump.discover import DumpTree, Place, discover
+from msprobe_builder.config import BuildConfig
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.discover import discover
+from msprobe_builder.dump.source import Dumps, Place
 from msprobe_builder.errors import BuildError
-from msprobe_builder.executor import STAGES, Outcome, run_jobs
-from msprobe_builder.metrics.grading import STATISTICS_PROFILE, Grade
+from msprobe_builder.executor import STAGES, Outcome, remove_shards, run_jobs
+from msprobe_builder.jobs import pair_up
+from msprobe_builder.link.communication import link_communication
+from msprobe_builder.metrics.grading import PROFILES, Grade
+from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
+from msprobe_builder.result import Graph, PairResult
 from msprobe_builder.store.gather import Gatherer
 from msprobe_builder.store.publish import published, reserve
 from msprobe_builder.store.writer import create, write_diagnostics, write_meta, write_pair
@@ -61,22 +69,26 @@ def build(
     began = time.monotonic()
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
-    jobs = _pair_up(npu, bench, config.options)
+    jobs, left_out = pair_up(npu, bench, config.options)
     target = reserve(output, name or _timestamped(bench is not None))
     progress = Progress(STAGES * len(jobs) + 1, quiet=quiet)
     try:
         with published(target) as temporary:
-            outcomes = run_jobs(jobs, temporary, store_pair, progress, workers)
-            failed = [
-                (Place(outcome.job.step, outcome.job.rank), outcome.problem)
-                for outcome in outcomes
-                if outcome.problem is not None
-            ]
-            if len(failed) == len(jobs):
-                raise BuildError(failed[0][1])
-            progress.begin("gather")
-            diagnostics = _gather(temporary, outcomes, config, [npu, bench], failed)
-            counts = _counts(temporary)
+            try:
+                outcomes = _of_one_task(run_jobs(jobs, temporary, store_pair, progress, workers))
+                failed = _failed(outcomes)
+                progress.begin("gather")
+                found = left_out + [
+                    Diagnostic("error", "rank_failed", why, step=place.step, rank=place.rank)
+                    for place, why in failed
+                ]
+                is_complete = not failed and not any(one.code == "missing_rank" for one in found)
+                diagnostics = _gather(temporary, outcomes, config, found, is_complete)
+                counts = _counts(temporary)
+            finally:
+                remove_shards(temporary, len(jobs))
+    except (OSError, sqlite3.Error) as error:
+        raise BuildError(f"Cannot write {target}: {error}.") from error
     finally:
         progress.close()
     return BuildResult(
@@ -93,11 +105,13 @@ def build(
 def store_pair(job: PairJob, shard: Path, report: Report) -> None:
     """Build one step and rank into a database of its own; the unit of work of an executor."""
     result = build_pair(job, report)
+    if job.options.overflow_check:
+        result = _with_overflow(result)
     report("store")
-    connection = create(shard, STATISTICS_PROFILE)
+    connection = create(shard, PROFILES[result.task])
     try:
         write_pair(connection, result)
-        write_meta(connection, {"task": result.npu.dump.task})
+        write_meta(connection, {"task": result.task.value})
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
@@ -105,32 +119,68 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
         connection.close()
 
 
-def _pair_up(npu: DumpTree, bench: DumpTree | None, options: BuildOptions) -> list[PairJob]:
-    if bench is None:
-        return [
-            PairJob(place.step, place.rank, directory, None, options)
-            for place, directory in npu.directories.items()
-        ]
-    if npu.directories.keys() != bench.directories.keys():
-        raise BuildError(
-            f"npu_path {npu.root} and bench_path {bench.root} hold different steps and ranks; "
-            f"{_missing(npu, bench)}."
-        )
-    return [
-        PairJob(place.step, place.rank, directory, bench.directories[place], options)
-        for place, directory in npu.directories.items()
+def _of_one_task(outcomes: list[Outcome]) -> list[Outcome]:
+    """A database has one grading profile: ranks of another task than the first are left out."""
+    task = None
+    result = []
+    for outcome in outcomes:
+        if outcome.problem is None:
+            own = _task(outcome.shard)
+            task = task or own
+            if own != task:
+                outcome.shard.unlink()
+                problem = (
+                    f"{outcome.job.npu} is a dump of task {own}, the first one is of task {task}; "
+                    "build them apart."
+                )
+                outcome = replace(outcome, problem=problem)
+        result.append(outcome)
+    return result
+
+
+def _task(shard: Path) -> str:
+    connection = sqlite3.connect(shard)
+    try:
+        [[task]] = connection.execute("SELECT value FROM meta WHERE key = 'task'")
+    finally:
+        connection.close()
+    return str(task)
+
+
+def _with_overflow(result: PairResult) -> PairResult:
+    """The same result with the overflow levels of both sides."""
+    diagnostics = list(result.diagnostics)
+    graphs: list[Graph | None] = []
+    for side, graph in enumerate((result.npu, result.bench)):
+        if graph is None:
+            graphs.append(None)
+            continue
+        found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
+        graphs.append(replace(graph, overflow=found.level, overflow_rows=found.rows))
+        if found.first >= 0:
+            first = Diagnostic(
+                "warning",
+                "overflow",
+                "Calls overflow; the subject is the first of them.",
+                graph.tree.names[found.first],
+                int(np.count_nonzero(found.level)),
+            )
+            diagnostics.append(first.at(side=side, step=result.step, rank=result.rank))
+    npu, bench = graphs
+    assert npu is not None
+    return replace(result, npu=npu, bench=bench, diagnostics=diagnostics)
+
+
+def _failed(outcomes: list[Outcome]) -> list[tuple[Place, str]]:
+    """Steps and ranks that could not be built; BuildError when nothing is left."""
+    failed = [
+        (Place(outcome.job.step, outcome.job.rank), outcome.problem)
+        for outcome in outcomes
+        if outcome.problem is not None
     ]
-
-
-def _missing(npu: DumpTree, bench: DumpTree) -> str:
-    parts = []
-    for name, here, there in (("bench_path", bench, npu), ("npu_path", npu, bench)):
-        places = [place for place in there.directories if place not in here.directories]
-        if places:
-            shown = ", ".join(f"step {place.step} rank {place.rank}" for place in places[:8])
-            more = f" and {len(places) - 8} more" if len(places) > 8 else ""
-            parts.append(f"{name} lacks {shown}{more}")
-    return "; ".join(parts)
+    if len(failed) == len(outcomes):
+        raise BuildError(failed[0][1])
+    return failed
 
 
 def _timestamped(is_comparison: bool) -> str:
@@ -142,32 +192,37 @@ def _gather(
     temporary: Path,
     outcomes: list[Outcome],
     config: BuildConfig,
-    sides: list[DumpTree | None],
-    failed: list[tuple[Place, str]],
+    found: list[Diagnostic],
+    is_complete: bool,
 ) -> list[Diagnostic]:
     """Join all shards into the first one, which becomes the database."""
-    shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
-    shards[0].rename(temporary)
+    done = [outcome for outcome in outcomes if outcome.problem is None]
+    done[0].shard.rename(temporary)
     connection = sqlite3.connect(temporary, isolation_level=None)
     try:
         connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         gatherer = Gatherer(connection)
-        for shard in shards[1:]:
-            gatherer.append(shard)
-            shard.unlink()
+        for outcome in done[1:]:
+            task = gatherer.append(outcome.shard)
+            if task != gatherer.task:
+                raise BuildError(
+                    f"{done[0].job.npu} holds data of task {gatherer.task} and {outcome.job.npu} "
+                    f"of task {task}; build dumps of one kind."
+                )
+            outcome.shard.unlink()
         connection.execute("BEGIN")
-        found = _build_diagnostics(sides, failed)
+        found += link_communication(connection)
         write_diagnostics(connection, found)
         write_meta(
             connection,
             {
                 "kind": "build" if config.bench_path is None else "compare",
-                "npu_path": str(config.npu_path),
-                "bench_path": None if config.bench_path is None else str(config.bench_path),
+                "npu_path": _named(config.npu_path),
+                "bench_path": None if config.bench_path is None else _named(config.bench_path),
                 "builder_version": __version__,
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "overflow_checked": "0",
-                "complete": "0" if failed else "1",
+                "overflow_checked": str(int(config.options.overflow_check)),
+                "complete": str(int(is_complete)),
             },
         )
         connection.execute("COMMIT")
@@ -181,20 +236,9 @@ def _gather(
         connection.close()
 
 
-def _build_diagnostics(
-    sides: list[DumpTree | None], failed: list[tuple[Place, str]]
-) -> list[Diagnostic]:
-    found = []
-    for side, tree in enumerate(sides):
-        if tree is not None:
-            strays = [str(path.relative_to(tree.root)) for path in tree.strays]
-            message = "Entries beside the rank or step directories are no dumps and were left out."
-            found += [
-                replace(one, side=side) for one in about("info", "stray_entry", strays, message)
-            ]
-    for place, reason in failed:
-        found.append(Diagnostic("error", "rank_failed", reason, step=place.step, rank=place.rank))
-    return found
+def _named(dumps: Dumps) -> str:
+    """What meta says of where the dumps came from."""
+    return "in_memory" if isinstance(dumps, Mapping) else str(dumps)
 
 
 def _counts(path: Path) -> dict[str, object]:

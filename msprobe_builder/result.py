@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.task import Task
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -28,6 +29,7 @@ class Graph:
     error: NDArray[np.float64]  # NaN where there is none
     grade: Int
     overflow: Int  # 0 none, 1 medium, 2 high, 3 critical
+    overflow_rows: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the table
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class PairResult:
 
     step: int
     rank: int
+    task: Task
     texts: Texts
     npu: Graph
     bench: Graph | None

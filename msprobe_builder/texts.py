@@ -24,5 +24,9 @@ class Texts:
             self.values.append(value)
         return found
 
+    def find(self, value: str) -> int:
+        """Id of ``value``; -2, which is no id of any row, when it was never used."""
+        return self._ids.get(value, -2)
+
     def __len__(self) -> int:
         return len(self.values)

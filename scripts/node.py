@@ -45,7 +45,8 @@ def npm(*arguments: str) -> None:
         )
     # npm's scripts look node up on PATH: let them find the same one.
     path = os.pathsep.join([str(node.program.parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path, "PYTHON": sys.executable}
+    quiet = {"NPM_CONFIG_LOGLEVEL": "error", "NPM_CONFIG_UPDATE_NOTIFIER": "false"}
+    environment = {**os.environ, **quiet, "PATH": path, "PYTHON": sys.executable}
     subprocess.run([*node.npm, *arguments], cwd=FRONTEND, env=environment, check=True)
 
 

@@ -10,9 +10,27 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 
 USUAL_PORT = 6006
 PATIENCE_SECONDS = 120
+
+
+@contextlib.contextmanager
+def tensorboard(logdir: str, port: int | None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The tab's address and the server, once it answers or has ended."""
+    port = port or free_port()
+    address = f"http://localhost:{port}/"
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", logdir]
+    server = subprocess.Popen([*command, "--host", "localhost", "--port", str(port)])
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while server.poll() is None and not answers(address) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        yield f"{address}#graph_ascend", server
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def free_port() -> int:
@@ -26,8 +44,9 @@ def free_port() -> int:
 
 
 def answers(address: str) -> bool:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with urllib.request.urlopen(address, timeout=5):
+        with direct.open(address, timeout=5):
             return True
     except (urllib.error.URLError, OSError):
         return False
@@ -38,21 +57,14 @@ def main() -> int:
     parser.add_argument("--logdir", required=True)
     parser.add_argument("--port", type=int, help="6006, or any free one, when not given")
     options = parser.parse_args()
-    port = options.port or free_port()
-    address = f"http://localhost:{port}/"
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", options.logdir]
-    server = subprocess.Popen([*command, "--host", "localhost", "--port", str(port)])
-    try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while server.poll() is None and not answers(address) and time.monotonic() < deadline:
-            time.sleep(0.2)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        tensorboard(options.logdir, options.port) as (address, server),
+    ):
         if server.poll() is None:
-            print(f"\n  Open {address}#graph_ascend   (Ctrl+C ends TensorBoard)\n", flush=True)
+            print(f"\n  Open {address}   (Ctrl+C ends TensorBoard)\n", flush=True)
         return server.wait()
-    except KeyboardInterrupt:
-        return server.wait()
-    finally:
-        server.terminate()
+    return 0
 
 
 if __name__ == "__main__":

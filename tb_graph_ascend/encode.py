@@ -9,12 +9,11 @@ from typing import Any
 from tb_graph_ascend.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
-from tb_graph_ascend.query_node import (
+from tb_graph_ascend.query_node import NodeDetail, NodeRecord
+from tb_graph_ascend.query_parameters import (
     METRICS,
     STATISTICS,
     Comparison,
-    NodeDetail,
-    NodeRecord,
     Parameter,
     ParameterRow,
 )
@@ -45,7 +44,7 @@ def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFi
     message.npu_path = content.meta.get("npu_path", "")
     message.bench_path = content.meta.get("bench_path", "")
     message.created_at = content.meta.get("created_at", "")
-    message.overflow_checked = content.meta.get("overflow_check", "") not in ("", "0", "false")
+    message.overflow_checked = content.meta.get("overflow_checked") == "1"
     message.writable = os.access(file.path, os.W_OK) and os.access(file.path.parent, os.W_OK)
     message.graphs.extend(
         pb.GraphPair(

@@ -9,29 +9,14 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tb_graph_ascend.cells import MAX_NODE, UINT32, integer, text
+from tb_graph_ascend.cells import INT32, MAX_NODE, text
 from tb_graph_ascend.database import DamagedError
-from tb_graph_ascend.problems import not_found
-from tb_graph_ascend.query_summary import BENCH, GRADES, NPU
+from tb_graph_ascend.query_graph import BENCH, NPU, Graph, find_graph, read_graph
+from tb_graph_ascend.query_summary import GRADES
 
 Ints = NDArray[np.int64]
-SIDE_NAMES = ("npu", "bench")
 UNMATCHED = GRADES - 1
 NO_NODE = -1
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Where the nodes of one side of one rank of one step lie."""
-
-    side: int
-    first_node: int
-    node_count: int
-
-    @property
-    def last_node(self) -> int:
-        """The id of the last node in execution order."""
-        return self.first_node + self.node_count - 1
 
 
 @dataclass(frozen=True)
@@ -46,7 +31,7 @@ class Skeleton:
     subtree_size: Ints
     micro_step: Ints
     grade: Ints
-    partner_offset: Ints  # empty when nothing is matched
+    partner_offset: Ints  # one element per node that is not graded unmatched, or empty
     error: NDArray[np.float64]  # -1 where there is none
     overflow: Ints
     unmatched_reason: Ints  # number in unmatched_reasons plus 1
@@ -54,30 +39,6 @@ class Skeleton:
 
     def __len__(self) -> int:
         return len(self.stem)
-
-
-def read_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Graph:
-    """The graph of one side; 404 when the file has none."""
-    graph = find_graph(connection, step, rank, side)
-    if graph is None:
-        raise not_found(
-            "unknown_graph",
-            f"The file holds no graph of step {step}, rank {rank} on the {SIDE_NAMES[side]} side.",
-            "Choose a step and rank that the catalog lists.",
-        )
-    return graph
-
-
-def find_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Graph | None:
-    """The same, None when the file has none."""
-    row = connection.execute(
-        "SELECT first_node, node_count FROM graph WHERE step = ? AND rank = ? AND side = ?",
-        (step, rank, side),
-    ).fetchone()
-    if row is None:
-        return None
-    first, count = row
-    return Graph(side, integer(first, 0, MAX_NODE), integer(count, 1))
 
 
 def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Skeleton:
@@ -91,9 +52,10 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     matched = partner != NO_NODE
     offset: Ints = np.empty(0, np.int64)
     if other is not None and matched.any():
-        place = partner - other.first_node
-        _check(place[matched], 0, other.node_count - 1, "match.bench_node")
-        offset = np.where(matched, place - index, 0)
+        if (matched == (grade == UNMATCHED)).any():
+            raise DamagedError("a node's grade contradicts its match")
+        place = _check(partner[matched] - other.first_node, 0, other.node_count - 1, "match")
+        offset = place - index[matched]
     _check(subtree_size, 1, graph.node_count, "node.subtree_end")
     _check(index + subtree_size, 1, graph.node_count, "node.subtree_end")
     stem_ids, stem = np.unique(stem_id, return_inverse=True)
@@ -102,10 +64,10 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
         stems=_read_texts(connection, graph, stem_ids),
         stem=stem,
         direction=_check(direction, 0, 2, "node.direction"),
-        call=_check(call, 0, UINT32, "node.call"),
+        call=_check(call, 0, INT32, "node.call"),
         kind=_check(kind, 0, 2, "node.kind"),
         subtree_size=subtree_size,
-        micro_step=_check(micro_step, 0, UINT32, "node.micro_step"),
+        micro_step=_check(micro_step, 0, INT32, "node.micro_step"),
         grade=_check(grade, 0, UNMATCHED, "node.grade"),
         partner_offset=offset,
         error=error,
@@ -141,10 +103,9 @@ def _read_nodes(
 
 
 def _integers(column: NDArray[np.float64]) -> Ints:
-    whole = column.astype(np.int64)
-    if (np.abs(column) > MAX_NODE).any() or (whole != column).any():
-        raise DamagedError("a whole number is out of bounds in table node")
-    return whole
+    if (np.abs(column) > MAX_NODE).any() or (np.trunc(column) != column).any():
+        raise DamagedError("a number of table node is out of bounds")
+    return column.astype(np.int64)
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:

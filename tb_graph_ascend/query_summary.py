@@ -6,9 +6,9 @@ import sqlite3
 from dataclasses import dataclass
 
 from tb_graph_ascend.cells import MAX_NODE, integer, number, optional_integer, text
+from tb_graph_ascend.query_graph import BENCH, NPU
 
 MAX_DIAGNOSTICS = 1000
-NPU, BENCH = 0, 1
 GRADES = 7
 
 
@@ -62,7 +62,7 @@ class Summary:
     @property
     def is_comparison(self) -> bool:
         """Whether there is a reference run to compare with."""
-        return bool(self.meta.get("bench_path")) or any(pair.bench_nodes for pair in self.graphs)
+        return self.meta.get("kind") == "compare"
 
 
 def read_summary(connection: sqlite3.Connection) -> Summary:

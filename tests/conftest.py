@@ -14,6 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is slow, not wrong.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
@@ -88,8 +93,9 @@ def tensorboard_server() -> Iterator[StartTensorBoard]:
 @contextlib.contextmanager
 def run_tensorboard(command: list[str]) -> Iterator[str]:
     """Run a TensorBoard command on a free port and yield the address it prints."""
+    host = () if "--bind_all" in command else ("--host", "localhost")
     process = subprocess.Popen(
-        [*command, "--host", "localhost", "--port", "0"],
+        [*command, *host, "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

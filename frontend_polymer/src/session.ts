@@ -1,5 +1,6 @@
 import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
 import { ProblemError } from './data/problem';
+import { nextHit, previousHit } from './data/search';
 import {
   Side,
   type Catalog,
@@ -11,12 +12,14 @@ import type { NodeRef } from './layout/hierarchy';
 import type { Graphs } from './layout/sides';
 import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
 
-/** Nodes to step through, and where we are: -1 before the first step. */
+/** Nodes of one side to step through, in execution order. */
 export interface Hits {
   readonly source: 'search' | 'grade';
   /** The query, or the grade, that these are the hits of. */
   readonly key: string;
-  readonly nodes: readonly NodeRef[];
+  readonly side: Side;
+  readonly indices: Int32Array;
+  /** Place of the hit shown last, -1 before the first step. */
   readonly position: number;
 }
 
@@ -84,8 +87,18 @@ export class Session {
     }
   }
 
-  /** Changes file, step, rank; keeps the selected node by name where it exists. */
-  async open(change: Partial<Pick<ViewState, 'file' | 'step' | 'rank'>>): Promise<void> {
+  /** Shows what a link asks for; the graphs are kept when they are the right ones. */
+  async follow(view: ViewState): Promise<void> {
+    const { view: shown, graphs } = this.state;
+    const isSameGraph =
+      graphs && shown.file === view.file && shown.step === view.step && shown.rank === view.rank;
+    if (!isSameGraph) return this.open(view);
+    this.store.update({ view });
+    await this.select(find(graphs, view));
+  }
+
+  /** Shows another file, step, rank; keeps the selected node by name where it exists. */
+  async open(change: Partial<ViewState>): Promise<void> {
     const signal = this.begin('graph');
     try {
       await this.show({ ...this.state.view, ...change }, signal);
@@ -126,25 +139,23 @@ export class Session {
     }
   }
 
-  setHits(source: Hits['source'], key: string, nodes: readonly NodeRef[]): void {
-    this.store.update({ hits: { source, key, nodes, position: -1 } });
+  setHits(hits: Omit<Hits, 'position'>): void {
+    this.store.update({ hits: { ...hits, position: -1 } });
   }
 
   clearHits(): void {
     this.store.update({ hits: null });
   }
 
-  /** The next or previous hit, going round at the ends; from the selected node at first. */
+  /** The next or previous hit, seen from the selected node, going round at the ends. */
   stepHit(direction: 1 | -1): NodeRef | null {
     const { hits, selected } = this.state;
-    if (!hits || hits.nodes.length === 0) return null;
-    const { nodes } = hits;
-    const position =
-      hits.position < 0
-        ? firstPosition(nodes, selected, direction)
-        : (hits.position + direction + nodes.length) % nodes.length;
+    if (!hits || hits.indices.length === 0) return null;
+    const { indices, side } = hits;
+    const from = selected?.side === side ? selected.index : (indices[hits.position] ?? -1);
+    const position = direction === 1 ? nextHit(indices, from) : previousHit(indices, from);
     this.store.update({ hits: { ...hits, position } });
-    return nodes[position]!;
+    return { side, index: indices[position]! };
   }
 
   private begin(busy: 'catalog' | 'graph'): AbortSignal {
@@ -222,23 +233,6 @@ function find(graphs: Graphs, view: ViewState): NodeRef | null {
     if (graph.name(index) === view.node) return { side: view.side, index };
   }
   return null;
-}
-
-function firstPosition(
-  nodes: readonly NodeRef[],
-  selected: NodeRef | null,
-  direction: 1 | -1,
-): number {
-  const last = nodes.length - 1;
-  const from = selected ?? { side: Side.NPU, index: -1 };
-  if (direction === 1) {
-    return Math.max(
-      0,
-      nodes.findIndex((node) => node.side === from.side && node.index > from.index),
-    );
-  }
-  const before = nodes.findLastIndex((node) => node.side === from.side && node.index < from.index);
-  return before < 0 ? last : before;
 }
 
 function asProblem(error: unknown): ProblemError {

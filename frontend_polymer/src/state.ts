@@ -1,6 +1,6 @@
 import { Side } from './generated/graph_pb';
 
-/** What the user looks at: everything a link to a colleague has to carry. */
+/** What the user looks at: everything a link to a colleague has to carry; see address.ts. */
 export interface ViewState {
   /** Path below the logdir; empty until the catalogue is there. */
   readonly file: string;
@@ -23,37 +23,6 @@ export const INITIAL_VIEW: ViewState = {
   side: Side.NPU,
   node: '',
 };
-
-/** The address fragment for a view; what equals the initial view is left out. */
-export function toHash(view: ViewState): string {
-  const parameters = new URLSearchParams();
-  if (view.file) parameters.set('file', view.file);
-  parameters.set('step', String(view.step));
-  parameters.set('rank', String(view.rank));
-  if (view.micro !== ALL_MICRO_STEPS) parameters.set('micro', String(view.micro));
-  if (view.node) {
-    parameters.set('side', view.side === Side.BENCH ? 'bench' : 'npu');
-    parameters.set('node', view.node);
-  }
-  return `#${parameters.toString()}`;
-}
-
-/** Reads a fragment; whatever is missing or malformed keeps its initial value. */
-export function fromHash(hash: string): ViewState {
-  const parameters = new URLSearchParams(hash.replace(/^#/, ''));
-  const natural = (key: string, otherwise: number) => {
-    const text = parameters.get(key);
-    return text !== null && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
-  };
-  return {
-    file: parameters.get('file') ?? '',
-    step: natural('step', INITIAL_VIEW.step),
-    rank: natural('rank', INITIAL_VIEW.rank),
-    micro: natural('micro', ALL_MICRO_STEPS),
-    side: parameters.get('side') === 'bench' ? Side.BENCH : Side.NPU,
-    node: parameters.get('node') ?? '',
-  };
-}
 
 export type Listener<T> = (state: T, previous: T) => void;
 

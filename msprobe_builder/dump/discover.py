@@ -7,15 +7,18 @@ one rank                the directory that holds dump.json
 ranks of one step       ``rank0``, ``rank1``, … or a single ``rank``
 steps                   ``step0``, ``step1``, …, each one of the two above
 ======================  ==================================================
+
+Numbers may have gaps. Dumps in memory stand in for the directories.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from msprobe_builder.dump.source import Dumps, InMemoryDump, Place, Source
 from msprobe_builder.errors import BuildError
 
 _RANK = re.compile(r"rank(0|[1-9][0-9]*)?\Z")
@@ -23,37 +26,52 @@ _STEP = re.compile(r"step(0|[1-9][0-9]*)?\Z")
 _DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data")
 
 
-class Place(NamedTuple):
-    """Step and rank; 0 where the directory name has no number."""
-
-    step: int
-    rank: int
-
-
 @dataclass(frozen=True)
 class DumpTree:
-    """Rank directories of one side, and the entries that are none."""
+    """Rank directories of one side, and the entries that are none.
 
-    root: Path
-    directories: dict[Place, Path]
-    strays: list[Path]
-
-
-def discover(root: Path, key: str) -> DumpTree:
-    """Rank directories below ``root``, which compare.json gives as ``key``.
-
-    Raises BuildError when the path is no readable directory or has no dump in it.
+    ``is_single`` says that one rank was given itself, so that its step and rank mean nothing.
     """
+
+    root: str
+    directories: dict[Place, Source]
+    strays: list[str]
+    is_single: bool
+
+
+def discover(dumps: Dumps, key: str) -> DumpTree:
+    """Rank directories of ``dumps``, which compare.json gives as ``key``.
+
+    Raises BuildError when a path is no readable directory or has no dump in it.
+    """
+    if isinstance(dumps, InMemoryDump):
+        return DumpTree(dumps.name, {Place(0, 0): dumps}, [], True)
+    if isinstance(dumps, Mapping):
+        return _in_memory(dumps, key)
+    try:
+        return _below(dumps, key)
+    except OSError as error:
+        raise BuildError(f"Cannot read {key} {dumps}: {error.strerror}.") from error
+
+
+def _in_memory(dumps: Mapping[tuple[int, int], InMemoryDump], key: str) -> DumpTree:
+    if not dumps:
+        raise BuildError(f"{key} holds no dump; give at least one step and rank.")
+    directories: dict[Place, Source] = {Place(*place): dumps[place] for place in sorted(dumps)}
+    return DumpTree("in_memory", directories, [], False)
+
+
+def _below(root: Path, key: str) -> DumpTree:
     if not root.exists():
         raise BuildError(f"{key} {root} does not exist; correct the path in compare.json.")
     if not root.is_dir():
         raise BuildError(f"{key} {root} is not a directory; give the directory of the dump.")
+    if _is_dump(root):
+        return DumpTree(str(root), {Place(0, 0): root}, [], True)
     strays: list[Path] = []
     directories: dict[Place, Path] = {}
     steps = _numbered(root, _STEP)
-    if _is_dump(root):
-        directories[Place(0, 0)] = root
-    elif steps:
+    if steps:
         strays += _others(root, _STEP)
         for step, step_dir in steps:
             for rank, rank_dir in _ranks(step_dir, strays):
@@ -66,23 +84,20 @@ def discover(root: Path, key: str) -> DumpTree:
             f"{key} {root} holds no dump; give a directory with dump.json in it, "
             "or one with rank0, rank1, … or step0, step1, … directories."
         )
-    return DumpTree(root, dict(sorted(directories.items())), strays)
+    found: dict[Place, Source] = {place: directories[place] for place in sorted(directories)}
+    return DumpTree(str(root), found, [str(path.relative_to(root)) for path in strays], False)
 
 
 def _ranks(directory: Path, strays: list[Path]) -> list[tuple[int, Path]]:
     if _is_dump(directory):
         return [(0, directory)]
     ranks = _numbered(directory, _RANK)
-    if ranks:
-        strays += _others(directory, _RANK)
+    strays += _others(directory, _RANK)
     return ranks
 
 
 def _entries(directory: Path) -> list[Path]:
-    try:
-        return sorted(directory.iterdir())
-    except OSError as error:
-        raise BuildError(f"Cannot read the directory {directory}: {error.strerror}.") from error
+    return sorted(directory.iterdir())
 
 
 def _is_dump(directory: Path) -> bool:

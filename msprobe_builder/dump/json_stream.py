@@ -17,6 +17,7 @@ from msprobe_builder.errors import BuildError
 
 _WINDOW = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
+_AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -104,8 +105,9 @@ class DumpReader:
                 if self._read_more():
                     continue
                 raise self._broken("is cut off or damaged") from error
-            # A number that touches the end of the window may go on in the next one.
-            if end == len(self._text) and self._read_more():
+            # A number cut by the end of the window ("1.5e" of "1.5e9") may go on in the next one.
+            is_cut = isinstance(value, int | float) and not _AFTER_NUMBER.match(self._text, end)
+            if is_cut and self._read_more():
                 continue
             self._position = end
             return value

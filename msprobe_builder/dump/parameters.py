@@ -136,7 +136,7 @@ class Parameters:
         index = self._append(record, section, True, name, self.texts.id(kind), NO_TEXT)
         dtype = value["dtype"]
         if dtype is not None:
-            self.dtype_id[index] = self.texts.id(str(dtype))
+            self.dtype_id[index] = self.texts.id(_text(dtype))
         self.shape_id[index], self.numel[index] = self._shape(value["shape"])
         requires_grad = value.get("requires_grad")
         if requires_grad is True or requires_grad is False:
@@ -205,14 +205,15 @@ class Parameters:
 
     def _shape(self, shape: Any) -> tuple[int, float]:
         if not isinstance(shape, list):
-            return (NO_TEXT if shape is None else self.texts.id(str(shape))), _NAN
-        key = tuple(shape) if all(type(size) is int for size in shape) else (str(shape),)
+            return (NO_TEXT if shape is None else self.texts.id(_text(shape))), _NAN
+        key = tuple(shape) if all(type(size) is int for size in shape) else (_text(shape),)
         known = self._shapes.get(key)
         if known is None:
             numel = 1.0
             for size in key:
-                numel *= size if isinstance(size, int) else _NAN
-            known = self._shapes[key] = (self.texts.id(str(shape)), numel)
+                number = _number(size)
+                numel *= _NAN if number is None else number
+            known = self._shapes[key] = (self.texts.id(_text(shape)), numel)
         return known
 
 
@@ -232,4 +233,7 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, float) and (isnan(value) or isinf(value)):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    return str(value)
+    try:
+        return str(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        return f"<{type(value).__name__} that cannot be shown>"

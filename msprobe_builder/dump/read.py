@@ -1,10 +1,10 @@
-"""Reading one rank directory: dump.json, construct.json and stack.json."""
+"""Reading one rank: dump.json, construct.json and stack.json, from files or from memory."""
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from msprobe_builder.dump.construct import Construct, construct_path, read_const
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import parse_gradients
 from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 from msprobe_builder.errors import BuildError
 from msprobe_builder.texts import Texts
@@ -37,21 +38,24 @@ class Dump:
     construct: Construct
     stacks: Stacks
     malformed: tuple[str, ...]
+    twice: tuple[str, ...]  # keys that construct.json has more than once
 
 
-def read_dump(directory: Path, texts: Texts) -> Dump:
-    """Read one rank directory; names, types and shapes are interned in ``texts``.
+def read_dump(source: Source, texts: Texts) -> Dump:
+    """Read one rank; names, types and shapes are interned in ``texts``.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
+    directory = source if isinstance(source, Path) else source.directory
     path = directory / "dump.json"
-    if not path.is_file():
+    if isinstance(source, Path) and not path.is_file():
         raise BuildError(f"{path} does not exist; give the directory that holds dump.json.")
     with _without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
-        construct = read_construct(_load(construct_path(directory)), construct_path(directory))
-        stacks = _read_stacks(directory)
-        reader = DumpReader(path)
+        twice: list[str] = []
+        construct = read_construct(_construct(source, twice), construct_path(directory))
+        stacks = read_stacks(_stacks(source))
+        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
@@ -86,22 +90,61 @@ def read_dump(directory: Path, texts: Texts) -> Dump:
         construct=construct,
         stacks=stacks,
         malformed=tuple(malformed),
+        twice=tuple(twice),
     )
 
 
-def _read_stacks(directory: Path) -> Stacks:
-    path = stack_path(directory)
-    if not path.exists():
-        raise BuildError(f"{path} does not exist; dump this step again.")
-    content = _load(path)
+class _InMemoryReader:
+    """What DumpReader is for a file."""
+
+    def __init__(self, source: InMemoryDump) -> None:
+        if not isinstance(source.dump, Mapping):
+            raise BuildError(f"{source}: dump is no object; give what json.load returns.")
+        self.header = {key: value for key, value in source.dump.items() if key != "data"}
+        data = source.dump.get("data")
+        if not isinstance(data, Mapping):
+            raise BuildError(f"{source}: dump has no object 'data'; give what json.load returns.")
+        self._data = data
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._data.items())
+
+
+def _construct(source: Source, twice: list[str]) -> Any:
+    if isinstance(source, InMemoryDump):
+        return source.construct
+    return _load(construct_path(source), twice)
+
+
+def _stacks(source: Source) -> dict[str, Any]:
+    if isinstance(source, InMemoryDump):
+        content: Any = source.stack
+        path = stack_path(source.directory)
+    else:
+        path = stack_path(source)
+        if not path.exists():
+            raise BuildError(f"{path} does not exist; dump this step again.")
+        content = _load(path, [])
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
-    return read_stacks(content)
+    return content
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, twice: list[str]) -> Any:
+    """Parsed content; keys that an object has twice are added to ``twice``, the last one counts."""
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    twice.append(key)
+                seen.add(key)
+        return content
+
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), object_pairs_hook=collect)
     except FileNotFoundError as error:
         hint = "dump again with level L0 or mix" if path.name == "construct.json" else "dump again"
         raise BuildError(f"{path} does not exist; {hint}.") from error

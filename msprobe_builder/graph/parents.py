@@ -37,6 +37,7 @@ def recorded_parents(dump: Dump) -> tuple[Parents, list[Diagnostic]]:
     diagnostics = _add_missing_parents(parents, names)
     diagnostics += _add_unplaced_records(parents, names, dump)
     _repair_backward(parents, names)
+    diagnostics += _release_from_open_backward(parents, names, dump)
     _rehang_recomputed(parents, names, dump)
     diagnostics += _break_cycles(parents)
     return parents, diagnostics
@@ -70,7 +71,11 @@ def _add_missing_parents(parents: Parents, names: dict[str, Name]) -> list[Diagn
 
 def _add_unplaced_records(parents: Parents, names: dict[str, Name], dump: Dump) -> list[Diagnostic]:
     """Give a place to records that construct.json does not mention."""
-    unplaced = [name for name in dump.records if name not in parents and not parse_gradients(name)]
+    unplaced = [
+        name
+        for name in dump.records
+        if name != ROOT and name not in parents and not parse_gradients(name)
+    ]
     if not unplaced:
         return []
     modules = _Modules(parents, names)
@@ -152,6 +157,59 @@ def _repair_backward(parents: Parents, names: dict[str, Name]) -> None:
             parents[child] = None
         else:
             parents[child] = _turned_backward(twin_parent, parents) or parent
+
+
+def _release_from_open_backward(
+    parents: Parents, names: dict[str, Name], dump: Dump
+) -> list[Diagnostic]:
+    """Take the next forward pass out of a backward module that was never closed.
+
+    When a module's backward hook does not fire, the collector goes on recording calls as its
+    children. The first forward module there that is not recomputed shows that the backward is
+    over: it and everything after it go where the module's first call stands, together with the
+    forward APIs just before. APIs at the very end of the step go to the root.
+    """
+    inside: dict[str, list[str]] = {}
+    for child, parent in parents.items():
+        if parent is not None and names[parent].direction is Direction.BACKWARD:
+            inside.setdefault(parent, []).append(child)
+    last = next(reversed(parents), None)
+    released: list[str] = []
+    for parent, children in inside.items():
+        if not any(names[child].kind is Kind.MODULE for child in children):
+            continue  # a custom backward function calls APIs inside a leaf module
+
+        def passes(child: str) -> bool:
+            is_module = names[child].kind is Kind.MODULE
+            is_forward = names[child].direction is Direction.FORWARD
+            return is_module and is_forward and dump.records.get(child) not in dump.recomputed
+
+        start = next((place for place, child in enumerate(children) if passes(child)), None)
+        if start is not None:
+            first = names[children[start]]
+            home = parents.get(format_name(first._replace(call=0)))
+            if home == parent or home in released:
+                home = None
+        elif children[-1] == last:
+            start, home = len(children), None
+        else:
+            continue
+        while start and _is_forward_api(names[children[start - 1]]):
+            start -= 1
+        for child in children[start:]:
+            parents[child] = home
+            released.append(child)
+    return about(
+        "info",
+        "released_from_backward",
+        released,
+        "Calls of a later forward pass were recorded inside a backward module whose hook never "
+        "fired; they were moved to where the earlier passes stand.",
+    )
+
+
+def _is_forward_api(name: Name) -> bool:
+    return name.kind is Kind.API and name.direction is Direction.FORWARD
 
 
 def _rehang_recomputed(parents: Parents, names: dict[str, Name], dump: Dump) -> None:

@@ -66,7 +66,6 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     end, depth = _extents(parent)
     micro_step, micro_steps = _micro_steps(names, parent, children[None], parsed, dump)
     record = np.array([dump.records.get(name, -1) for name in names], dtype=np.int64)
-    record[0] = -1
     recomputed = np.isin(record, list(dump.recomputed)) if dump.recomputed else record < -1
     tree = Tree(
         names=names,

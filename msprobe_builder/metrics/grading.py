@@ -1,9 +1,15 @@
-"""From errors to colours: the error of a node, its grade, and what lies below a module.
+"""From errors to colours: the error of a node 0…1 and its grade, for each task.
 
-Statistics mode, as the user's document defines it: the error of a node is the largest relative
-error of its outputs' statistics; NaN or infinity in the max or min of an output of the run under
-debug is the worst error. A node that holds parameter gradients is graded by them: they are what
-it puts out.
+The user's document defines both. n is the run under debug:
+
+statistics  the largest relative error of the statistics of the node's outputs
+tensor      how far the share of elements within 1/1000 falls from inputs to outputs:
+            the smallest of the inputs minus the smallest of the outputs
+md5         1 when any input or output differs, else 0
+structure   none
+
+In statistics and tensor, NaN or infinity in the max or min of an output of n is the worst error.
+Parameters count as inputs; a node that holds parameter gradients puts them out.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.metrics.pairing import Pairs
+from msprobe_builder.task import Task
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -51,22 +57,38 @@ class Band:
         return self.grade.name.lower()
 
 
-def _profile(*bounds: float) -> tuple[Band, ...]:
-    colours = ("#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D")
-    grades = (Grade.OK, Grade.SLIGHT, Grade.MODERATE, Grade.SERIOUS, Grade.SEVERE)
+_COLOURS = {
+    Grade.UNGRADED: "#FFFFFF",
+    Grade.OK: "#FFFCF3",
+    Grade.SLIGHT: "#FFEDBE",
+    Grade.MODERATE: "#FFDC7F",
+    Grade.SERIOUS: "#FFC62E",
+    Grade.SEVERE: "#FF704D",
+    Grade.UNMATCHED: "#C7C7C7",
+}
+_ALL = (Grade.OK, Grade.SLIGHT, Grade.MODERATE, Grade.SERIOUS, Grade.SEVERE)
+
+
+def _profile(grades: tuple[Grade, ...], *bounds: float) -> tuple[Band, ...]:
+    ranges = zip(grades, bounds[:-1], bounds[1:], strict=True)
     return (
-        Band(Grade.UNGRADED, None, None, "#FFFFFF"),
-        *(
-            Band(grade, low, high, colour)
-            for grade, low, high, colour in zip(
-                grades, bounds[:-1], bounds[1:], colours, strict=True
-            )
-        ),
-        Band(Grade.UNMATCHED, None, None, "#C7C7C7"),
+        Band(Grade.UNGRADED, None, None, _COLOURS[Grade.UNGRADED]),
+        *(Band(grade, low, high, _COLOURS[grade]) for grade, low, high in ranges),
+        Band(Grade.UNMATCHED, None, None, _COLOURS[Grade.UNMATCHED]),
     )
 
 
-STATISTICS_PROFILE = _profile(0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+STATISTICS_PROFILE = _profile(_ALL, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+TENSOR_PROFILE = _profile(_ALL, 0.0, 0.05, 0.1, 0.15, 0.2, 1.0)
+MD5_PROFILE = _profile((Grade.OK, Grade.SEVERE), 0.0, 1.0, 1.0)
+STRUCTURE_PROFILE = _profile((), 0.0)
+
+PROFILES = {
+    Task.STATISTICS: STATISTICS_PROFILE,
+    Task.TENSOR: TENSOR_PROFILE,
+    Task.MD5: MD5_PROFILE,
+    Task.STRUCTURE: STRUCTURE_PROFILE,
+}
 
 # What these put out is uninitialised memory: it differs between equal runs.
 UNINITIALISED = frozenset(
@@ -79,33 +101,84 @@ UNINITIALISED = frozenset(
         "new_empty_strided",
     }
 )
+_OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured on rows of the npu table: errors 0…1, NaN where it says nothing."""
+
+    row: Int
+    error: Float
+
+
+def is_output(table: ParameterTable) -> NDArray[np.bool_]:
+    """Rows that a node puts out."""
+    return np.isin(table.section, _OUTPUTS)
+
+
+def is_broken(table: ParameterTable) -> NDArray[np.bool_]:
+    """Tensors whose max or min is recorded and is NaN or infinite."""
+    recorded = (table.missing[None, :] & np.array([[1], [2]])) == 0
+    broken = (recorded & ~np.isfinite(table.statistics[:2])).any(axis=0)
+    return np.asarray(broken & table.is_tensor)
+
+
+def is_uninitialised(tree: Tree) -> NDArray[np.bool_]:
+    """Calls that put out uninitialised memory."""
+    return np.array(
+        [
+            name.kind is Kind.API and name.stem.rpartition(".")[2] in UNINITIALISED
+            for name in tree.parsed
+        ],
+        dtype=bool,
+    )
 
 
 def node_errors(
-    tree: Tree, table: ParameterTable, partner: Int, pairs: Pairs, pair_error: Float
+    task: Task, tree: Tree, table: ParameterTable, partner: Int, evidence: Evidence
 ) -> Float:
-    """Error 0…1 of each npu node in statistics mode, NaN where there is none.
+    """Error 0…1 of each npu node, NaN where there is none.
 
-    ``pair_error`` is the worst relative error of each pair, NaN where nothing could be compared.
+    ``partner`` is the bench node of each npu node, -1 without. A matched call with nothing to
+    compare has error 0; collections have the worst of what they hold.
     """
     error = np.full(len(tree), np.nan)
-    error[(partner >= 0) & (tree.record >= 0)] = 0.0
-    graded = np.isin(table.section, (Section.OUTPUT, Section.PARAMETERS_GRAD))
-    counts = graded[pairs.npu] & ~np.isnan(pair_error)
-    np.fmax.at(error, table.node[pairs.npu[counts]], pair_error[counts])
-
-    extremes = table.statistics[:2]
-    recorded = (table.missing[None, :] & np.array([[1], [2]])) == 0
-    broken = (recorded & ~np.isfinite(extremes)).any(axis=0) & table.is_tensor & graded
-    nodes = table.node[broken]
-    error[nodes[partner[nodes] >= 0]] = 1.0
-
-    for node, name in enumerate(tree.parsed):
-        is_uninitialised = name.stem.rpartition(".")[2] in UNINITIALISED
-        if name.kind is Kind.API and is_uninitialised and partner[node] >= 0:
-            error[node] = 0.0
+    if task is Task.STRUCTURE:
+        return error
+    has_record = (partner >= 0) & (tree.record >= 0)
+    found = _tensor_errors(tree, table, evidence) if task is Task.TENSOR else np.zeros(len(tree))
+    if task is not Task.TENSOR:
+        counts = is_output(table)[evidence.row] | (task is Task.MD5)
+        np.fmax.at(found, table.node[evidence.row[counts]], evidence.error[counts])
+    if task is not Task.MD5:
+        found[table.node[is_broken(table) & is_output(table)]] = 1.0
+    found[is_uninitialised(tree)] = 0.0
+    error[has_record] = found[has_record]
     error[0] = np.nan
-    return error
+    return collection_errors(tree, partner, error)
+
+
+def _tensor_errors(tree: Tree, table: ParameterTable, evidence: Evidence) -> Float:
+    """The worst output's error minus the worst input's; NaN where a file that counts is missing.
+
+    Without inputs, whatever is wrong arose here. Inputs that could not be read leave open
+    whether it did.
+    """
+    output = is_output(table)[evidence.row]
+    worst_in, worst_out = (
+        _worst(len(tree), table.node[evidence.row[side]], evidence.error[side])
+        for side in (~output, output)
+    )
+    return np.where(worst_out == 0, 0.0, np.clip(worst_out - worst_in, 0.0, 1.0))
+
+
+def _worst(nodes: int, node: Int, error: Float) -> Float:
+    """Largest known error per node; 0 where there is nothing, NaN where nothing is known."""
+    worst = np.zeros(nodes)
+    worst[node] = np.nan
+    np.fmax.at(worst, node, error)
+    return worst
 
 
 def collection_errors(tree: Tree, partner: Int, error: Float) -> Float:
@@ -121,50 +194,9 @@ def collection_errors(tree: Tree, partner: Int, error: Float) -> Float:
 
 def grades(error: Float, partner: Int, profile: tuple[Band, ...]) -> Int:
     """Grade of each node of a comparison."""
-    bands = [band for band in profile if band.low is not None]
-    lows = np.array([band.low for band in bands])
-    of_band = np.array([band.grade for band in bands])
-    band = np.searchsorted(lows, np.nan_to_num(error, nan=0.0), side="right") - 1
-    grade = np.where(np.isnan(error), Grade.UNGRADED, of_band[np.maximum(band, 0)])
-    return np.asarray(np.where(partner < 0, Grade.UNMATCHED, grade), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Rollup:
-    """What lies below each inner node, itself not counted.
-
-    ``counts`` has shape (number of grades, n); ``worst`` is the worst of ok … severe, 0 when
-    nothing below is graded.
-    """
-
-    node: Int
-    counts: Int
-    worst: Int
-    worst_overflow: Int
-
-
-def roll_up(subtree_end: Int, grade: Int, overflow: Int) -> Rollup:
-    """Roll-ups of all nodes that have children; linear by prefix sums over pre-order."""
-    size = len(subtree_end)
-    node = np.flatnonzero(subtree_end > np.arange(size))
-    end = subtree_end[node]
-    below = np.zeros((len(Grade), len(node)), dtype=np.int64)
-    for value in Grade:
-        total = np.cumsum(grade == value)
-        below[value] = total[end] - total[node]
-    return Rollup(node, below, _highest(below, Grade.OK, Grade.SEVERE), _worst(node, end, overflow))
-
-
-def _highest(counts: Int, first: int, last: int) -> Int:
-    worst = np.zeros(counts.shape[1], dtype=np.int64)
-    for value in range(first, last + 1):
-        worst[counts[value] > 0] = value
-    return worst
-
-
-def _worst(node: Int, end: Int, level: Int) -> Int:
-    worst = np.zeros(len(node), dtype=np.int64)
-    for value in range(1, int(level.max(initial=0)) + 1):
-        total = np.cumsum(level == value)
-        worst[total[end] > total[node]] = value
-    return worst
+    grade = np.full(len(error), Grade.UNGRADED, dtype=np.int64)
+    for band in profile:
+        if band.low is not None:
+            grade[error >= band.low] = band.grade
+    grade[partner < 0] = Grade.UNMATCHED
+    return grade

@@ -23,24 +23,44 @@ class Pairs:
         return len(self.npu)
 
 
+def no_pairs() -> Pairs:
+    """Nothing to compare."""
+    return Pairs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
 def pair_tensors(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pairs:
     """Pair tensors of matched nodes by section and position within it.
 
-    ``partner`` is the bench node of each npu node, -1 without.
+    ``partner`` is the bench node of each npu node, -1 without. A tensor that stands where the
+    other side has none, or no tensor, is in no pair.
     """
+    return _pair(npu, bench, partner, npu.is_tensor, bench.is_tensor)
+
+
+def pair_arguments(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pairs:
+    """The same for everything that is no tensor."""
+    return _pair(npu, bench, partner, ~npu.is_tensor, ~bench.is_tensor)
+
+
+def _pair(
+    npu: ParameterTable,
+    bench: ParameterTable,
+    partner: Int,
+    wanted: NDArray[np.bool_],
+    bench_wanted: NDArray[np.bool_],
+) -> Pairs:
+    candidates = np.flatnonzero(wanted & (partner[npu.node] >= 0))
+    if not len(bench) or not len(candidates):
+        return no_pairs()
     width = 1 + max(npu.position.max(initial=0), bench.position.max(initial=0))
-    key = _key(partner[npu.node], npu, width)
-    other = _key(bench.node, bench, width)
+    key = _key(partner[npu.node[candidates]], npu, width, candidates)
+    other = _key(bench.node, bench, width, np.arange(len(bench)))
     order = np.argsort(other)
-    candidates = np.flatnonzero(npu.is_tensor & (partner[npu.node] >= 0))
-    if not len(other) or not len(candidates):
-        nothing = np.empty(0, dtype=np.int64)
-        return Pairs(nothing, nothing)
-    place = np.searchsorted(other, key[candidates], sorter=order)
+    place = np.searchsorted(other, key, sorter=order)
     row = order[np.minimum(place, len(order) - 1)]
-    found = (other[row] == key[candidates]) & bench.is_tensor[row]
+    found = (other[row] == key) & bench_wanted[row]
     return Pairs(candidates[found], row[found])
 
 
-def _key(node: Int, table: ParameterTable, width: int) -> Int:
-    return (node * 4 + table.section) * width + table.position
+def _key(node: Int, table: ParameterTable, width: int, rows: Int) -> Int:
+    return (node * 4 + table.section[rows]) * width + table.position[rows]

@@ -18,7 +18,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Matching, Unmatched
 from msprobe_builder.match.reasons import Reason
 from msprobe_builder.metrics.comparison import METRICS, Comparisons
-from msprobe_builder.metrics.grading import Band, roll_up
+from msprobe_builder.metrics.grading import Band
+from msprobe_builder.metrics.rollup import roll_up
 from msprobe_builder.result import Graph, PairResult
 from msprobe_builder.texts import Texts
 
@@ -159,6 +160,13 @@ def _write_graph(
         [rollup.node + base, rollup.worst, rollup.worst_overflow, *rollup.counts],
     )
     _write_parameters(connection, graph, base)
+    rows = graph.overflow_rows
+    _insert(
+        connection,
+        "overflow_parameter",
+        "?, ?",
+        [graph.table.node[rows] + base, graph.table.ordinal[rows]],
+    )
 
 
 def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -> None:
@@ -222,9 +230,14 @@ def _write_unmatched(
     candidate = np.where(unmatched.candidate < 0, 0, unmatched.candidate + other_base)
     _insert(
         connection,
-        "unmatched (node_id, reason, candidate_id)",
-        "?, ?, nullif(?, 0)",
-        [unmatched.node + base, unmatched.reason, candidate],
+        "unmatched (node_id, reason, candidate_id, detail)",
+        "?, ?, nullif(?, 0), ?",
+        [
+            unmatched.node + base,
+            unmatched.reason,
+            candidate,
+            [None if detail is None else _clean(detail) for detail in unmatched.detail],
+        ],
     )
 
 
@@ -329,7 +342,7 @@ def _insert(connection: sqlite3.Connection, table: str, places: str, columns: li
     """Insert rows given by columns: arrays, lists or any iterables of equal length."""
     lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     # Table and places are our own; the rows are bound.
-    statement = f"INSERT INTO {table} VALUES ({places})"  # noqa: S608
+    statement = f"INSERT INTO {table} VALUES ({places})"
     connection.executemany(statement, zip(*lists, strict=False))
 
 

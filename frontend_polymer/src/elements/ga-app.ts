@@ -1,10 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { onAddressChange, readAddress, writeAddress } from '../address';
 import { paletteOf } from '../canvas/palette';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { Session, type AppState } from '../session';
-import { fromHash, toHash } from '../state';
+
 import {
   hostTheme,
   onHostThemeChange,
@@ -167,7 +168,7 @@ export class GaApp extends LocalizedElement {
 
   override ready(): void {
     setLanguage(initialLanguage());
-    this.session = new Session(fromHash(location.hash));
+    this.session = new Session(readAddress());
     this.state = this.session.state;
     this.applyTheme();
     super.ready();
@@ -180,9 +181,10 @@ export class GaApp extends LocalizedElement {
     this.cleanups.push(
       () => window.removeEventListener('keydown', onKey),
       onHostThemeChange(() => this.applyTheme()),
+      onAddressChange((view) => void this.session.follow(view)),
       this.session.store.subscribe((state, previous) => {
         this.state = state;
-        if (state.view !== previous.view) history.replaceState(null, '', toHash(state.view));
+        if (state.view !== previous.view) writeAddress(state.view);
       }),
     );
     void this.session.refresh();

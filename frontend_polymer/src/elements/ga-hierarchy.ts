@@ -193,11 +193,7 @@ export class GaHierarchy extends LocalizedElement {
 
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
-    const side = hits?.nodes[0]?.side ?? Side.NPU;
-    this.view.setHits(
-      side,
-      Int32Array.from(isSearch ? hits.nodes : [], (node) => node.index),
-    );
+    this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
   }
 
   _themeChanged(theme: Theme): void {

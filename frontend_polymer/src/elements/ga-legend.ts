@@ -1,6 +1,7 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
+import { Search } from '../data/search';
 import { Grade, Overflow, Side, type GradeBand } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { AppState, Session } from '../session';
@@ -168,7 +169,7 @@ export class GaLegend extends LocalizedElement {
   _position(state: AppState, text: Texts): string {
     const { hits, graphs } = state;
     if (hits?.source === 'grade' && hits.position >= 0) {
-      const total = formatCount(hits.nodes.length);
+      const total = formatCount(hits.indices.length);
       return text.legend.position(formatCount(hits.position + 1), total);
     }
     return graphs ? text.legend.total(formatCount(graphs[Side.NPU].count)) : '';
@@ -179,13 +180,12 @@ export class GaLegend extends LocalizedElement {
     const { graphs, hits, view } = this.state;
     if (!graphs) return;
     if (hits?.source !== 'grade' || hits.key !== String(grade)) {
-      const graph = graphs[Side.NPU];
-      const nodes = [];
-      for (let index = 0; index < graph.count; index++) {
-        const isShown = view.micro === ALL_MICRO_STEPS || graph.microStep[index] === view.micro;
-        if (graph.grade[index] === grade && isShown) nodes.push({ side: Side.NPU, index });
-      }
-      this.session.setHits('grade', String(grade), nodes);
+      const indices = new Search(graphs[Side.NPU]).find({
+        text: '',
+        grades: new Set([grade]),
+        microStep: view.micro,
+      });
+      this.session.setHits({ source: 'grade', key: String(grade), side: Side.NPU, indices });
     }
     const detail = event.shiftKey ? -1 : 1;
     this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));

@@ -84,12 +84,12 @@ export class GaMessage extends LocalizedElement {
           <p>[[text.empty.build]]</p>
           <div class="code">
             <span>[[_command(catalog)]]</span>
-            <ga-copy value="[[_command(catalog)]]" label="[[text.stack.copy]]"></ga-copy>
+            <ga-copy value="[[_command(catalog)]]" label="[[text.empty.copy]]"></ga-copy>
           </div>
           <p>[[text.empty.config]]</p>
           <div class="code">
             <span>[[config]]</span>
-            <ga-copy value="[[config]]" label="[[text.stack.copy]]"></ga-copy>
+            <ga-copy value="[[config]]" label="[[text.empty.copy]]"></ga-copy>
           </div>
           <button class="primary" on-click="_retry">
             <ga-icon name="refresh"></ga-icon>[[text.empty.refresh]]
@@ -123,7 +123,9 @@ export class GaMessage extends LocalizedElement {
   }
 
   _command(catalog: AppState['catalog']): string {
-    return `msprobe-build -i compare.json -o ${catalog?.logdir ?? ''}`;
+    const logdir = catalog?.logdir ?? '';
+    const isPlain = /^[\w./~-]*$/.test(logdir);
+    return `msprobe-build -i compare.json -o ${isPlain ? logdir : `'${logdir}'`}`;
   }
 
   _retry(): void {

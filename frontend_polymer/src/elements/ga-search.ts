@@ -155,9 +155,8 @@ export class GaSearch extends LocalizedElement {
       this.session.clearHits();
       return;
     }
-    const found = searchNames(graph, this.query, view.micro);
-    const nodes = Array.from(found, (index) => ({ side, index }));
-    this.session.setHits('search', this.query, nodes);
+    const indices = searchNames(graph, this.query, view.micro);
+    this.session.setHits({ source: 'search', key: this.query, side, indices });
   }
 
   _key(event: KeyboardEvent): void {
@@ -181,19 +180,19 @@ export class GaSearch extends LocalizedElement {
   }
 
   _any(hits: Hits | null): boolean {
-    return (hits?.nodes.length ?? 0) > 0;
+    return (hits?.indices.length ?? 0) > 0;
   }
 
   _count(hits: Hits | null, text: Texts): string {
     if (!hits) return '';
-    const total = formatCount(hits.nodes.length);
-    if (hits.nodes.length === 0) return text.search.none;
+    const total = formatCount(hits.indices.length);
+    if (hits.indices.length === 0) return text.search.none;
     if (hits.position < 0) return text.search.count(total);
     return text.search.position(formatCount(hits.position + 1), total);
   }
 
   _countClass(hits: Hits | null): string {
-    return hits?.nodes.length === 0 ? 'count none' : 'count';
+    return hits?.indices.length === 0 ? 'count none' : 'count';
   }
 
   private get query(): string {

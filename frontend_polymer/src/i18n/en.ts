@@ -236,6 +236,7 @@ export const en = {
     build: 'Build one from two dumps, then look again:',
     config: 'compare.json names the two dump directories:',
     refresh: 'Look again',
+    copy: 'Copy',
   },
   problem: {
     title: 'This cannot be shown',

@@ -234,6 +234,7 @@ export const zh: Texts = {
     build: '请先用两份 dump 数据构图，然后重新查找：',
     config: 'compare.json 指定两份 dump 的目录：',
     refresh: '重新查找',
+    copy: '复制',
   },
   problem: {
     title: '无法显示',

@@ -1,32 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { Side } from '../../src/generated/graph_pb';
-import { fromHash, INITIAL_VIEW, Store, toHash } from '../../src/state';
-
-describe('the address fragment', () => {
-  it('brings back what was put in', () => {
-    const view = {
-      file: 'runs/a & b/比较.vis.db',
-      step: 12,
-      rank: 3,
-      micro: 1,
-      side: Side.BENCH,
-      node: 'Module.model.layers[0].a-b#c%d.Linear.forward.0',
-    };
-    expect(fromHash(toHash(view))).toEqual(view);
-  });
-
-  it('brings back the initial view', () => {
-    expect(fromHash(toHash(INITIAL_VIEW))).toEqual(INITIAL_VIEW);
-  });
-
-  it.each(['', '#', '#step=x&rank=-1&micro=1e9&side=left', '#%E0%A4%A', '#step=99999999999999'])(
-    'reads %s as the initial view',
-    (hash) => {
-      expect(fromHash(hash)).toEqual(INITIAL_VIEW);
-    },
-  );
-});
+import { Store } from '../../src/state';
 
 describe('Store', () => {
   it('tells listeners the state before and after a change', () => {

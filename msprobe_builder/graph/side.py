@@ -1,0 +1,18 @@
+"""One side of a comparison, read and ordered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+
+
+@dataclass(frozen=True)
+class Side:
+    """A dump, its hierarchy, and its parameters in the order of the hierarchy."""
+
+    dump: Dump
+    tree: Tree
+    table: ParameterTable

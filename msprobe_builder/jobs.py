@@ -1,0 +1,94 @@
+"""Which rank directory is compared with which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msprobe_builder.compare import PairJob
+from msprobe_builder.config import BuildOptions
+from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.dump.discover import DumpTree
+from msprobe_builder.dump.source import Place
+from msprobe_builder.errors import BuildError
+
+_SHOWN = 8
+
+
+def pair_up(
+    npu: DumpTree, bench: DumpTree | None, options: BuildOptions
+) -> tuple[list[PairJob], list[Diagnostic]]:
+    """One job for each step and rank, and what was left out.
+
+    Steps and ranks must be the same on both sides; with ``allow_missing`` the common ones are
+    compared. A rank given by itself is compared with the only one of the other side.
+    """
+    found = _strays(npu, 0)
+    if bench is None:
+        jobs = [
+            PairJob(place.step, place.rank, directory, None, options)
+            for place, directory in npu.directories.items()
+        ]
+        return jobs, found
+    found += _strays(bench, 1)
+    if npu.is_single or bench.is_single:
+        return [_single(npu, bench, options)], found
+    lacking = [
+        ("npu_path", 0, [place for place in bench.directories if place not in npu.directories]),
+        ("bench_path", 1, [place for place in npu.directories if place not in bench.directories]),
+    ]
+    common = [place for place in npu.directories if place in bench.directories]
+    missing = "; ".join(f"{key} lacks {_list(places)}" for key, _, places in lacking if places)
+    if not common:
+        raise BuildError(
+            f"npu_path {npu.root} and bench_path {bench.root} have no step and rank in common: "
+            f"{missing}; correct one of the paths."
+        )
+    if missing and not options.allow_missing:
+        raise BuildError(
+            f"npu_path {npu.root} and bench_path {bench.root} hold different steps and ranks: "
+            f"{missing}; compare the common ones with --allow-missing."
+        )
+    for key, side, places in lacking:
+        message = f"Steps and ranks are missing in {key} and were left out: {_list(places)}."
+        if places:
+            left_out = Diagnostic("warning", "missing_rank", message, count=len(places), side=side)
+            found.append(left_out)
+    jobs = [
+        PairJob(place.step, place.rank, npu.directories[place], bench.directories[place], options)
+        for place in common
+    ]
+    return jobs, found
+
+
+def _single(npu: DumpTree, bench: DumpTree, options: BuildOptions) -> PairJob:
+    """The job of a rank that was given by itself; it takes step and rank from the other side."""
+    for many, key, single, other in (
+        (npu, "npu_path", bench, "bench_path"),
+        (bench, "bench_path", npu, "npu_path"),
+    ):
+        if len(many.directories) > 1:
+            raise BuildError(
+                f"{key} {many.root} holds {len(many.directories)} ranks or steps and {other} "
+                f"{single.root} a single rank; give the directory of one rank as {key}."
+            )
+    [npu_place], [bench_place] = npu.directories, bench.directories
+    place = bench_place if npu.is_single else npu_place
+    return PairJob(
+        place.step,
+        place.rank,
+        npu.directories[npu_place],
+        bench.directories[bench_place],
+        options,
+    )
+
+
+def _strays(tree: DumpTree, side: int) -> list[Diagnostic]:
+    message = "Entries beside the rank or step directories are no dumps and were left out."
+    found = about("info", "stray_entry", tree.strays, message)
+    return [one.at(side=side) for one in found]
+
+
+def _list(places: Sequence[Place]) -> str:
+    shown = ", ".join(f"step {place.step} rank {place.rank}" for place in places[:_SHOWN])
+    more = len(places) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

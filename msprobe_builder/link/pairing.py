@@ -1,0 +1,252 @@
+"""Which calls of different ranks belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import combinations
+from typing import NamedTuple
+
+from msprobe_builder.link.calls import Call, Group, Leaf, group_key, group_of
+from msprobe_builder.link.signatures import Pattern, Payload
+
+# In larger groups each call is linked with its two neighbours, so that cost stays linear.
+ALL_PAIRS = 64
+
+
+class Role(IntEnum):
+    """What a call does towards its partner; stored in ``communication.role``."""
+
+    SEND = 0
+    RECEIVE = 1
+    SEND_RECEIVE = 2
+
+
+_OPPOSITE = {
+    Role.SEND: Role.RECEIVE,
+    Role.RECEIVE: Role.SEND,
+    Role.SEND_RECEIVE: Role.SEND_RECEIVE,
+}
+
+
+class Link(NamedTuple):
+    """Two calls; ``role`` is that of the first."""
+
+    call: Call
+    partner: Call
+    role: Role
+    data_equal: bool | None
+
+    def reversed(self) -> Link:
+        """The same link seen from the partner."""
+        return Link(self.partner, self.call, _OPPOSITE[self.role], self.data_equal)
+
+
+@dataclass
+class Pairing:
+    """Links, and the calls that found no partner: why depends on the dump or on the run."""
+
+    links: list[Link] = field(default_factory=list)
+    lonely: list[Call] = field(default_factory=list)  # the other rank is there, its call is not
+    absent: list[Call] = field(default_factory=list)  # the other rank is not in the dump
+    unreadable: list[Call] = field(default_factory=list)  # the arguments do not say who it is
+
+
+class _Message(NamedTuple):
+    """One send or receive; ``peer`` None receives from anyone."""
+
+    call: Call
+    peer: int | None
+    group: str
+    tag: int
+    leaf: Leaf | None
+
+
+# Sender, receiver, group, tag.
+_Way = tuple[int, int, str, int]
+
+
+def pair_calls(calls: list[Call], ranks: tuple[int, ...]) -> Pairing:
+    """Pair all calls of one step and side; ``ranks`` are those in the dump."""
+    result = Pairing()
+    readable = [call for call in calls if call.is_recorded]
+    result.unreadable += [call for call in calls if not call.is_recorded]
+    _pair_messages(readable, ranks, result)
+    _pair_collectives(readable, ranks, result)
+    return result
+
+
+def _pair_messages(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -> None:
+    """Sends and receives: the k-th send to a rank is the k-th receive from it."""
+    sends: dict[_Way, list[_Message]] = {}
+    receives: dict[_Way, list[_Message]] = {}
+    from_anyone: list[_Message] = []
+    for call in calls:
+        for role, message in _messages(call, ranks):
+            if message.peer is None and role is Role.RECEIVE:
+                from_anyone.append(message)
+            elif message.peer is None:
+                result.unreadable.append(call)
+            elif message.peer not in ranks:
+                result.absent.append(call)
+            elif role is Role.SEND:
+                key = (call.rank, message.peer, message.group, message.tag)
+                sends.setdefault(key, []).append(message)
+            else:
+                key = (message.peer, call.rank, message.group, message.tag)
+                receives.setdefault(key, []).append(message)
+    left: dict[tuple[int, str, int], list[_Message]] = {}
+    for key, sent in sends.items():
+        received = receives.pop(key, [])
+        for send, receive in zip(sent, received, strict=False):
+            result.links.append(_delivered(send, receive))
+        for send in sent[len(received) :]:
+            left.setdefault(key[1:], []).append(send)
+        result.lonely += [message.call for message in received[len(sent) :]]
+    for received in receives.values():
+        result.lonely += [message.call for message in received]
+    for message in from_anyone:
+        candidates = left.get((message.call.rank, message.group, message.tag), [])
+        if not candidates:
+            result.lonely.append(message.call)
+            continue
+        equal = (i for i, send in enumerate(candidates) if _same(send.leaf, message.leaf))
+        send = candidates.pop(next(equal, 0))  # the one with the same data, else the first
+        result.links.append(_delivered(send, message))
+    for sent in left.values():
+        result.lonely += [message.call for message in sent]
+
+
+def _messages(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]]:
+    pattern = call.function.pattern
+    if pattern is Pattern.BATCH:
+        return _batch(call, ranks)
+    if pattern not in (Pattern.SEND, Pattern.RECEIVE):
+        return ()
+    group = group_of(call, ranks)
+    peer = _peer(call, group)
+    tag = call.number_at("tag") or 0
+    place = ("tensor", "")
+    if pattern is Pattern.SEND:
+        return [(Role.SEND, _Message(call, peer, group.key, tag, call.before.get(place)))]
+    return [(Role.RECEIVE, _Message(call, peer, group.key, tag, call.received(place)))]
+
+
+def _batch(call: Call, ranks: tuple[int, ...]) -> Iterable[tuple[Role, _Message]]:
+    """The operations of a batch_isend_irecv."""
+    for (parameter, path), operation in call.arguments.items():
+        position, _, key = path.rpartition(".")
+        if key != "op":
+            continue
+        default = group_key(ranks)
+        group = call.arguments.get((parameter, f"{position}.group_id"), default)
+        tag = call.number_at(parameter, f"{position}.tag") or 0
+        peer = call.number_at(parameter, f"{position}.peer")
+        place = (parameter, f"{position}.tensor")
+        if operation.endswith("send"):
+            yield Role.SEND, _Message(call, peer, group, tag, call.before.get(place))
+        else:
+            yield Role.RECEIVE, _Message(call, peer, group, tag, call.received(place))
+
+
+def _delivered(send: _Message, receive: _Message) -> Link:
+    return Link(send.call, receive.call, Role.SEND, _same(send.leaf, receive.leaf))
+
+
+def _pair_collectives(calls: list[Call], ranks: tuple[int, ...], result: Pairing) -> None:
+    """The k-th call of a function in a group belongs to the k-th of every other rank."""
+    rooted = (Pattern.FROM_ROOT, Pattern.TO_ROOT)
+    sequences: dict[tuple[str, Group, int | None], dict[int, list[Call]]] = {}
+    for call in calls:
+        if call.function.pattern is Pattern.ALL or call.function.pattern in rooted:
+            group = group_of(call, ranks)
+            root = _root(call, group) if call.function.pattern in rooted else None
+            by_rank = sequences.setdefault((call.name, group, root), {})
+            by_rank.setdefault(call.rank, []).append(call)
+    for (_, group, root), by_rank in sequences.items():
+        members = tuple(sorted(by_rank)) if group.ranks is None else group.ranks
+        expected = {rank for rank in members if rank in ranks} | by_rank.keys()
+        for number in range(max(map(len, by_rank.values()))):
+            together = [same[number] for same in by_rank.values() if number < len(same)]
+            if root is None:
+                _link_all(together, members, result)
+            else:
+                _link_root(together, members, root, result)
+            if len(together) < len(expected):
+                result.lonely += together
+            if expected != set(members) | by_rank.keys():
+                result.absent += together
+
+
+def _link_all(together: list[Call], members: tuple[int, ...], result: Pairing) -> None:
+    if len(together) <= ALL_PAIRS:
+        pairs: Iterable[tuple[Call, Call]] = combinations(together, 2)
+    else:
+        pairs = zip(together, [*together[1:], together[0]], strict=True)
+    for a, b in pairs:
+        result.links.append(Link(a, b, Role.SEND_RECEIVE, _exchanged(a, b, members)))
+
+
+def _link_root(together: list[Call], members: tuple[int, ...], root: int, result: Pairing) -> None:
+    hub = next((call for call in together if call.rank == root), None)
+    if hub is None:
+        return
+    for call in together:
+        if call is not hub and call.function.pattern is Pattern.FROM_ROOT:
+            result.links.append(Link(hub, call, Role.SEND, _moved(hub, call, members)))
+        elif call is not hub:
+            result.links.append(Link(call, hub, Role.SEND, _moved(call, hub, members)))
+
+
+def _peer(call: Call, group: Group) -> int | None:
+    """The rank that ``src`` or ``dst`` names, or ``group_src`` or ``group_dst`` by position."""
+    parameter = call.function.peer or ""
+    inside = call.number_at(f"group_{parameter}")
+    if inside is not None and group.ranks is not None and 0 <= inside < len(group.ranks):
+        return group.ranks[inside]
+    return call.number_at(parameter)
+
+
+def _root(call: Call, group: Group) -> int:
+    """The root of a call; torch.distributed's default is rank 0."""
+    root = _peer(call, group)
+    return 0 if root is None else root
+
+
+def _exchanged(a: Call, b: Call, members: tuple[int, ...]) -> bool | None:
+    """Whether two ranks of a symmetric call got what they had to."""
+    result = a.function.result
+    if result is not None:
+        outputs = [place for place in a.after if place[0] == result]
+        return _all(_same(a.received(place), b.received(place)) for place in outputs)
+    return _all((_moved(a, b, members), _moved(b, a, members)))
+
+
+def _moved(sender: Call, receiver: Call, members: tuple[int, ...]) -> bool | None:
+    """Whether what one rank sent to another is what arrived there."""
+    sent = _place(sender.function.sent, receiver.rank, members)
+    got = _place(receiver.function.received, sender.rank, members)
+    if sent is None or got is None:
+        return None
+    return _same(sender.before.get(sent), receiver.received(got))
+
+
+def _place(payload: Payload | None, other: int, members: tuple[int, ...]) -> tuple[str, str] | None:
+    if payload is None:
+        return None
+    if not payload.per_rank:
+        return payload.parameter, ""
+    return (payload.parameter, str(members.index(other))) if other in members else None
+
+
+def _same(a: Leaf | None, b: Leaf | None) -> bool | None:
+    return None if a is None or b is None else a.same_data(b)
+
+
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
+    """False if any is, True only if all are known to be."""
+    known = list(verdicts)
+    if False in known:
+        return False
+    return None if None in known or not known else True

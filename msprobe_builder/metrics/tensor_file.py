@@ -1,0 +1,170 @@
+"""Opening the tensor files of a dump: ``.pt`` and ``.npy``, without trusting them.
+
+File names come from dump.json and contents from anywhere: a name must lead to a regular file
+inside the dump's own directory, and neither format may run code. Files are mapped into memory,
+so a tensor larger than the memory is read piece by piece.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import EllipsisType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.errors import BuildError
+
+if TYPE_CHECKING:
+    import torch
+
+# Elements: fits the cache, and torch converts no more than these without threads of its own.
+PIECE = 1 << 15
+Index = tuple[int | slice | EllipsisType, ...]
+
+_OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
+
+
+class TensorFileError(Exception):
+    """Why a tensor cannot be compared; ``code`` is one of missing, refused, unreadable."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor in a mapped file."""
+
+    shape: tuple[int, ...]
+    content: torch.Tensor | NDArray[Any]
+
+    def piece(self, index: Index) -> NDArray[Any]:
+        """Elements in one dimension as int64, uint64, float64 or complex128."""
+        part = self.content[index]
+        if isinstance(part, np.ndarray | np.generic):
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
+        return _widened(part.reshape(-1))
+
+
+def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:
+    """Indices that cut a tensor into parts of at most ``size`` elements, in order."""
+    if prod(shape) <= size:
+        yield (...,)
+        return
+    rows = size // prod(shape[1:])
+    if rows:
+        for start in range(0, shape[0], rows):
+            yield (slice(start, start + rows),)
+    else:
+        for row in range(shape[0]):
+            for rest in pieces(shape[1:], size):
+                yield (row, *rest)
+
+
+def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
+    """The tensor in the file ``name`` of dump_tensor_data; TensorFileError says why not."""
+    if directory is None:
+        raise TensorFileError("missing", "the dump has no dump_tensor_data")
+    if name is None:
+        raise TensorFileError("missing", "dump.json names no file")
+    path = _inside(directory, name)
+    if path.suffix not in (".pt", ".npy"):
+        raise TensorFileError("refused", f"{name!r} is neither .pt nor .npy")
+    try:
+        return _open_pt(path) if path.suffix == ".pt" else _open_npy(path)
+    except TensorFileError:
+        raise
+    except Exception as error:  # a damaged or hostile file may raise anything
+        text = " ".join(str(error).split())[:200]
+        raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
+
+
+def _inside(directory: Path, name: str) -> Path:
+    if name in ("", ".", "..") or re.search(r"[/\\\0]", name):
+        raise TensorFileError("refused", f"{name!r} is no plain file name")
+    try:
+        path = (directory / name).resolve(strict=True)
+        mode = path.stat().st_mode
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        raise TensorFileError("missing", f"{name} cannot be opened") from error
+    if not path.is_relative_to(directory.resolve()):
+        raise TensorFileError("refused", f"{name} is a link out of dump_tensor_data")
+    if not stat.S_ISREG(mode):
+        raise TensorFileError("refused", f"{name} is no regular file")
+    return path
+
+
+def _open_npy(path: Path) -> StoredTensor:
+    content: Any = np.lib.format.open_memmap(path, mode="r")
+    _wide(content.dtype)
+    return StoredTensor(content.shape, content)
+
+
+def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
+    wide = {"b": np.int64, "i": np.int64, "u": np.uint64, "f": np.float64, "c": np.complex128}
+    if dtype.kind not in wide:
+        raise TensorFileError("unreadable", f"elements of type {dtype} are no numbers")
+    return wide[dtype.kind]
+
+
+def _open_pt(path: Path) -> StoredTensor:
+    torch = _torch()
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError as error:
+        if "mmap can only be used" not in str(error):
+            raise
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(content, torch.Tensor):
+        raise TensorFileError("unreadable", f"{path.name} holds no tensor")
+    content = content.detach()
+    if content.layout is not torch.strided or content.is_quantized or content.is_meta:
+        raise TensorFileError("unreadable", f"{path.name} holds no dense tensor")
+    if content.numel() * content.element_size() > content.untyped_storage().nbytes():
+        raise TensorFileError("unreadable", f"{path.name} claims more elements than it holds")
+    _widened(content.new_empty(0))  # fails when the dtype holds no numbers
+    return StoredTensor(tuple(content.shape), content)
+
+
+def _widened(x: torch.Tensor) -> NDArray[Any]:
+    torch = _torch()
+    if x.is_complex():
+        x = x.to(torch.complex128).resolve_conj()
+    elif x.is_floating_point():
+        x = x.to(torch.float64)
+    elif x.dtype is not torch.uint64:
+        x = x.to(torch.int64)
+    array: NDArray[Any] = x.resolve_neg().numpy()
+    return array
+
+
+def require_torch(dump: Path) -> None:
+    """BuildError when torch is missing, or so old that ``weights_only`` can be bypassed."""
+    try:
+        torch = _torch()
+    except ImportError as error:
+        raise BuildError(
+            f"{dump} holds .pt files, which torch reads; install msprobe-graph[torch]."
+        ) from error
+    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
+    if version < _OLDEST_TORCH:
+        raise BuildError(
+            f"torch {torch.__version__} cannot read the .pt files of {dump} safely; "
+            f"install msprobe-graph[torch], which brings a newer one."
+        )
+
+
+def _torch() -> ModuleType:
+    import torch
+
+    return torch

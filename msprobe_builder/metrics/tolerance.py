@@ -1,0 +1,210 @@
+"""What looks like an overflow and is none: memory without data, and deliberate infinities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.link.signatures import Binding, Pattern, function_of
+from msprobe_builder.metrics.grading import UNINITIALISED
+from msprobe_builder.texts import Texts
+
+Bool = NDArray[np.bool_]
+
+# A NaN that goes in and does not come out was filled over.
+MAY_REMOVE = frozenset({"masked_fill", "masked_fill_"})
+
+# An infinity given as a number is a choice: a fill value, a bound, the order of a norm.
+TAKES_INFINITY = frozenset(
+    {
+        "clamp",
+        "clamp_",
+        "clip",
+        "clip_",
+        "fill_",
+        "full",
+        "full_like",
+        "masked_fill",
+        "masked_fill_",
+        "matrix_norm",
+        "new_full",
+        "norm",
+        "pad",
+        "vector_norm",
+        "where",
+    }
+)
+
+# The size of what these put out does not follow from the size of what they are given.
+CHOOSES_MAGNITUDE = frozenset(
+    {
+        "__pow__",
+        "__rpow__",
+        "__rtruediv__",
+        "fill_",
+        "full_like",
+        "masked_fill",
+        "masked_fill_",
+        "pow",
+        "pow_",
+        "reciprocal",
+        "reciprocal_",
+        "rsqrt",
+        "rsqrt_",
+        "where",
+    }
+)
+
+# These overwrite the tensor they are called on.
+_OVERWRITES = frozenset(
+    {
+        "bernoulli_",
+        "cauchy_",
+        "copy_",
+        "exponential_",
+        "fill_",
+        "geometric_",
+        "log_normal_",
+        "normal_",
+        "random_",
+        "uniform_",
+        "zero_",
+    }
+)
+
+# With beta = 0 their first operand is not read.
+_ADD_PRODUCTS = frozenset(
+    name + suffix
+    for name in ("addbmm", "addmm", "addmv", "addr", "baddbmm")
+    for suffix in ("", "_")
+)
+
+_LOWEST = {
+    "float64": -np.finfo(np.float64).max,
+    "double": -np.finfo(np.float64).max,
+    "float32": -float(np.finfo(np.float32).max),
+    "float": -float(np.finfo(np.float32).max),
+    "bfloat16": -3.3895313892515355e38,
+    "float16": -65504.0,
+    "half": -65504.0,
+    "float8_e4m3fn": -448.0,
+    "float8_e4m3fnuz": -240.0,
+    "float8_e5m2": -57344.0,
+    "float8_e5m2fnuz": -57344.0,
+}
+
+
+def lowest_of(table: ParameterTable, texts: Texts) -> NDArray[np.float64]:
+    """The lowest finite number of each row's type, -inf where it is no real floating type."""
+    of_text = [
+        _LOWEST.get(text.rpartition(".")[2].lower(), -np.inf) if len(text) < 64 else -np.inf
+        for text in texts.values
+    ]
+    return np.array([*of_text, -np.inf])[table.dtype_id]
+
+
+def operator_mask(tree: Tree, operators: frozenset[str]) -> Bool:
+    """Whether each node is a call of one of ``operators``."""
+    return np.array(
+        [
+            name.kind is Kind.API and name.stem.rpartition(".")[2] in operators
+            for name in tree.parsed
+        ],
+        dtype=bool,
+    )
+
+
+def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:
+    """Rows that show memory without data: fresh, about to be overwritten, or not yet received."""
+    result = np.zeros(len(table), dtype=bool)
+    is_input = table.section == Section.INPUT
+    out = [position for position, text in enumerate(texts.values) if text == "input.out"]
+    result |= is_input & np.isin(table.name_id, out)
+    result |= (table.section == Section.OUTPUT) & operator_mask(tree, UNINITIALISED)[table.node]
+    start = np.searchsorted(table.node, np.arange(len(tree) + 1))
+    for node, name in enumerate(tree.parsed):
+        if name.kind is not Kind.API or name.direction is not Direction.FORWARD:
+            continue
+        operator = name.stem.rpartition(".")[2]
+        rows = range(int(start[node]), int(start[node + 1]))
+        if operator in _OVERWRITES or (
+            operator in _ADD_PRODUCTS and _beta_is_zero(table, rows, texts)
+        ):
+            result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
+        result[list(_without_data(name.stem, table, rows, texts, rank))] = True
+    return result
+
+
+def _is_first_operand(table: ParameterTable, row: int, texts: Texts) -> bool:
+    return texts.values[table.name_id[row]] in ("input.0", "input.input", "input.self")
+
+
+def _beta_is_zero(table: ParameterTable, rows: range, texts: Texts) -> bool:
+    return any(
+        texts.values[table.name_id[row]] == "input.beta"
+        and table.value_id[row] >= 0
+        and texts.values[table.value_id[row]] in ("0", "0.0", "-0.0", "False")
+        for row in rows
+    )
+
+
+def _without_data(
+    stem: str, table: ParameterTable, rows: range, texts: Texts, rank: int
+) -> Iterator[int]:
+    """Rows of a communication that hold no data yet, or none that is defined."""
+    communication = function_of(stem)
+    if communication is None:
+        return
+    name, function = communication
+    if function.pattern is Pattern.BATCH:
+        yield from _receives_of_batch(table, rows, texts)
+        return
+    names = {row: texts.values[table.name_id[row]] for row in rows}
+    is_input = {row: table.section[row] == Section.INPUT for row in rows}
+    binding = Binding(function, [names[row] for row in rows if is_input[row]])
+    values = {
+        binding.input(names[row])[0]: texts.values[table.value_id[row]]
+        for row in rows
+        if is_input[row] and table.value_id[row] >= 0
+    }
+    is_root = function.peer is not None and values.get(function.peer) == str(rank)
+    if name == "reduce" and not is_root:  # only the root's result is defined
+        yield from (row for row in rows if not is_input[row])
+    if function.received is None or (name == "broadcast" and is_root):
+        return
+    buffers = {}
+    for row in rows:
+        if is_input[row]:
+            parameter = binding.input(names[row])
+            if parameter[0] == function.received.parameter:
+                buffers[parameter] = row
+                yield row
+    if name == "irecv" or values.get("async_op") == "True":
+        for row in rows:
+            buffer = buffers.get(binding.output(names[row]))
+            if not is_input[row] and buffer is not None and _unchanged(table, buffer, row):
+                yield row  # the data had not come when it was recorded
+
+
+def _unchanged(table: ParameterTable, before: int, after: int) -> bool:
+    statistics = table.statistics
+    return np.array_equal(statistics[:, before], statistics[:, after], equal_nan=True)
+
+
+def _receives_of_batch(table: ParameterTable, rows: range, texts: Texts) -> Iterator[int]:
+    """Buffers of a batch; they are recorded before the data have come, so outputs too."""
+    operation = {}
+    for row in rows:
+        path, _, key = texts.values[table.name_id[row]].rpartition(".")
+        if key == "op" and table.value_id[row] >= 0:
+            operation[path] = texts.values[table.value_id[row]]
+    for row in rows:
+        path, _, key = texts.values[table.name_id[row]].rpartition(".")
+        if key == "tensor" and operation.get(path) in ("irecv", "recv"):
+            yield row

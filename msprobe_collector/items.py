@@ -1,0 +1,288 @@
+"""Call arguments as the records of dump.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+import zlib
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import torch
+import torch.distributed as dist
+
+from msprobe_collector.statistics import (
+    Row,
+    Values,
+    checksum,
+    fetch,
+    local_part,
+    measure,
+    unseen,
+)
+from msprobe_collector.tensor_files import TensorFiles
+
+Item: TypeAlias = "dict[str, Any]"
+_DEPTH_LIMIT = 400
+_REMEMBERED = 8192
+
+
+class Items:
+    """Describes values; a tensor that did not change since is not measured again."""
+
+    def __init__(self, with_checksum: bool, files: TensorFiles) -> None:
+        self._with_checksum = with_checksum
+        self._files = files
+        self._known: dict[int, tuple[Any, int, int, Item]] = {}
+        self._exposed: set[int] = set()
+        self._waiting: list[tuple[Item, Row]] = []
+
+    # -- what may have changed unnoticed ------------------------------------------------------
+
+    def expose(self, tensor: torch.Tensor) -> None:
+        """From now on measure whatever shares this tensor's memory every time."""
+        if tensor.layout is torch.strided and not tensor.is_meta:
+            self._known.pop(id(tensor), None)
+            self._exposed.add(tensor.untyped_storage()._cdata)
+
+    def forget(self) -> None:
+        """Something wrote to tensors behind the version counter: measure all of them anew."""
+        self._known.clear()
+
+    def forget_step(self) -> None:
+        self._known.clear()
+        self._exposed.clear()
+
+    # -- describing ---------------------------------------------------------------------------
+
+    def describe(
+        self, value: Any, path: str | None, leaves: list[torch.Tensor], depth: int = 0
+    ) -> Any:
+        """The record of ``value``; its tensors are appended to ``leaves`` in order.
+
+        With a ``path`` each tensor is also saved under ``path`` plus its position.
+        """
+        if isinstance(value, torch.Tensor):
+            leaves.append(value)
+            return self.tensor(value, path)
+        if value is None:
+            return None
+        kind = type(value)
+        if kind in (int, float, bool, str):
+            return {"type": kind.__name__, "value": value}
+        if depth > _DEPTH_LIMIT:
+            return None
+        if isinstance(value, torch.Size):
+            return {"type": "torch.Size", "value": list(value)}
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            return [
+                self.describe(part, _extend(path, position), leaves, depth + 1)
+                for position, part in enumerate(value)
+            ]
+        parts = _parts(value)
+        if parts is not None:
+            return {
+                str(key): self.describe(part, _extend(path, key), leaves, depth + 1)
+                for key, part in parts
+            }
+        if _is_p2p(value):
+            return self._describe_p2p(value, path, leaves)
+        return _describe_plain(value)
+
+    def tensor(self, tensor: torch.Tensor, path: str | None = None) -> Item:
+        """The record of one tensor."""
+        item = self._remembered(tensor)
+        if path is not None:
+            item = self._save(tensor, item, path)
+        return item
+
+    def _remembered(self, tensor: torch.Tensor) -> Item:
+        try:
+            version = tensor._version
+            address = tensor.data_ptr()
+            storage = tensor.untyped_storage()._cdata
+        except (RuntimeError, NotImplementedError):
+            return self._make(tensor)  # inference mode, or memory that is not there
+        known = self._known.get(id(tensor))
+        if (
+            known is not None
+            and known[1] == version
+            and known[2] == address
+            and known[0]() is tensor
+            and known[3]["requires_grad"] == tensor.requires_grad
+        ):
+            return known[3]
+        item = self._make(tensor)
+        if storage not in self._exposed:
+            if len(self._known) >= _REMEMBERED:
+                self._known = {
+                    key: entry for key, entry in self._known.items() if entry[0]() is not None
+                }
+            self._known[id(tensor)] = (weakref.ref(tensor), version, address, item)
+        return item
+
+    def _make(self, tensor: torch.Tensor) -> Item:
+        values: Values | Row = (None, None, None, None)
+        digest = ""
+        with unseen():
+            plain = local_part(tensor)
+            if plain is not None:
+                values = measure(plain)
+                if self._with_checksum:
+                    digest = checksum(plain)
+        numbers = (None, None, None, None) if isinstance(values, Row) else values
+        item: Item = {
+            "type": _type_name(tensor),
+            "dtype": str(tensor.dtype),
+            "shape": list(tensor.shape),
+            "Max": numbers[0],
+            "Min": numbers[1],
+            "Mean": numbers[2],
+            "Norm": numbers[3],
+            "requires_grad": tensor.requires_grad,
+        }
+        mesh = getattr(tensor, "device_mesh", None)
+        if mesh is not None:
+            sharded: Any = tensor
+            item["device_mesh"] = mesh.mesh.tolist()
+            item["placements"] = [str(placement) for placement in sharded.placements]
+        if self._with_checksum:
+            item["md5"] = digest
+        if isinstance(values, Row):
+            self._waiting.append((item, values))
+        return item
+
+    def attach(self, record: Any, value: Any, path: str) -> Any:
+        """Save the tensors of ``value``, which ``record`` describes, and name their files."""
+        if isinstance(value, torch.Tensor) and isinstance(record, dict):
+            return self._save(value, record, path)
+        if isinstance(value, list | tuple) and isinstance(record, list):
+            pairs = zip(record, value, strict=True)
+            return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
+        if isinstance(value, dict) and isinstance(record, dict):
+            return {
+                key: self.attach(record.get(str(key)), part, f"{path}.{key}")
+                for key, part in value.items()
+            }
+        return record
+
+    def _save(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
+        with unseen():
+            plain = local_part(tensor)
+            if plain is None:
+                return item
+            name = self._files.save(plain, path)
+        saved = {**item, "data_name": name}
+        self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
+        return saved
+
+    def settle(self) -> None:
+        """Fill in the statistics that are still on an accelerator."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            with unseen():
+                fetch(waiting)
+
+    def _describe_p2p(self, value: Any, path: str | None, leaves: list[torch.Tensor]) -> Item:
+        return {
+            "class_type": "torch.distributed.P2POp",
+            "tensor": self.describe(value.tensor, _extend(path, "tensor"), leaves),
+            "op": value.op.__name__,
+            "peer": value.peer,
+            "tag": value.tag,
+            "group_id": _group_id(_group_ranks(value.group)),
+        }
+
+
+def _extend(path: str | None, part: object) -> str | None:
+    return None if path is None else f"{path}.{part}"
+
+
+def _parts(value: Any) -> Any:
+    """The named parts of a mapping, named tuple or dataclass, None for anything else."""
+    if isinstance(value, dict):
+        return list(value.items())
+    fields = getattr(value, "_fields", None)
+    if fields is not None and isinstance(value, tuple):
+        return list(zip(fields, value, strict=True))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, torch.nn.Module):
+            return None
+        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
+    return None
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return "torch.Tensor"
+    if isinstance(tensor, torch.nn.Parameter) and not hasattr(tensor, "device_mesh"):
+        return "torch.Tensor"
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_p2p(value: Any) -> bool:
+    return dist.is_available() and isinstance(value, dist.P2POp)
+
+
+def _describe_plain(value: Any) -> Item | None:
+    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return {"type": type(value).__name__, "value": kind(value)}
+    if isinstance(value, slice):
+        bounds = [part if isinstance(part, int) else None for part in _slice_bounds(value)]
+        return {"type": "slice", "value": bounds}
+    if value is ...:
+        return {"type": "ellipsis", "value": "..."}
+    if isinstance(value, torch.dtype):
+        return {"type": "torch.dtype", "value": str(value)}
+    if isinstance(value, torch.device):
+        return {"type": "torch.device", "value": f"{value.type}:{value.index}"}
+    if isinstance(value, torch.memory_format):
+        return {"type": "torch.memory_format", "format": str(value).removeprefix("torch.")}
+    if dist.is_available() and isinstance(value, dist.ProcessGroup):
+        ranks = _group_ranks(value)
+        return {
+            "type": "torch.ProcessGroup",
+            "group_ranks": ranks,
+            "group_id": _group_id(ranks),
+        }
+    if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
+        return {"type": "torch.distributed.ReduceOp", "value": str(value)}
+    if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
+        return _describe_array(value)
+    return None
+
+
+def _slice_bounds(value: slice) -> tuple[Any, Any, Any]:
+    return (value.start, value.stop, value.step)
+
+
+def _describe_array(array: Any) -> Item | None:
+    """A numpy array or scalar, measured like a tensor."""
+    if array.shape == ():
+        return {"type": f"numpy.{type(array).__name__}", "value": array.item()}
+    numbers: Any = (None, None, None, None)
+    with suppress(TypeError), unseen():  # texts and objects have no statistics
+        numbers = measure(torch.from_numpy(array.copy()))
+    high, low, mean, norm = numbers
+    return {
+        "type": "numpy.ndarray",
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "Max": high,
+        "Min": low,
+        "Mean": mean,
+        "Norm": norm,
+    }
+
+
+def _group_ranks(group: Any) -> list[int]:
+    if group is None:
+        group = dist.group.WORLD
+    return [] if group is None else list(dist.get_process_group_ranks(group))
+
+
+def _group_id(ranks: list[int]) -> str:
+    return f"{zlib.crc32(str(ranks).encode()):08x}"

@@ -1,0 +1,52 @@
+"""Make a run repeatable."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.redirect import Redirect
+
+
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+    """Seed every generator; ``mode`` also asks for deterministic kernels.
+
+    ``rm_dropout`` sets the probability of every dropout module that is built afterwards, and of
+    every call of ``nn.functional.dropout*``, to zero for the rest of the process.
+    """
+    given: Any = seed
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
+        raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    os.environ["HCCL_DETERMINISTIC"] = str(mode).lower()
+    random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        import numpy
+    except ImportError:
+        pass
+    else:
+        numpy.random.seed(seed)
+    torch.use_deterministic_algorithms(mode)
+    if mode:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+    if rm_dropout:
+        _remove_dropout()
+
+
+def _remove_dropout() -> None:
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
+        Redirect(getattr(torch.nn.functional, name), _without_dropout).install()
+
+
+def _without_dropout(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if len(args) > 1:
+        return original(args[0], 0.0, *args[2:], **kwargs)
+    return original(*args, **{**kwargs, "p": 0.0})

@@ -1,0 +1,41 @@
+"""The watch every browser test relies on hears what it is there for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.watch import watched_page
+from tests.conftest import StartTensorBoard
+
+
+@pytest.mark.parametrize(
+    ("provocation", "complaint"),
+    [
+        ("console.error('spilt milk')", "console: spilt milk"),
+        ("setTimeout(() => { throw new Error('broken') })", "page error: broken"),
+        ("await fetch('nonsense')", "response: 404"),
+        ("new Worker(URL.createObjectURL(new Blob(['1'])))", "policy violation: worker-src"),
+        ("new Image().src = 'http://127.0.0.2:9/a.png'", "request to another host: 127.0.0.2"),
+    ],
+)
+def test_a_provocation_is_heard(
+    provocation: str,
+    complaint: str,
+    context: BrowserContext,
+    tensorboard_server: StartTensorBoard,
+    demo_database: Path,
+) -> None:
+    watch = watched_page(context)
+    watch.page.goto(f"{tensorboard_server(demo_database.parent)}#graph_ascend")
+    plugin = watch.page.frame_locator("iframe")
+    expect(plugin.locator("ga-app")).to_be_visible()
+    assert watch.complaints() == []
+    plugin.locator("body").evaluate(f"async () => {{ {provocation}; }}")
+    # Whatever the provocation set off has been reported once a later task and request are done.
+    plugin.locator("body").evaluate(
+        "() => new Promise((done) => setTimeout(done)).then(() => fetch('catalog'))"
+    )
+    assert any(complaint in heard for heard in watch.complaints())

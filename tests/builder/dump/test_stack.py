@@ -1,0 +1,28 @@
+"""Both forms of stack.json."""
+
+from __future__ import annotations
+
+from msprobe_builder.dump.stack import Frame, parse_frame, read_stacks
+
+_LINE = "File train/my model.py, line 79, in <module>, \n loss = model(x)"
+_FRAME = Frame("train/my model.py", 79, "<module>", "loss = model(x)")
+
+
+def test_a_line_is_taken_apart() -> None:
+    assert parse_frame(_LINE) == _FRAME
+    assert parse_frame("File a.py, line 3, in forward") == Frame("a.py", 3, "forward", None)
+    assert parse_frame("no stack here") == Frame(None, None, None, "no stack here")
+
+
+def test_both_forms_give_the_same_stacks() -> None:
+    old = read_stacks({"a": [_LINE], "b": [_LINE], "c": []})
+    new = read_stacks({"0": [["a", "b"], [_LINE]], "1": [["c"], []]})
+    for stacks in (old, new):
+        assert [stacks.stacks[stacks.of_name[name]] for name in "abc"] == [(_FRAME,), (_FRAME,), ()]
+    assert len(old.stacks) == len(new.stacks) == 2
+
+
+def test_other_entries_are_counted() -> None:
+    stacks = read_stacks({"a": [_LINE], "b": 3, "c": [1], "d": [["x"], [2]]})
+    assert set(stacks.of_name) == {"a"}
+    assert stacks.skipped == 3

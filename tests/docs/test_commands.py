@@ -1,0 +1,185 @@
+"""What the documents tell a reader to type works, in both languages."""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import json
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.metrics.grading import PROFILES, Grade
+from msprobe_builder.task import Task
+from msprobe_builder.version import __version__
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+
+READMES = ["README.md", "README.zh.md"]
+DOCUMENTS = sorted(
+    str(path.relative_to(REPOSITORY))
+    for path in (
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        *(REPOSITORY / "proto").glob("*.md"),
+        *(REPOSITORY / "examples").rglob("*.md"),
+        *(REPOSITORY / "tests" / "data").glob("*.md"),
+    )
+)
+
+
+def test_the_way_from_dumps_to_tensorboard_is_as_the_readme_says(
+    dumps: Path, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    runs = {"npu_dump": "llama_statistics_wrong_attention_scale", "bench_dump": "llama_statistics"}
+    for name, run in runs.items():
+        (tmp_path / name).symlink_to(dumps / run / "step0" / "rank")
+    [compare] = [block for block in blocks(text, "json") if "npu_path" in block]
+    (tmp_path / "compare.json").write_text(compare, encoding="utf-8")
+
+    commands = [shlex.split(command) for command in shell_commands(text)]
+    [build] = [command for command in commands if command[0] == "msprobe-build"]
+    installed = Path(sys.executable).with_name(build[0])
+    subprocess.run([installed, *build[1:]], cwd=tmp_path, check=True)
+    [database] = (tmp_path / "out").iterdir()
+    assert re.fullmatch(r"compare_\d{14}\.vis\.db", database.name)
+
+    servers = [command[1:] for command in commands if command[0] == "tensorboard"]
+    assert servers
+    for option, logdir, *options in servers:
+        assert option == "--logdir"
+        if "--port" in options:
+            del options[options.index("--port") :][:2]
+        assert tensorboard_server(tmp_path / logdir, *options).startswith("http://")
+
+
+def test_the_demo_shows_what_the_readme_promises(demo_database: Path) -> None:
+    with contextlib.closing(sqlite3.connect(demo_database)) as connection:
+        first = connection.execute(
+            "SELECT name, error FROM node_view"
+            " WHERE side = 'npu' AND grade NOT IN ('ok', 'ungraded') ORDER BY seq LIMIT 1"
+        ).fetchone()
+        scales = connection.execute(
+            "SELECT text.value FROM argument JOIN text ON text_id = value_id"
+            " JOIN node_view USING (node_id) WHERE name = ? ORDER BY side DESC",
+            first[:1],
+        ).fetchall()
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"`{first[0]}`" in text
+    assert f"an error of {first[1]:.1f}" in text
+    assert "`{}` against `{}`".format(*(scale for (scale,) in scales)) in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_shell_command_is_one_we_know_how_to_check(document: str) -> None:
+    text = (REPOSITORY / document).read_text(encoding="utf-8")
+    for command in shell_commands(text):
+        program, *arguments = shlex.split(command)
+        if program == "make":
+            subprocess.run(
+                ["make", "--dry-run", *arguments],
+                cwd=REPOSITORY,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+        elif program == "pip":
+            assert arguments == ["install", f"dist/msprobe_graph-{__version__}-py3-none-any.whl"]
+        else:
+            assert program in {"msprobe-build", "tensorboard"}, command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_make_targets_named_in_the_text_exist(document: str) -> None:
+    text = (REPOSITORY / document).read_text(encoding="utf-8")
+    for target in re.findall(r"`make ([a-z-]+)`", text):
+        subprocess.run(
+            ["make", "--dry-run", target], cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL
+        )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    text = (REPOSITORY / document).read_text(encoding="utf-8")
+    folder = (REPOSITORY / document).parent
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    missing = [
+        target for target in targets if "://" not in target and not (folder / target).exists()
+    ]
+    assert not missing
+
+
+def test_both_readmes_show_the_same_commands_and_settings() -> None:
+    english, chinese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in READMES)
+    assert shell_commands(english) == shell_commands(chinese)
+    for language in ("json", "python"):
+        assert blocks(english, language) == blocks(chinese, language)
+    colours = re.compile(r"#[0-9A-F]{6}")
+    assert colours.findall(english) == colours.findall(chinese)
+
+
+def test_the_legend_in_the_readme_is_the_builders() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line[:1] == "|"}
+    for column, task in enumerate((Task.STATISTICS, Task.TENSOR), start=3):
+        for band in PROFILES[task]:
+            if band.grade is Grade.UNGRADED:
+                continue
+            cells = [cell.strip() for cell in rows[band.name].split("|")]
+            assert f"`{band.colour}`" in cells[2]
+            picture = (REPOSITORY / "docs" / "images" / f"{band.name}.svg").read_text()
+            assert f'fill="{band.colour}"' in picture
+            if band.low is not None:
+                assert cells[column] == f"{band.low:g} … {band.high:g}"
+
+
+def test_the_training_loop_of_the_readme_makes_a_dump_that_builds(
+    tmp_path: Path, build_database: BuildDatabase
+) -> None:
+    [loop] = blocks((REPOSITORY / "README.md").read_text(encoding="utf-8"), "python")
+    training = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.ones(2, 4)]
+"""
+    subprocess.run([sys.executable, "-c", training + loop], cwd=tmp_path, check=True)
+    with contextlib.closing(sqlite3.connect(build_database(tmp_path / "npu_dump"))) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM node_view")}
+    assert {"Module.0.Linear.forward.0", "Module.0.Linear.backward.0"} <= names
+
+
+def test_every_dependency_is_explained() -> None:
+    explained = {
+        name.strip()
+        for names in re.findall(
+            r"^\| (.+?) \|",
+            (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8"),
+            flags=re.MULTILINE,
+        )
+        for name in names.split(",")
+    }
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    wanted = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    python = {
+        re.split(r"[<>=~!;]", line)[0].strip() for group in wanted for line in group.split("\n")
+    }
+    package = json.loads((REPOSITORY / "frontend_polymer" / "package.json").read_text())
+    npm = {*package["dependencies"], *package["devDependencies"]}
+    assert (python | npm) - {"", "msprobe-graph[test]"} <= explained
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Fenced blocks of a language, those inside lists without their indentation."""
+    fence = re.compile(rf"^( *)```{language}\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(found[2]) for found in fence.finditer(text)]
+
+
+def shell_commands(text: str) -> list[str]:
+    return [line for block in blocks(text, "shell") for line in block.splitlines()]

@@ -1,0 +1,106 @@
+"""The plugin over a log directory, asked through its WSGI applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from tensorboard.plugins.base_plugin import TBContext
+from werkzeug.exceptions import NotFound
+from werkzeug.test import Client, TestResponse
+
+from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.plugin import GraphAscendPlugin
+from tests.plugin.example import write_example
+
+Ask = Callable[..., TestResponse]
+PREFIX = "/data/plugin/graph_ascend/"
+MESSAGES: dict[str, type[Message]] = {
+    "catalog": pb.Catalog,
+    "skeleton": pb.Skeleton,
+    "node": pb.NodeDetail,
+}
+EXAMPLE = "runs/example.vis.db"
+GOOD: dict[str, dict[str, str]] = {
+    "catalog": {},
+    "skeleton": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu"},
+    "node": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu", "index": "3"},
+}
+
+
+@pytest.fixture
+def logdir(tmp_path: Path) -> Path:
+    """A log directory with the example in a folder of its own."""
+    write_example(tmp_path / "logs" / EXAMPLE)
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def ask(logdir: Path) -> Ask:
+    """Send a request to the plugin over ``logdir``: ask("node", file=…, method="GET")."""
+    return client_of(logdir)
+
+
+def client_of(logdir: Path | str) -> Ask:
+    """Requests to a plugin over any log directory, routed as TensorBoard does."""
+    apps = GraphAscendPlugin(TBContext(logdir=str(logdir))).get_plugin_apps()
+
+    def route(path: str) -> Callable[..., Any]:
+        if path in apps:
+            return apps[path]
+        wildcard = "/" + path.split("/")[1] + "/*"
+        return apps[wildcard] if wildcard in apps else NotFound()
+
+    def ask(
+        name: str,
+        *,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        raw_query: str | None = None,
+        **query: object,
+    ) -> TestResponse:
+        client = Client(route("/" + name))
+        query_string = query if raw_query is None else raw_query
+        return client.open(PREFIX + name, method=method, headers=headers, query_string=query_string)
+
+    return ask
+
+
+def parse(name: str, response: TestResponse) -> Message:
+    """The message of a good answer."""
+    assert response.status_code == 200, response.data
+    message = MESSAGES[name]()
+    message.ParseFromString(response.data)
+    return message
+
+
+def problem_of(response: TestResponse) -> pb.Problem:
+    """The problem of a refusal; it must be whole, and name a cause and a remedy."""
+    assert response.status_code >= 400
+    assert response.content_type == "application/x-protobuf"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    problem = pb.Problem.FromString(response.data)
+    assert problem.code
+    assert problem.message
+    assert problem.remedy
+    assert "Traceback" not in problem.message
+    return problem
+
+
+def catalog(ask: Ask) -> pb.Catalog:
+    return pb.Catalog.FromString(ask("catalog").data)
+
+
+def skeleton(ask: Ask, **changes: object) -> pb.Skeleton:
+    response = ask("skeleton", **{**GOOD["skeleton"], **changes})
+    assert response.status_code == 200, response.data
+    return pb.Skeleton.FromString(response.data)
+
+
+def node(ask: Ask, **changes: object) -> pb.NodeDetail:
+    response = ask("node", **{**GOOD["node"], **changes})
+    assert response.status_code == 200, response.data
+    return pb.NodeDetail.FromString(response.data)
