@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { DatabaseFile } from '../generated/graph_pb';
 import { language, rememberLanguage, setLanguage, type Texts } from '../i18n';
-import { pairOf, type AppState, type Session } from '../session';
+import { fileOf, pairOf, type AppState, type Session } from '../session';
 import { ALL_MICRO_STEPS } from '../state';
 import type { ThemeChoice } from '../theme';
 import './ga-icon';
@@ -142,8 +142,8 @@ export class GaToolbar extends LocalizedElement {
 
   _fill(state: AppState, text: Texts): void {
     const { catalog, view } = state;
-    const pairs = this.session.file?.graphs ?? [];
-    const micros = pairOf(this.session.file, view)?.microSteps ?? 0;
+    const pairs = fileOf(state)?.graphs ?? [];
+    const micros = pairOf(state)?.microSteps ?? 0;
     const all = { value: String(ALL_MICRO_STEPS), label: text.toolbar.allMicroSteps };
     this.fill('file', (catalog?.files ?? []).map(fileOption), view.file);
     this.fill('step', numbers([...new Set(pairs.map((pair) => pair.step))]), view.step);
