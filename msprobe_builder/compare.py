@@ -94,7 +94,8 @@ def _read_side(
         "warning",
         "malformed_record",
         dump.malformed,
-        "Records in dump.json are no objects or appear twice; they were left out.",
+        "Records in dump.json are no objects, appear twice or have the name of the root; "
+        "they were left out.",
     )
     found += about(
         "warning",
