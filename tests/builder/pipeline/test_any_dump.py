@@ -161,9 +161,7 @@ def mutate(content: dict[str, Any], draw: Callable[[st.SearchStrategy[Any]], Any
 def originals(dumps: Path) -> list[dict[str, Any]]:
     """Small real dumps: communication, and modules with gradients and micro-steps."""
     places = [dumps / "collectives4_statistics/step0/rank0"]
-    contents = [
-        {name: read_json(place / f"{name}.json") for name in FILES} for place in places
-    ]
+    contents = [{name: read_json(place / f"{name}.json") for name in FILES} for place in places]
     resnet = {
         name: read_json(dumps / "resnet_statistics/step0/rank" / f"{name}.json") for name in FILES
     }
