@@ -47,7 +47,7 @@ GRADES: list[Row] = [
     (5, "severe", 0.8, 1.0, "#ff704d"),
     (6, "unmatched", None, None, "#c7c7c7"),
 ]
-REASONS: list[Row] = [(0, "no node of this name"), (1, "its parent is not matched")]
+REASONS: list[Row] = [(1, "no_such_name"), (2, "other_parent")]
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def write_matches(db: sqlite3.Connection, npu: Graph, bench: Graph, partner: Int
     for graph in (npu, bench):
         lonely = set(np.flatnonzero(graph.grade == UNMATCHED).tolist())
         parents = ((node, graph.tree.parent[node]) for node in sorted(lonely))
-        rows = ((n + graph.first_node, int(parent in lonely), None, None) for n, parent in parents)
+        rows = ((n + graph.first_node, 1 + (parent in lonely), None, None) for n, parent in parents)
         insert(db, "unmatched", rows)
 
 

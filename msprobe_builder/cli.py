@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msprobe_builder.config import read_config
 from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.match.choose import check_files
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
 from msprobe_builder.summary import summary_json, summary_lines
@@ -69,6 +70,32 @@ def parser() -> argparse.ArgumentParser:
         help="directory of the result, created when missing",
     )
     result.add_argument(
+        "-f",
+        "--fuzzy-match",
+        "--fuzzy_match",
+        action="store_true",
+        dest="fuzzy_match",
+        help="match modules by name alone and the calls inside them in their order",
+    )
+    result.add_argument(
+        "-lm",
+        "--layer-mapping",
+        "--layer_mapping",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        const=True,
+        dest="layer_mapping",
+        help="match modules by their layer, whatever their class; FILE (YAML) translates layers "
+        "that are called differently",
+    )
+    result.add_argument(
+        "--match-file",
+        metavar="FILE",
+        type=Path,
+        help="match the pairs of nodes in FILE (JSON) first, whatever the rule",
+    )
+    result.add_argument(
         "-oc",
         "--overflow-check",
         "--overflow_check",
@@ -116,10 +143,15 @@ def _run(options: argparse.Namespace) -> int:
             config,
             options=replace(
                 config.options,
+                fuzzy_match=options.fuzzy_match,
+                layer_mapping=options.layer_mapping is not None,
+                layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
+                match_file=options.match_file,
                 overflow_check=options.overflow_check,
                 allow_missing=options.allow_missing,
             ),
         )
+        check_files(config.options)
         result = build(
             config,
             options.output_path,

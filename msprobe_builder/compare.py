@@ -14,7 +14,7 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
-from msprobe_builder.match.exact import match_exact
+from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.metrics.grading import Grade, grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.result import Graph, PairResult
@@ -50,7 +50,8 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
     if not job.options.layer_mapping:
         require_same_framework(npu.dump, bench.dump, texts)
     report("match")
-    matching = match_exact(npu.tree, bench.tree, npu.table, bench.table)
+    matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)
+    diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     measured = measure(task, npu, bench, matching, texts, job.threads)
     diagnostics += [

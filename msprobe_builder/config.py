@@ -21,12 +21,14 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 class BuildOptions:
     """How to compare; the same for every step and rank.
 
-    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules.
+    ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules;
+    ``match_file`` holds pairs of nodes that are matched whatever the rule says.
     """
 
     fuzzy_match: bool = False
     layer_mapping: bool = False
     layer_mapping_file: Path | None = None
+    match_file: Path | None = None
     overflow_check: bool = False
     allow_missing: bool = False
 

@@ -75,7 +75,7 @@ def build(
     try:
         with published(target) as temporary:
             try:
-                outcomes = run_jobs(jobs, temporary, store_pair, progress, workers)
+                outcomes = _of_one_task(run_jobs(jobs, temporary, store_pair, progress, workers))
                 failed = _failed(outcomes)
                 progress.begin("gather")
                 found = left_out + [
@@ -117,6 +117,34 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
     finally:
         connection.close()
+
+
+def _of_one_task(outcomes: list[Outcome]) -> list[Outcome]:
+    """A database has one grading profile: ranks of another task than the first are left out."""
+    task = None
+    result = []
+    for outcome in outcomes:
+        if outcome.problem is None:
+            own = _task(outcome.shard)
+            task = task or own
+            if own != task:
+                outcome.shard.unlink()
+                problem = (
+                    f"{outcome.job.npu} is a dump of task {own}, the first one is of task {task}; "
+                    "build them apart."
+                )
+                outcome = replace(outcome, problem=problem)
+        result.append(outcome)
+    return result
+
+
+def _task(shard: Path) -> str:
+    connection = sqlite3.connect(shard)
+    try:
+        [[task]] = connection.execute("SELECT value FROM meta WHERE key = 'task'")
+    finally:
+        connection.close()
+    return str(task)
 
 
 def _with_overflow(result: PairResult) -> PairResult:

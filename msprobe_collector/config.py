@@ -63,6 +63,10 @@ class Config:
         sides = modes & {"input", "output"}
         return (not directions or direction in directions) and (not sides or side in sides)
 
+    def collects_direction(self, direction: str) -> bool:
+        """Whether ``data_mode`` asks for any side of the calls of this direction."""
+        return self.collects(direction, "input") or self.collects(direction, "output")
+
 
 def load_config(
     config_path: str | Path | None = None,

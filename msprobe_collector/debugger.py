@@ -1,5 +1,8 @@
 """``PrecisionDebugger``: the four lines in a training script."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import atexit
@@ -104,7 +107,8 @@ class PrecisionDebugger:
     @classmethod
     def set_init_step(cls, step: int) -> None:
         """Number steps from ``step`` on, after resuming from a checkpoint."""
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        given: Any = step
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise CollectorError(f"The first step is {step!r}; give a number from 0 on.")
         cls._the_one()._step = step
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch.autograd.graph import Node
@@ -18,7 +18,7 @@ from torch.autograd.graph import Node
 from msprobe_collector.calls import Call
 from msprobe_collector.items import Item
 
-_AccumulateGrad = torch._C._functions.AccumulateGrad
+_AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 Key: TypeAlias = "tuple[Any, int]"
 Gradients: TypeAlias = "tuple[torch.Tensor | None, ...]"
@@ -133,7 +133,7 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
         key = (node, tensor.output_nr)
         if key in positions:
             graph.passed_on[position] = positions[key]
-        elif node not in graph.outputs and node._sequence_nr() >= first_node:  # type: ignore[attr-defined]
+        elif node not in graph.outputs and node._sequence_nr() >= first_node:
             waiting.append(node)
         graph.outputs.setdefault(node, []).append((tensor.output_nr, position))
     seen = set(waiting)
@@ -143,10 +143,10 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
             if source is None:
                 continue
             if type(source) is _AccumulateGrad:
-                found = positions.get((id(source.variable), -1))
+                found = positions.get((id(cast(Any, source).variable), -1))
             else:
                 found = positions.get((source, number))
-                if found is None and source not in seen and source._sequence_nr() >= first_node:  # type: ignore[attr-defined]
+                if found is None and source not in seen and source._sequence_nr() >= first_node:
                     seen.add(source)
                     waiting.append(source)
             if found is not None:
@@ -156,17 +156,17 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
 
 
 def _tell_twins_apart(graph: Graph) -> None:
-    """``x * x``: one node with as many edges to a tensor as it is an argument."""
-    for shares in graph.shares.values():
-        taken: dict[int, int] = {}
-        for index, (edge, found) in enumerate(shares):
-            if len(found) < 2 or sum(other is found for _, other in shares) != len(found):
-                continue
-            if len(graph.shares) > 1:
-                continue
-            turn = taken.get(id(found), 0)
-            taken[id(found)] = turn + 1
-            shares[index] = (edge, [found[turn]])
+    """``x @ x``: a single node with as many edges to a tensor as it is an argument."""
+    if len(graph.shares) != 1:
+        return
+    (shares,) = graph.shares.values()
+    edges: dict[tuple[int, ...], list[int]] = {}
+    for index, (_, positions) in enumerate(shares):
+        edges.setdefault(tuple(positions), []).append(index)
+    for twins, indexes in edges.items():
+        if len(twins) == len(indexes):
+            for position, index in zip(twins, indexes, strict=True):
+                shares[index] = (shares[index][0], [position])
 
 
 def watch(
@@ -186,6 +186,10 @@ def watch(
                 backward.expect(position)
     nodes = dict.fromkeys((*graph.outputs, *graph.shares))
     backward.waiting_nodes = len(nodes)
+    if backward.call.path and not graph.shares:
+        # Nothing tells when the last node inside runs: the module stays open to the end of the
+        # pass, so that what is recomputed inside finds it.
+        backward.waiting_nodes += 1
     for node in nodes:
         run = _NodeRun(
             backward, graph.outputs.get(node, ()), graph.shares.get(node, ()), graph.passed_on

@@ -30,7 +30,7 @@ class CallMode(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Any,  # noqa: ARG002
+        types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
@@ -133,9 +133,13 @@ def _never(*_arguments: Any) -> bool:
     return False
 
 
-_ENGINE_ENTRIES: dict[Callable[..., Any], Callable[..., Any]] = {
-    function: _without_dispatch(function)
-    for function in (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+_ENGINE: tuple[Any, ...] = (
+    torch.Tensor.backward,
+    torch.autograd.backward,
+    torch.autograd.grad,
+)
+_ENGINE_ENTRIES: dict[Any, Callable[..., Any]] = {
+    function: _without_dispatch(function) for function in _ENGINE
 }
 
 

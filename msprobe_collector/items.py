@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import weakref
 import zlib
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import torch
@@ -140,9 +141,11 @@ class Items:
             "Norm": numbers[3],
             "requires_grad": tensor.requires_grad,
         }
-        if hasattr(tensor, "device_mesh"):
-            item["device_mesh"] = tensor.device_mesh.mesh.tolist()
-            item["placements"] = [str(placement) for placement in tensor.placements]
+        mesh = getattr(tensor, "device_mesh", None)
+        if mesh is not None:
+            sharded: Any = tensor
+            item["device_mesh"] = mesh.mesh.tolist()
+            item["placements"] = [str(placement) for placement in sharded.placements]
         if self._with_checksum:
             item["md5"] = digest
         if isinstance(values, Row):
@@ -199,8 +202,9 @@ def _parts(value: Any) -> Any:
     """The named parts of a mapping, named tuple or dataclass, None for anything else."""
     if isinstance(value, dict):
         return list(value.items())
-    if hasattr(value, "_fields") and isinstance(value, tuple):
-        return list(zip(value._fields, value, strict=True))
+    fields = getattr(value, "_fields", None)
+    if fields is not None and isinstance(value, tuple):
+        return list(zip(fields, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if isinstance(value, torch.nn.Module):
             return None
@@ -259,12 +263,10 @@ def _describe_array(array: Any) -> Item | None:
     """A numpy array or scalar, measured like a tensor."""
     if array.shape == ():
         return {"type": f"numpy.{type(array).__name__}", "value": array.item()}
-    try:
-        with unseen():
-            values = measure(torch.from_numpy(array.copy()))
-    except TypeError:  # texts and objects
-        values = (None, None, None, None)
-    high, low, mean, norm = values
+    numbers: Any = (None, None, None, None)
+    with suppress(TypeError), unseen():  # texts and objects have no statistics
+        numbers = measure(torch.from_numpy(array.copy()))
+    high, low, mean, norm = numbers
     return {
         "type": "numpy.ndarray",
         "dtype": str(array.dtype),

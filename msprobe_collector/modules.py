@@ -1,5 +1,8 @@
 """Module calls: hooks on every named module between start and stop."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import sys
@@ -40,7 +43,8 @@ class ModuleHooks:
                             after, prepend=True, with_kwargs=True, always_call=True
                         ),
                     ]
-                self.session.parameters.watch(stem, module)
+                if self.session.collects_gradients:
+                    self.session.parameters.watch(stem, module)
 
     def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
         """Hooks of a module that was compiled in place would run inside compiled code."""
@@ -123,8 +127,11 @@ def _walk(path: str, module: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[
 
 
 def _class_name(module: nn.Module) -> str:
-    original = getattr(module, "_orig_mod", None)
-    return type(module if original is None else original).__name__
+    """The class that the user wrote: compiling and sharding put another in its place."""
+    kind = type(getattr(module, "_orig_mod", module))
+    if any(base.__name__ == "FSDPModule" for base in kind.__bases__):
+        kind = next(base for base in kind.__bases__ if base.__name__ != "FSDPModule")
+    return kind.__name__
 
 
 def _enter(hook: ModuleHook, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:

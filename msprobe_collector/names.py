@@ -33,30 +33,39 @@ class Api:
 
 # Tensor methods that Python operators call, by the name of the method.
 _OPERATOR_METHODS = frozenset(
-    "add sub mul div matmul neg remainder floor_divide lt le gt ge eq ne "
-    "add_ sub_ mul_ div_ remainder_ floor_divide_ bitwise_not "
-    "__and__ __or__ __xor__ __iand__ __ior__ __ixor__ __lshift__ __rshift__".split()
+    """
+    add sub mul div matmul neg remainder floor_divide lt le gt ge eq ne add_ sub_ mul_ div_
+    remainder_ floor_divide_ bitwise_not __and__ __or__ __xor__ __iand__ __ior__ __ixor__
+    __lshift__ __rshift__
+    """.split()  # noqa: SIM905
 )
 _QUERIES = frozenset(
-    "size dim stride numel nelement element_size storage_offset ndimension get_device sparse_dim "
-    "dense_dim is_contiguous is_floating_point is_complex is_signed is_conj is_neg is_inference "
-    "is_pinned is_shared is_coalesced is_set_to is_same_size is_distributed has_names names "
-    "__len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__ "
-    "__deepcopy__ __dlpack_device__ __array_priority__ __cuda_array_interface__ type_as_subclass "
-    "register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad record_stream "
-    "share_memory_ pin_memory result_type can_cast promote_types broadcast_shapes is_tensor "
-    "_set_grad_enabled _is_view _version _has_compatible_shallow_copy_type qscheme is_nonzero_ "
-    "get_default_dtype is_autocast_enabled module_load _typed_storage_is_none _make_subclass "
-    "_make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as".split()
+    """
+    size dim stride numel nelement element_size storage_offset ndimension get_device sparse_dim
+    dense_dim is_contiguous is_floating_point is_complex is_signed is_conj is_neg is_inference
+    is_pinned is_shared is_coalesced is_set_to is_same_size is_distributed has_names names
+    __len__ __hash__ __repr__ __str__ __format__ __dir__ __reduce__ __reduce_ex__ __setstate__
+    __deepcopy__ __dlpack_device__ __array_priority__ __cuda_array_interface__
+    register_hook register_post_accumulate_grad_hook requires_grad_ retain_grad record_stream
+    share_memory_ pin_memory result_type can_cast promote_types broadcast_shapes is_tensor
+    _set_grad_enabled _is_view _version _has_compatible_shallow_copy_type qscheme
+    get_default_dtype is_autocast_enabled module_load _make_subclass
+    _make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as
+    _wrap_tensor_autograd
+    """.split()  # noqa: SIM905
 )
 _EXPOSING = frozenset(
-    "data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_ "
-    "const_data_ptr mutable_data_ptr".split()
+    """
+    data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_
+    const_data_ptr mutable_data_ptr
+    """.split()  # noqa: SIM905
 )
 # Properties whose value is a tensor of the same numbers; all others only describe.
 _COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _VF_FUNCTIONS = frozenset(
-    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+    """
+    lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+    """.split()  # noqa: SIM905
 )
 _IGNORED_NAMESPACES = frozenset({"profiler", "prim", "inductor"})
 _METHOD_TYPES = (
@@ -67,7 +76,7 @@ _METHOD_TYPES = (
 )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def describe_function(function: Any) -> Api:
     """The name and treatment of a function that a torch function mode hands us."""
     if isinstance(function, types.MethodWrapperType):
@@ -124,7 +133,7 @@ def _label_outside_the_namespaces(function: Any) -> str:
     return f"Torch.{name}"
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def _labels() -> dict[Any, str]:
     """Every public function of torch by identity; the first namespace that has it names it."""
     labels: dict[Any, str] = {}

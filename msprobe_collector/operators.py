@@ -131,8 +131,8 @@ def _end_of_left_operand(
 def _variable(instruction: dis.Instruction) -> str | None:
     if not instruction.opname.startswith("LOAD_FAST"):
         return None
-    value = instruction.argval
-    return value[-1] if isinstance(value, tuple) else value
+    names = instruction.argval  # two of them in the fused instructions of Python 3.13
+    return str(names[-1] if isinstance(names, tuple) else names)
 
 
 def _dunder(instruction: dis.Instruction) -> str | None:

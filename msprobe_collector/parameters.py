@@ -4,6 +4,9 @@ The established name has no number and stands for the last pass. Earlier passes 
 (micro-steps) get the number of the module's backward call appended, so nothing is lost.
 """
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 from functools import partial

@@ -1,5 +1,8 @@
 """Level debug: single values that the user names, in ``debug.json``."""
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import json

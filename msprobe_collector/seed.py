@@ -19,7 +19,8 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     ``rm_dropout`` sets the probability of every dropout module that is built afterwards, and of
     every call of ``nn.functional.dropout*``, to zero for the rest of the process.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+    given: Any = seed
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
         raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")
     os.environ["PYTHONHASHSEED"] = str(seed)
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"

@@ -68,6 +68,7 @@ class Session:
         self._structure_only = config.task == "structure"
         self._saves_all = config.task == "tensor"
         self._saves_some = bool(config.tensor_list)
+        self.collects_gradients = not self._structure_only and config.collects("backward", "output")
         self._lock = threading.RLock()
         self._counters: dict[str, int] = {}
         self._stacks = Stacks()
@@ -184,7 +185,7 @@ class Session:
             pending.held = hold(args, kwargs, changes)
         if with_gradients:
             pending.edges = edges_of(inputs) if torch.is_grad_enabled() else []
-        pending.first_node = torch.autograd._get_sequence_nr()
+        pending.first_node = torch._C._autograd._get_sequence_nr()
         return pending
 
     def leave(self, pending: Pending, result: Any, parameters: dict[str, Any] | None) -> None:
@@ -204,7 +205,7 @@ class Session:
             return  # an API that neither reads nor makes values
         if call.kept:
             self.place_call(pending)
-            if not self._structure_only:
+            if not self._structure_only and self.config.collects_direction("forward"):
                 self._add_forward(pending, result, parameters)
         self.selection.leave(call.forward_name)
         if pending.edges is not None and torch.is_grad_enabled():
@@ -250,7 +251,7 @@ class Session:
         if not pending.call.kept or self.overflow is not None or not self.active:
             return
         self.place_call(pending)
-        if not self._structure_only:
+        if not self._structure_only and self.config.collects_direction("forward"):
             pending.record["is_recompute"] = is_recomputing()
             pending.record["output"] = []
             self.files.add_record(pending.call.forward_name, pending.record)
@@ -259,10 +260,7 @@ class Session:
 
     def _watch(self, pending: Pending, outputs: list[torch.Tensor]) -> None:
         call = pending.call
-        collects_any = self.config.collects("backward", "input") or self.config.collects(
-            "backward", "output"
-        )
-        if not collects_any:
+        if not self.config.collects_direction("backward"):
             return
         edges = pending.edges or []
         graph = trace(edges, outputs, pending.first_node)

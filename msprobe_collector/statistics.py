@@ -7,6 +7,7 @@ until :func:`fetch` copies many rows at once.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import torch
 _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _EXACT_INTEGER = 2**53
+_SAFE_NORMS = (1e-15, 1e15)
 
 Values: TypeAlias = "tuple[Any, Any, Any, Any]"
 
@@ -96,9 +98,13 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Values:
         extremes = (high.item(), low.item())
     accurate = _accurate(tensor.dtype)
     mean = tensor.sum(dtype=accurate).item() / tensor.numel()
-    norm = None
-    if kind != "complex":
-        norm = torch.linalg.vector_norm(tensor, dtype=accurate).item()
+    if kind == "complex":
+        return (*extremes, mean, None)
+    norm = torch.linalg.vector_norm(tensor, dtype=accurate).item()
+    if not _SAFE_NORMS[0] < norm < _SAFE_NORMS[1] and all(map(math.isfinite, extremes)):
+        # The squares leave the range of float32 although the numbers do not.
+        norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
+        mean = tensor.mean(dtype=torch.float64).item()
     return (*extremes, mean, norm)
 
 
@@ -156,5 +162,7 @@ def checksum(tensor: torch.Tensor) -> str:
     if here.dtype is torch.bfloat16:
         here = here.float()
     here = here.resolve_conj().resolve_neg().contiguous()
-    content = here.reshape(-1).view(torch.uint8).numpy() if here.numel() else b""
+    if not here.numel():
+        return f"{zlib.crc32(b''):08x}"
+    content: Any = here.reshape(-1).view(torch.uint8).numpy()
     return f"{zlib.crc32(content):08x}"

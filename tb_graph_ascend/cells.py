@@ -7,6 +7,7 @@ from math import nan
 from tb_graph_ascend.database import DamagedError
 
 UINT32 = 2**32 - 1
+INT32 = 2**31 - 1  # what the browser holds columns in
 MAX_NODE = 2**53  # exact in float64, which carries whole columns
 
 

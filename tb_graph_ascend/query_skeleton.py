@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from tb_graph_ascend.cells import MAX_NODE, UINT32, text
+from tb_graph_ascend.cells import INT32, MAX_NODE, text
 from tb_graph_ascend.database import DamagedError
 from tb_graph_ascend.query_graph import BENCH, NPU, Graph, find_graph, read_graph
 from tb_graph_ascend.query_summary import GRADES
@@ -31,7 +31,7 @@ class Skeleton:
     subtree_size: Ints
     micro_step: Ints
     grade: Ints
-    partner_offset: Ints  # empty when nothing is matched
+    partner_offset: Ints  # one element per node that is not graded unmatched, or empty
     error: NDArray[np.float64]  # -1 where there is none
     overflow: Ints
     unmatched_reason: Ints  # number in unmatched_reasons plus 1
@@ -52,9 +52,10 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     matched = partner != NO_NODE
     offset: Ints = np.empty(0, np.int64)
     if other is not None and matched.any():
-        place = partner - other.first_node
-        _check(place[matched], 0, other.node_count - 1, "match.bench_node")
-        offset = np.where(matched, place - index, 0)
+        if (matched == (grade == UNMATCHED)).any():
+            raise DamagedError("a node's grade contradicts its match")
+        place = _check(partner[matched] - other.first_node, 0, other.node_count - 1, "match")
+        offset = place - index[matched]
     _check(subtree_size, 1, graph.node_count, "node.subtree_end")
     _check(index + subtree_size, 1, graph.node_count, "node.subtree_end")
     stem_ids, stem = np.unique(stem_id, return_inverse=True)
@@ -63,10 +64,10 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
         stems=_read_texts(connection, graph, stem_ids),
         stem=stem,
         direction=_check(direction, 0, 2, "node.direction"),
-        call=_check(call, 0, UINT32, "node.call"),
+        call=_check(call, 0, INT32, "node.call"),
         kind=_check(kind, 0, 2, "node.kind"),
         subtree_size=subtree_size,
-        micro_step=_check(micro_step, 0, UINT32, "node.micro_step"),
+        micro_step=_check(micro_step, 0, INT32, "node.micro_step"),
         grade=_check(grade, 0, UNMATCHED, "node.grade"),
         partner_offset=offset,
         error=error,

@@ -4,6 +4,8 @@
  */
 import { Graph } from '../src/data/graph';
 import { HierarchyView } from '../src/canvas/view';
+import { Search } from '../src/data/search';
+import { Side } from '../src/generated/graph_pb';
 import { llamaPair } from '../test/core/llama';
 import { encodePair } from '../test/core/synthetic';
 
@@ -36,7 +38,7 @@ view.draw();
 Object.assign(window, { view, graphs, timings, timed });
 
 /** Moves the view once per frame for a while; the frames per second that came of it. */
-function frames(move: (frame: number) => void, count = 180): Promise<Record<string, number>> {
+function frames(move: (frame: number) => void, count = 120): Promise<Record<string, number>> {
   return new Promise((resolve) => {
     const stamps: number[] = [];
     const busy: number[] = [];
@@ -65,13 +67,30 @@ function frames(move: (frame: number) => void, count = 180): Promise<Record<stri
 }
 
 async function measure(): Promise<Record<string, unknown>> {
-  const report: Record<string, unknown> = { nodes: graphs[0].count, ...timings };
-  timed('expand all', () => view.expandAll());
-  timed('draw', () => view.draw());
-  Object.assign(report, timings);
+  const [npu] = graphs;
+  const wide = widest(npu);
+  view.select(Side.NPU, wide, { centre: true });
+  timed(`open ${[...npu.children(wide)].length} children`, () => {
+    view.toggle(Side.NPU, wide);
+    view.draw();
+  });
+  timed('expand all', () => {
+    view.expandAll();
+    view.draw();
+  });
+  const search = timed('prepare search', () => new Search(npu));
+  timed('search a text', () => search.find({ text: 'proj.linear.backward' }));
+  timed('search a letter', () => search.find({ text: 'a' }));
+  timed('search a pattern', () => search.find({ text: 'q_proj.*back', isPattern: true }));
+  timed('search a pattern without literal', () =>
+    search.find({ text: '\\d{3}$', isPattern: true }),
+  );
+
+  const report: Record<string, unknown> = { nodes: npu.count, ...timings };
   for (const rowHeight of [24, 16, 10, 4, 1]) {
     view.resetZoom();
     view.zoomBy(rowHeight / 24);
+    view.panBy(0, -1e9);
     report[`pan at ${rowHeight} px`] = await frames(() => view.panBy(0, 37));
   }
   view.resetZoom();
@@ -79,6 +98,16 @@ async function measure(): Promise<Record<string, unknown>> {
     view.zoomBy(frame % 120 < 60 ? 0.9 : 1 / 0.9),
   );
   return report;
+}
+
+function widest(graph: Graph): number {
+  let found = 0;
+  let most = 0;
+  for (let node = 0; node < graph.count; node++) {
+    const children = graph.hasChildren(node) ? [...graph.children(node)].length : 0;
+    if (children > most) [found, most] = [node, children];
+  }
+  return found;
 }
 
 Object.assign(window, { measure });

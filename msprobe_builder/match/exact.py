@@ -5,72 +5,52 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
-from msprobe_builder.match.matching import Matching, Source, Unmatched, inverse
-from msprobe_builder.match.reasons import Reason
-from msprobe_builder.match.signature import differing, equal_counts, signatures
+from msprobe_builder.match.outline import Outline, levels
+from msprobe_builder.match.signature import differing, equal_counts
 
 Int = NDArray[np.int64]
 
 
-def match_exact(
-    npu: Tree, bench: Tree, npu_table: ParameterTable, bench_table: ParameterTable
-) -> Matching:
-    """Match the nodes of two trees whose texts share one id space."""
-    namesake = _namesakes(npu, bench)
-    same_path = _same_path(npu, bench, namesake)
-    reason = np.zeros(len(npu), dtype=np.int64)
-    reason[namesake < 0] = Reason.NO_SUCH_NAME
-    reason[(namesake >= 0) & ~same_path] = Reason.OTHER_PARENT
-
-    i = np.flatnonzero(reason == 0)
-    left, right = signatures(npu_table, len(npu)), signatures(bench_table, len(bench))
-    counts = equal_counts(left, right, i, namesake[i])
-    reason[i[~counts]] = Reason.OTHER_PARAMETER_COUNT
-    i = i[counts]
-    type_differs, shape_differs = differing(left, right, i, namesake[i])
-    reason[i[type_differs]] = Reason.OTHER_TYPE
-    reason[i[shape_differs & ~type_differs]] = Reason.OTHER_SHAPE
-
-    partner = np.where(reason == 0, namesake, -1)
-    back = inverse(partner, len(bench))
-    return Matching(
-        npu=partner,
-        bench=back,
-        source=np.full(len(npu), Source.EXACT, dtype=np.int64),
-        npu_unmatched=_unmatched(reason, namesake),
-        bench_unmatched=_bench_unmatched(back, reason, inverse(namesake, len(bench))),
-    )
+def namesakes(npu: Outline, bench: Outline) -> Int:
+    """The bench node of the same name, -1 without."""
+    index = {name: node for node, name in enumerate(bench.tree.names)}
+    return np.array([index.get(name, -1) for name in npu.tree.names], dtype=np.int64)
 
 
-def _namesakes(npu: Tree, bench: Tree) -> Int:
-    index = {name: node for node, name in enumerate(bench.names)}
-    return np.array([index.get(name, -1) for name in npu.names], dtype=np.int64)
+def match_exact(npu: Outline, bench: Outline, namesake: Int, fixed: Int) -> Int:
+    """Partner of each npu node by the default rule, around the matches that are fixed.
+
+    Below a fixed match the two nodes count as ancestors of equal names.
+    """
+    partner = available(namesake, fixed, len(bench))
+    i = np.flatnonzero((partner >= 0) & (fixed < 0))
+    i = i[same_path(npu, bench, namesake, fixed)[i]]
+    i = i[equal_counts(npu.signatures, bench.signatures, i, namesake[i])]
+    type_differs, shape_differs = differing(npu.signatures, bench.signatures, i, namesake[i])
+    i = i[~(type_differs | shape_differs)]
+    result = fixed.copy()
+    result[i] = namesake[i]
+    return result
 
 
-def _same_path(npu: Tree, bench: Tree, namesake: Int) -> NDArray[np.bool_]:
-    """Whether all ancestors of a node and of its namesake have equal names."""
-    parents_agree = np.zeros(len(npu), dtype=bool)
-    known = namesake >= 0
-    own = namesake[npu.parent[known]]
-    parents_agree[known] = (own >= 0) & (own == bench.parent[namesake[known]])
+def available(wanted: Int, fixed: Int, size: int) -> Int:
+    """``wanted`` partners of npu nodes, those lost to a fixed match replaced by it or by -1."""
+    taken = np.zeros(size + 1, dtype=bool)
+    taken[fixed[fixed >= 0]] = True
+    return np.where(fixed >= 0, fixed, np.where(taken[wanted], -1, wanted))
+
+
+def same_path(own: Outline, other: Outline, namesake: Int, fixed: Int) -> NDArray[np.bool_]:
+    """Whether all ancestors of a node and of its namesake have equal names or are fixed."""
+    agreed = np.where(fixed >= 0, fixed, namesake)
+    parents_agree = np.zeros(len(own), dtype=bool)
+    known = np.flatnonzero(namesake >= 0)
+    above = agreed[own.tree.parent[known]]
+    parents_agree[known] = (above >= 0) & (above == other.tree.parent[namesake[known]])
     parents_agree[0] = True
     same: NDArray[np.bool_] = parents_agree.copy()
-    order = np.argsort(npu.depth, kind="stable")
-    levels = np.split(order, np.cumsum(np.bincount(npu.depth))[:-1])
-    for level in levels[1:]:
-        same[level] &= same[npu.parent[level]]
+    is_fixed = fixed >= 0
+    for level in levels(own.tree.depth, np.arange(1, len(own))):
+        above_level = own.tree.parent[level]
+        same[level] &= same[above_level] | is_fixed[above_level]
     return same
-
-
-def _unmatched(reason: Int, candidate: Int) -> Unmatched:
-    node = np.flatnonzero(reason)
-    return Unmatched(node, reason[node], candidate[node])
-
-
-def _bench_unmatched(back: Int, npu_reason: Int, namesake: Int) -> Unmatched:
-    node = np.flatnonzero(back < 0)
-    candidate = namesake[node]
-    reason = np.where(candidate >= 0, npu_reason[candidate], Reason.NO_SUCH_NAME)
-    return Unmatched(node, reason, candidate)

@@ -25,12 +25,14 @@ class Source(IntEnum):
 class Unmatched:
     """Why nodes of one side have no partner; columns of equal length.
 
-    ``candidate`` is the nearest node of the other side, -1 when there is none.
+    ``candidate`` is the nearest node of the other side, -1 when there is none; ``detail`` says
+    what differs from it, own value first.
     """
 
     node: Int
     reason: Int
     candidate: Int
+    detail: list[str | None]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the default rule compares of a node's parameters: number, type and shape."""
+"""What matching compares of a node's parameters: number, type and shape."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.match.hashing import Keys, mixed
 
 Int = NDArray[np.int64]
 
@@ -28,6 +29,7 @@ class Signatures:
     rows: Int
     type_id: Int  # by position in rows
     shape_id: Int
+    name_id: Int
 
 
 def signatures(table: ParameterTable, nodes: int) -> Signatures:
@@ -43,7 +45,18 @@ def signatures(table: ParameterTable, nodes: int) -> Signatures:
         rows=rows,
         type_id=table.type_id[rows],
         shape_id=table.shape_id[rows],
+        name_id=table.name_id[rows],
     )
+
+
+def shape_keys(of: Signatures) -> Keys:
+    """One key per node, equal where numbers and shapes of the parameters are."""
+    total = of.inputs + of.outputs
+    node = np.repeat(np.arange(len(total)), total)
+    place = np.arange(len(node)) - of.start[node]
+    sums = np.r_[np.uint64(0), np.cumsum(mixed(of.shape_id, place), dtype=np.uint64)]
+    of_node = sums[of.start[1:]] - sums[of.start[:-1]]
+    return mixed(of_node.astype(np.int64), of.inputs, of.outputs)
 
 
 def equal_counts(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.bool_]:
@@ -56,12 +69,29 @@ def differing(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether any type, any shape differs position by position; counts must be equal."""
     counts = (npu.inputs + npu.outputs)[i]
-    pair = np.repeat(np.arange(len(i)), counts)
-    offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-    left = npu.start[i][pair] + offset
-    right = bench.start[j][pair] + offset
+    pair, left, right = _side_by_side(npu.start[i], bench.start[j], counts)
     type_differs = np.zeros(len(i), dtype=bool)
     shape_differs = np.zeros(len(i), dtype=bool)
     type_differs[pair[npu.type_id[left] != bench.type_id[right]]] = True
     shape_differs[pair[npu.shape_id[left] != bench.shape_id[right]]] = True
     return type_differs, shape_differs
+
+
+def agreeing(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.bool_]:
+    """Whether the shapes agree position by position as far as both nodes have parameters."""
+    agrees = np.ones(len(i), dtype=bool)
+    outputs = npu.start[i] + npu.inputs[i], bench.start[j] + bench.inputs[j]
+    for begin, other_begin, counts in (
+        (npu.start[i], bench.start[j], np.minimum(npu.inputs[i], bench.inputs[j])),
+        (*outputs, np.minimum(npu.outputs[i], bench.outputs[j])),
+    ):
+        pair, left, right = _side_by_side(begin, other_begin, counts)
+        agrees[pair[npu.shape_id[left] != bench.shape_id[right]]] = False
+    return agrees
+
+
+def _side_by_side(left: Int, right: Int, counts: Int) -> tuple[Int, Int, Int]:
+    """Number of the pair and positions on both sides for ranges of equal length."""
+    pair = np.repeat(np.arange(len(counts)), counts)
+    offset = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return pair, left[pair] + offset, right[pair] + offset

@@ -14,6 +14,8 @@ UNKNOWN = -1
 def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) -> NDArray[np.int64]:
     """1 where they are equal, 0 where they differ, -1 where either side has none."""
     result = np.full(len(pairs), UNKNOWN, dtype=np.int64)
+    if not npu.md5 or not bench.md5:
+        return result
     for position, (row, other) in enumerate(
         zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)
     ):

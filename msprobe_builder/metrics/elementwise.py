@@ -82,7 +82,7 @@ def _part(n: Array, b: Array) -> _Part:
     npu_squares, npu = _squares(npu.ravel())
     bench_squares, bench = _squares(bench.ravel())
     with np.errstate(invalid="ignore", over="ignore"):
-        product = float(npu @ bench)
+        product = float((npu * bench).sum())  # not @: BLAS would start threads of its own
     return _Part(
         size=len(equal),
         equal=int(equal.sum()),
@@ -152,7 +152,7 @@ def _squares(x: Float) -> tuple[_Squares, Float]:
     if scale == 0 or not np.isfinite(scale):
         return _Squares(scale, 0.0 if scale == 0 else 1.0), x
     scaled = x / scale
-    return _Squares(scale, float(scaled @ scaled)), scaled
+    return _Squares(scale, float((scaled * scaled).sum())), scaled
 
 
 def _total(parts: list[_Part]) -> TensorErrors:

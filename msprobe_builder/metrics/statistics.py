@@ -25,7 +25,8 @@ Float = NDArray[np.float64]
 
 MEAN = 2
 _FLOAT32 = 2.0**-23
-# Distance from 1 to the next larger number of each floating-point type.
+# Distance from 1 to the next larger number of each floating-point type. PyTorch writes
+# torch.float8_e5m2, MindSpore Float8E5M2.
 _EPSILON = {
     "float64": 2.0**-52,
     "double": 2.0**-52,
@@ -35,10 +36,10 @@ _EPSILON = {
     "float16": 2.0**-10,
     "half": 2.0**-10,
     "bfloat16": 2.0**-7,
-    "float8_e4m3fn": 2.0**-3,
-    "float8_e4m3fnuz": 2.0**-3,
-    "float8_e5m2": 2.0**-2,
-    "float8_e5m2fnuz": 2.0**-2,
+    "float8e4m3fn": 2.0**-3,
+    "float8e4m3fnuz": 2.0**-3,
+    "float8e5m2": 2.0**-2,
+    "float8e5m2fnuz": 2.0**-2,
 }
 
 
@@ -110,5 +111,6 @@ def worst_error(relative: Float, says_something: NDArray[np.bool_]) -> Float:
 
 def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> Float:
     """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
-    known = [_EPSILON.get(text.rpartition(".")[2].lower(), _FLOAT32) for text in texts.values]
+    words = (text.rpartition(".")[2].lower().replace("_", "") for text in texts.values)
+    known = [_EPSILON.get(word, _FLOAT32) for word in words]
     return np.array([*known, _FLOAT32])[dtype_id]

@@ -24,7 +24,8 @@ from msprobe_builder.errors import BuildError
 if TYPE_CHECKING:
     import torch
 
-PIECE = 1 << 18  # elements
+# Elements: fits the cache, and torch converts no more than these without threads of its own.
+PIECE = 1 << 15
 Index = tuple[int | slice | EllipsisType, ...]
 
 _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
@@ -50,22 +51,23 @@ class StoredTensor:
         """Elements in one dimension as int64, uint64, float64 or complex128."""
         part = self.content[index]
         if isinstance(part, np.ndarray | np.generic):
-            return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
+            with np.errstate(invalid="ignore"):  # signalling NaN
+                return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
         return _widened(part.reshape(-1))
 
 
-def pieces(shape: tuple[int, ...]) -> Iterator[Index]:
-    """Indices that cut a tensor into parts of at most PIECE elements, in order."""
-    if prod(shape) <= PIECE:
+def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:
+    """Indices that cut a tensor into parts of at most ``size`` elements, in order."""
+    if prod(shape) <= size:
         yield (...,)
         return
-    rows = PIECE // max(1, prod(shape[1:]))
+    rows = size // prod(shape[1:])
     if rows:
         for start in range(0, shape[0], rows):
             yield (slice(start, start + rows),)
     else:
         for row in range(shape[0]):
-            for rest in pieces(shape[1:]):
+            for rest in pieces(shape[1:], size):
                 yield (row, *rest)
 
 
@@ -128,6 +130,8 @@ def _open_pt(path: Path) -> StoredTensor:
     content = content.detach()
     if content.layout is not torch.strided or content.is_quantized or content.is_meta:
         raise TensorFileError("unreadable", f"{path.name} holds no dense tensor")
+    if content.numel() * content.element_size() > content.untyped_storage().nbytes():
+        raise TensorFileError("unreadable", f"{path.name} claims more elements than it holds")
     _widened(content.new_empty(0))  # fails when the dtype holds no numbers
     return StoredTensor(tuple(content.shape), content)
 

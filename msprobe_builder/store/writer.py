@@ -230,9 +230,14 @@ def _write_unmatched(
     candidate = np.where(unmatched.candidate < 0, 0, unmatched.candidate + other_base)
     _insert(
         connection,
-        "unmatched (node_id, reason, candidate_id)",
-        "?, ?, nullif(?, 0)",
-        [unmatched.node + base, unmatched.reason, candidate],
+        "unmatched (node_id, reason, candidate_id, detail)",
+        "?, ?, nullif(?, 0), ?",
+        [
+            unmatched.node + base,
+            unmatched.reason,
+            candidate,
+            [None if detail is None else _clean(detail) for detail in unmatched.detail],
+        ],
     )
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.metrics.grading import PROFILES, Grade
+from msprobe_builder.task import Task
 from msprobe_builder.version import __version__
-from tests.conftest import REPOSITORY, StartTensorBoard
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 READMES = ["README.md", "README.zh.md"]
 DOCUMENTS = sorted(
@@ -63,9 +65,15 @@ def test_the_demo_shows_what_the_readme_promises(demo_database: Path) -> None:
             "SELECT name, error FROM node_view"
             " WHERE side = 'npu' AND grade NOT IN ('ok', 'ungraded') ORDER BY seq LIMIT 1"
         ).fetchone()
+        scales = connection.execute(
+            "SELECT text.value FROM argument JOIN text ON text_id = value_id"
+            " JOIN node_view USING (node_id) WHERE name = ? ORDER BY side DESC",
+            first[:1],
+        ).fetchall()
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert f"`{first[0]}`" in text
     assert f"an error of {first[1]:.1f}" in text
+    assert "`{}` against `{}`".format(*(scale for (scale,) in scales)) in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -109,23 +117,41 @@ def test_links_lead_somewhere(document: str) -> None:
 def test_both_readmes_show_the_same_commands_and_settings() -> None:
     english, chinese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in READMES)
     assert shell_commands(english) == shell_commands(chinese)
-    assert blocks(english, "json") == blocks(chinese, "json")
+    for language in ("json", "python"):
+        assert blocks(english, language) == blocks(chinese, language)
     colours = re.compile(r"#[0-9A-F]{6}")
     assert colours.findall(english) == colours.findall(chinese)
 
 
-def test_the_legend_in_the_readme_is_the_builders(demo_database: Path) -> None:
+def test_the_legend_in_the_readme_is_the_builders() -> None:
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    with contextlib.closing(sqlite3.connect(demo_database)) as connection:
-        bands = connection.execute("SELECT name, low, high, colour FROM grade").fetchall()
-    for name, low, high, colour in bands:
-        if name == "ungraded":
-            continue
-        [line] = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
-        assert f"`{colour}`" in line
-        assert low is None or f"{low:g} … {high:g}" in line
-        picture = (REPOSITORY / "docs" / "images" / f"{name}.svg").read_text(encoding="utf-8")
-        assert f'fill="{colour}"' in picture
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line[:1] == "|"}
+    for column, task in enumerate((Task.STATISTICS, Task.TENSOR), start=3):
+        for band in PROFILES[task]:
+            if band.grade is Grade.UNGRADED:
+                continue
+            cells = [cell.strip() for cell in rows[band.name].split("|")]
+            assert f"`{band.colour}`" in cells[2]
+            picture = (REPOSITORY / "docs" / "images" / f"{band.name}.svg").read_text()
+            assert f'fill="{band.colour}"' in picture
+            if band.low is not None:
+                assert cells[column] == f"{band.low:g} … {band.high:g}"
+
+
+def test_the_training_loop_of_the_readme_makes_a_dump_that_builds(
+    tmp_path: Path, build_database: BuildDatabase
+) -> None:
+    [loop] = blocks((REPOSITORY / "README.md").read_text(encoding="utf-8"), "python")
+    training = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = [torch.ones(2, 4)]
+"""
+    subprocess.run([sys.executable, "-c", training + loop], cwd=tmp_path, check=True)
+    with contextlib.closing(sqlite3.connect(build_database(tmp_path / "npu_dump"))) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM node_view")}
+    assert {"Module.0.Linear.forward.0", "Module.0.Linear.backward.0"} <= names
 
 
 def test_every_dependency_is_explained() -> None:

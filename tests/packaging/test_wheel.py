@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,9 +24,23 @@ HEAVY = {"torch", "torch_npu", "pandas", "dask", "tensorflow"}
 
 @pytest.fixture(scope="session")
 def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdist")
-    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, REPOSITORY)
-    [archive] = folder.iterdir()
+    """Made as from a fresh clone, where nothing has been generated yet."""
+    clone = tmp_path_factory.mktemp("clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (REPOSITORY / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, clone / name)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--sdist", clone], check=True, stdout=subprocess.DEVNULL
+    )
+    [archive] = (clone / "dist").iterdir()
     return archive
 
 
@@ -143,10 +158,6 @@ def test_the_contract_loads_with_the_oldest_protobuf_allowed(
         "print(google.protobuf.__version__, again.node_count)"
     )
     assert run_alone(installed, "-W", "error", "-c", program).split() == [oldest, "3"]
-
-
-def run(*command: str | Path) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def run_alone(python: Path, *arguments: str | Path) -> str:

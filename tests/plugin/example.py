@@ -136,6 +136,7 @@ def write_example(path: Path) -> Path:
     """Write the comparison to ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(path)
+    database.execute("PRAGMA synchronous = OFF")
     database.executescript(SCHEMA.read_text(encoding="utf-8"))
     insert = database.executemany
     insert("INSERT INTO text VALUES (?, ?)", TEXTS.items())

@@ -72,10 +72,12 @@ def test_the_skeleton_agrees_with_node_view(
     words = [name.removeprefix("GRADE_").lower() for name in map(pb.Grade.Name, own.grade)]
     assert words == [row["grade"] for row in expected]
     assert list(own.micro_step) == [row["micro_step"] for row in expected]
+    offsets = iter(own.partner_offset)
     partners = [
-        None if grade == pb.GRADE_UNMATCHED else other_names[index + offset]
-        for index, (grade, offset) in enumerate(zip(own.grade, own.partner_offset, strict=True))
+        None if grade == pb.GRADE_UNMATCHED else other_names[index + next(offsets)]
+        for index, grade in enumerate(own.grade)
     ]
+    assert list(offsets) == []
     assert partners == [row["matched"] for row in expected]
     errors = [-1.0 if row["error"] is None else row["error"] for row in expected]
     assert list(own.error) == pytest.approx(errors, rel=1e-6)

@@ -94,6 +94,8 @@ DAMAGED_GRAPHS = {
     "name missing": "DELETE FROM text WHERE text_id = 5",
     "partner elsewhere": "UPDATE match SET bench_node = 999 WHERE npu_node = 12",
     "more nodes than there are": "UPDATE graph SET node_count = 1000000 WHERE graph_id = 1",
+    "unmatched yet matched": "UPDATE node SET grade = 6 WHERE node_id = 12",
+    "matched without a partner": "DELETE FROM match WHERE npu_node = 12",
     "unknown kind": "UPDATE node SET kind = 9 WHERE node_id = 12",
 }
 DAMAGED_NODES = {

@@ -1,6 +1,6 @@
 import { Grade } from '../generated/graph_pb';
 import type { Frame } from './draw';
-import { BAR_WIDTH, columnsOf, itemsOf, type Columns, type Item } from './items';
+import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
 import { drawText } from './text';
 import { TONES, TONE_SEVERITY } from './tone';
 
@@ -16,11 +16,7 @@ const BAR_ORDER = Array.from({ length: TONES }, (_, tone) => tone).sort(
 /** Rows lower than this are plain bars of colour. */
 const OUTLINED_ROW = 13;
 
-/** Draws the rows [first, last]: fill, marks and text, one pass per colour. */
-export function drawContent(frame: Frame, first: number, last: number): void {
-  drawItems(frame, itemsOf(frame, first, last));
-}
-
+/** Draws rows: fill, marks and text, one pass per colour. */
 export function drawItems(frame: Frame, items: Item[]): void {
   drawFills(frame, items);
   drawStrips(frame, items);

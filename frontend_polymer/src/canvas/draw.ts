@@ -1,12 +1,14 @@
 import type { Graph } from '../data/graph';
 import { rowAt, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
-import { drawContent } from './content';
+import { drawItems } from './content';
 import type { Placer } from './geometry';
+import { itemOf, itemsOf } from './items';
 import type { Measure } from './measure';
 import { drawOverview } from './overview';
 import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
+import { stickyRows } from './sticky';
 import type { Surface } from './surface';
 import type { Tones } from './tone';
 import { unitAt, type View } from './viewport';
@@ -44,11 +46,28 @@ export function drawPane(frame: Frame): void {
     const last = rowAt(rows, unitAt(view, surface.height));
     drawModules(frame, first, last);
     drawGaps(frame, first, last);
-    drawContent(frame, first, last);
+    drawItems(frame, itemsOf(frame, first, last));
   }
   drawHover(frame);
   drawOutline(frame, frame.counterpart, palette.counterpart);
   drawOutline(frame, frame.selected, palette.selection);
+  drawSticky(frame);
+}
+
+/** The modules around the uppermost rows, over what is scrolled beneath them. */
+function drawSticky(frame: Frame): void {
+  const { surface, placer, rows, side, open, palette } = frame;
+  const { context } = surface;
+  const { gap, rowHeight } = placer.geometry;
+  // The outer ones last: one that is pushed out disappears behind them.
+  for (const { row, box } of stickyRows(rows, placer, surface.height).reverse()) {
+    const node = rows.node[side][row]!;
+    if (node < 0 || open[node] !== 1) continue;
+    context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
+    const margin = Math.ceil(placer.geometry.indent / 3);
+    context.fillRect(box.x - margin, box.y - gap, box.width + 2 * margin, rowHeight + gap);
+    drawItems(frame, [itemOf(frame, node, row, box)]);
+  }
 }
 
 /** Where the other side has rows that this one lacks. */

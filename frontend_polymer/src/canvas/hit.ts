@@ -3,6 +3,7 @@ import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { rowAt, UNITS_PER_ROW } from '../layout/rows';
 import { chevronRoom } from './content';
 import type { Placer } from './geometry';
+import { stickyRows } from './sticky';
 import { unitAt } from './viewport';
 
 export interface Hit {
@@ -11,15 +12,20 @@ export interface Hit {
   readonly onChevron: boolean;
 }
 
-/** The innermost box at a point of a pane, null beside all boxes. */
+/** The innermost box at a point of a pane of this height, null beside all boxes. */
 export function hitAt(
   hierarchy: Hierarchy,
   side: Side,
   placer: Placer,
   x: number,
   y: number,
+  height: number,
 ): Hit | null {
   const { rows, expansion } = hierarchy;
+  const stuck = stickyRows(rows, placer, height).find(
+    ({ row, box }) => y >= box.y && y < box.y + box.height && isOpenAt(hierarchy, side, row),
+  );
+  if (stuck) return hitOf(hierarchy, side, placer, stuck.row, x, true);
   const unit = unitAt(placer.view, y);
   if (unit < 0 || unit >= rows.height) return null;
   const nodes = rows.node[side];
@@ -35,10 +41,27 @@ export function hitAt(
   };
   let row = at;
   while (row >= 0 && !holds(row)) row = rows.parent[row]!;
-  if (row < 0) return null;
-  const index = nodes[row]!;
+  return row < 0 ? null : hitOf(hierarchy, side, placer, row, x, row === at && isOnRow);
+}
+
+function hitOf(
+  hierarchy: Hierarchy,
+  side: Side,
+  placer: Placer,
+  row: number,
+  x: number,
+  isOnRow: boolean,
+): Hit {
+  const { rows, graphs } = hierarchy;
+  const index = rows.node[side][row]!;
   const { font } = placer.geometry;
   const isLeft = x < placer.left(rows.depth[row]!) + chevronRoom(font) + 2;
-  const hasChevron = font > 0 && hierarchy.graphs[side]!.hasChildren(index);
-  return { node: { side, index }, onChevron: hasChevron && isOnRow && row === at && isLeft };
+  const hasChevron = font > 0 && graphs[side]!.hasChildren(index);
+  return { node: { side, index }, onChevron: hasChevron && isOnRow && isLeft };
+}
+
+/** Whether a side has the module of a row, and has it unfolded. */
+export function isOpenAt({ rows, expansion }: Hierarchy, side: Side, row: number): boolean {
+  const index = rows.node[side][row]!;
+  return index >= 0 && expansion.isOpen(side, index);
 }

@@ -73,7 +73,7 @@ const DARK: Palette = {
     tone(['#2b2b29', '#4a4a44', '#e8eaed', '#a9adae', '#45453e']),
     tone(['#41391f', '#6d6033', '#f3efe2', '#bdb398', '#6f5f2a'], 1),
     tone(['#5c4812', '#8d7127', '#fbf3dc', '#d3c190', '#9c7a17'], 2),
-    tone(['#7d5600', '#b78417', '#fff6e0', '#ecd29a', '#d29500'], 3),
+    tone(['#7d5600', '#b78417', '#fff6e0', '#f2dcae', '#d29500'], 3),
     tone(['#b93a1b', '#f0765a', '#ffffff', '#ffe3da', '#ff6a45'], 4),
     tone(['#44484e', '#8b929c', '#f0f1f3', '#c3c8cf', '#6a7078'], 0, true),
     tone(['#2a3350', '#4a5a8c', '#e6ebfb', '#a9b6dc', '#43558c'], 1),

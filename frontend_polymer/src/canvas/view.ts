@@ -1,60 +1,21 @@
 import type { Graph } from '../data/graph';
-import { Grade, Side } from '../generated/graph_pb';
-import { decodeOpen, encodeOpen } from '../layout/code';
+import type { Side } from '../generated/graph_pb';
+import { Grade } from '../generated/graph_pb';
 import { firstLevel, type Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
 import { UNITS_PER_ROW } from '../layout/rows';
 import { SIDES } from '../layout/sides';
-import { parentOf, stepFrom } from '../layout/walk';
+import { known, openOf, restoreOpen, type HierarchyState } from '../layout/state';
 import { Camera } from './camera';
-import { contentWidth } from './geometry';
-import { watchPane, type GestureTarget } from './gestures';
-import { hitAt, type Hit } from './hit';
-import { pressKey, type KeyTarget } from './keys';
-import { placeAt, Sequence } from './minimap';
+import { Controls, type Controlled } from './controls';
+import type { Emit, HierarchyEvents, Origin, SelectOptions } from './events';
+import { contentWidth, type Placer } from './geometry';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
 import { sceneOf, type SceneRow } from './scene';
 import type { ColourMode } from './tone';
-import { ROW_HEIGHT, unitAt, yOf, type Extent, type View } from './viewport';
-
-/** Who changed something; an element that changed it itself may ignore the event. */
-export type Origin = 'pointer' | 'keyboard' | 'program';
-
-/** The events of a `HierarchyView` and their details. */
-export interface HierarchyEvents {
-  /** Another node is selected, or none. */
-  select: { readonly node: NodeRef | null; readonly origin: Origin };
-  /** The pointer is over another node, or over none; x and y are client coordinates. */
-  hover: { readonly node: NodeRef | null; readonly x: number; readonly y: number };
-  /** A menu is asked for on a node; the browser's own is suppressed. */
-  menu: { readonly node: NodeRef; readonly x: number; readonly y: number };
-  /** Scrolled, zoomed or resized. */
-  viewchange: { readonly side: Side; readonly view: View };
-  /** Something was folded or unfolded. */
-  expandchange: null;
-  /** The rows are new. */
-  layout: { readonly rows: number };
-}
-
-/** What a link to a view has to hold. */
-export interface HierarchyState {
-  /** Unfolded nodes per side, see layout/code.ts. */
-  readonly open: readonly [string, string];
-  readonly selected: NodeRef | null;
-  readonly zoom: number;
-  /** The row at the upper edge. */
-  readonly top: number;
-  readonly left: number;
-}
-
-export interface SelectOptions {
-  /** Scroll the node to the middle. Without it the view moves only if the node is outside. */
-  readonly centre?: boolean;
-  /** Unfold what hides the node, here and around its counterpart. Default true. */
-  readonly reveal?: boolean;
-}
+import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
 
 /**
  * Both hierarchies side by side, in a host element that has a size of its own.
@@ -75,9 +36,7 @@ export class HierarchyView extends EventTarget {
   private readonly camera: Camera;
   private hierarchy: Hierarchy | null = null;
   private chosen: NodeRef | null = null;
-  private hovered: NodeRef | null = null;
-  /** The side that keys and buttons act on: the one used last. */
-  private active: Side = Side.NPU;
+  private readonly controls: Controls;
   private frame = 0;
 
   constructor(host: HTMLElement) {
@@ -86,12 +45,8 @@ export class HierarchyView extends EventTarget {
       (side) => this.extent(side),
       (side) => this.moved(side),
     );
-    this.panes = new Panes(host, () => this.camera.update(this.active));
-    for (const pane of this.panes.list) watchPane(pane, this.gestures());
-    const keys = this.keys();
-    this.panes.root.addEventListener('keydown', (event) => {
-      if (this.hierarchy && pressKey(event, keys)) event.preventDefault();
-    });
+    this.panes = new Panes(host, () => this.camera.update(this.controls.active));
+    this.controls = new Controls(this.controlled());
     this.panes.paint(this.painter.palette);
     this.panes.arrange();
   }
@@ -120,8 +75,8 @@ export class HierarchyView extends EventTarget {
     this.hierarchy = new Hierarchy([npu, bench]);
     this.hierarchy.expansion.sync = this.camera.isSynced;
     this.painter.setHierarchy(this.hierarchy);
-    this.chosen = this.hovered = null;
-    this.active = Side.NPU;
+    this.chosen = null;
+    this.controls.reset();
     this.panes.setDouble(bench !== null);
     this.rowsChanged();
     for (const side of SIDES) this.camera.reset(side);
@@ -129,7 +84,8 @@ export class HierarchyView extends EventTarget {
 
   /** Shows nothing. */
   clear(): void {
-    this.hierarchy = this.chosen = this.hovered = null;
+    this.hierarchy = this.chosen = null;
+    this.controls.reset();
     this.painter.setHierarchy(null);
     this.invalidate();
   }
@@ -199,7 +155,7 @@ export class HierarchyView extends EventTarget {
     if (!hierarchy) return;
     this.chosen = node;
     if (node) {
-      this.active = node.side;
+      this.controls.active = node.side;
       if (options.reveal !== false && hierarchy.rowOf(node) < 0) {
         hierarchy.expansion.reveal(node.side, node.index);
         this.expansionChanged(node);
@@ -338,30 +294,20 @@ export class HierarchyView extends EventTarget {
   getState(): HierarchyState | null {
     const { hierarchy } = this;
     if (!hierarchy) return null;
-    const [npu, bench] = hierarchy.graphs;
-    const { open } = hierarchy.expansion;
     const { rowHeight, top, left } = this.camera.view(this.active);
     return {
-      open: [encodeOpen(npu, open[0]), bench ? encodeOpen(bench, open[1]) : ''],
-      selected: this.chosen,
+      ...{ open: openOf(hierarchy), selected: this.chosen },
       ...{ zoom: rowHeight / ROW_HEIGHT, top: top / UNITS_PER_ROW, left },
     };
   }
 
   /** Restores what `getState` told; what does not belong to these graphs is ignored. */
-  setState(state: HierarchyState): void {
+  setState({ open, selected, zoom, top, left }: HierarchyState): void {
     const { hierarchy } = this;
     if (!hierarchy) return;
-    for (const side of SIDES) {
-      const graph = hierarchy.graphs[side];
-      const open = graph && decodeOpen(graph, state.open[side]);
-      if (open) hierarchy.expansion.open[side].set(open);
-    }
+    restoreOpen(hierarchy, open);
     this.expansionChanged(null);
-    const { selected, zoom, top, left } = state;
-    const count = selected ? (hierarchy.graphs[selected.side]?.count ?? 0) : 0;
-    const isKnown = selected !== null && selected.index >= 0 && selected.index < count;
-    this.choose(isKnown ? selected : null, 'program');
+    this.choose(known(hierarchy, selected), 'program');
     this.camera.set(this.active, {
       ...{ rowHeight: zoom * ROW_HEIGHT, top: top * UNITS_PER_ROW, left },
     });
@@ -382,121 +328,39 @@ export class HierarchyView extends EventTarget {
   draw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    const attention = { selected: this.chosen, hovered: this.hovered };
+    const attention = { selected: this.chosen, hovered: this.controls.hovered };
     for (const pane of this.panes.shown) {
       this.painter.draw(pane, this.camera.view(pane.side), this.extent(pane.side), attention);
     }
+  }
+
+  private get active(): Side {
+    return this.controls.active;
+  }
+
+  private controlled(): Controlled {
+    return {
+      ...{ panes: this.panes, camera: this.camera },
+      hierarchy: () => this.hierarchy,
+      selected: () => this.chosen,
+      emit: this.emit,
+      choose: (node, origin) => this.choose(node, origin),
+      toggle: (side, index) => this.toggle(side, index),
+      placer: (side) => this.placer(side),
+      topOf: (node) => this.topOf(node),
+      redraw: () => this.invalidate(),
+    };
   }
 
   private invalidate(): void {
     this.frame ||= requestAnimationFrame(() => this.draw());
   }
 
-  private placer(side: Side) {
+  private placer(side: Side): Placer {
     return this.painter.placer(this.panes.list[side], this.camera.view(side), this.extent(side));
   }
 
-  private emit<K extends keyof HierarchyEvents>(type: K, detail: HierarchyEvents[K]): void {
+  private readonly emit: Emit = (type, detail) => {
     this.dispatchEvent(new CustomEvent(type, { detail }));
-  }
-
-  // --- gestures and keys
-
-  private hitAt(side: Side, x: number, y: number): Hit | null {
-    return this.hierarchy && hitAt(this.hierarchy, side, this.placer(side), x, y);
-  }
-
-  private gestures(): GestureTarget {
-    return {
-      focus: () => this.panes.root.focus({ preventScroll: true }),
-      clickAt: (side, x, y) => {
-        this.active = side;
-        const hit = this.hitAt(side, x, y);
-        if (hit?.onChevron) this.toggle(side, hit.node.index);
-        else if (hit) this.choose(hit.node, 'pointer');
-      },
-      doubleClickAt: (side, x, y) => {
-        const hit = this.hitAt(side, x, y);
-        if (hit && !hit.onChevron) this.toggle(side, hit.node.index);
-      },
-      menuAt: (side, x, y, event) => {
-        const hit = this.hitAt(side, x, y);
-        if (!hit) return;
-        event.preventDefault();
-        this.emit('menu', { node: hit.node, x: event.clientX, y: event.clientY });
-      },
-      hoverAt: (side, x, y, event) => {
-        const node = this.hitAt(side, x, y)?.node ?? null;
-        this.panes.list[side].surface.canvas.style.cursor = node ? 'pointer' : 'default';
-        this.hover(node, event.clientX, event.clientY);
-      },
-      leave: () => this.hover(null, 0, 0),
-      pan: (side, dx, dy) => this.camera.pan(side, dx, dy),
-      zoom: (side, factor, x, y) => this.camera.zoom(side, factor, x, y),
-      travel: (side, y) => this.travel(side, y),
-    };
-  }
-
-  private hover(node: NodeRef | null, x: number, y: number): void {
-    if (node?.index === this.hovered?.index && node?.side === this.hovered?.side) return;
-    this.hovered = node;
-    this.emit('hover', { node, x, y });
-    this.invalidate();
-  }
-
-  private travel(side: Side, y: number): void {
-    const graph = this.hierarchy?.graphs[side];
-    if (!graph) return;
-    const sequence = new Sequence(graph, this.hierarchy!.microStep);
-    if (sequence.length === 0) return;
-    const { height } = this.panes.list[side].minimap;
-    const unit = this.topOf({ side, index: sequence.node(placeAt(sequence, y, height)) });
-    if (unit !== null) this.camera.travel(side, unit);
-  }
-
-  private keys(): KeyTarget {
-    const page = () => {
-      const { height } = this.panes.list[this.active].surface;
-      return Math.max(1, Math.floor(height / this.camera.view(this.active).rowHeight) - 1);
-    };
-    return {
-      step: (rows) => this.step(rows),
-      page: (direction) => this.step(direction * page()),
-      first: () => this.step(-Infinity),
-      last: () => this.step(Infinity),
-      inward: () => this.inward(),
-      outward: () => this.outward(),
-      toggleSelected: () => {
-        if (this.chosen) this.toggle(this.chosen.side, this.chosen.index);
-      },
-      cross: () => {
-        const other = this.chosen && this.counterpart(this.chosen);
-        if (other) this.choose(other, 'keyboard');
-      },
-      zoomBy: (factor) => this.zoomBy(factor),
-      resetZoom: () => this.resetZoom(),
-      fit: () => this.fit(),
-      panBy: (dx, dy) => this.panBy(dx, dy),
-    };
-  }
-
-  private step(rows: number): void {
-    this.choose(stepFrom(this.hierarchy!, this.active, this.chosen, rows), 'keyboard');
-  }
-
-  private inward(): void {
-    const { chosen } = this;
-    const isLeaf = chosen && !this.hierarchy!.graphs[chosen.side]!.hasChildren(chosen.index);
-    if (isLeaf) return;
-    if (!chosen || this.isExpanded(chosen)) this.step(1);
-    else this.toggle(chosen.side, chosen.index);
-  }
-
-  private outward(): void {
-    const { chosen } = this;
-    if (!chosen) return;
-    const parent = parentOf(this.hierarchy!, chosen);
-    if (this.isExpanded(chosen)) this.toggle(chosen.side, chosen.index);
-    else if (parent) this.choose(parent, 'keyboard');
-  }
+  };
 }

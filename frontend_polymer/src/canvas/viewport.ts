@@ -7,6 +7,8 @@ export const READING_ROW = 16;
 export const TALLEST_ROW = 40;
 /** Free room above the first and below the last row. */
 export const MARGIN = 8;
+/** Rows kept above one that is scrolled to: modules may stick there. */
+const ROWS_ABOVE = 5;
 
 /** What part of the rows a pane shows. Vertical positions are in units of the layout. */
 export interface View {
@@ -88,11 +90,12 @@ export function centreOn(view: View, extent: Extent, unit: number): View {
   return clamp({ ...view, top: unit - extent.height / 2 / pixelsPerUnit(view) }, extent);
 }
 
-/** Scrolls as little as needed to show the row that begins at `unit`, with a row to spare. */
+/** Scrolls as little as needed to show the row that begins at `unit` with some rows around it. */
 export function scrollInto(view: View, extent: Extent, unit: number): View {
   const page = extent.height / pixelsPerUnit(view);
-  const spare = Math.min(UNITS_PER_ROW, page / 4);
-  const top = between(view.top, unit + UNITS_PER_ROW + spare - page, unit - spare);
+  const above = Math.min(ROWS_ABOVE * UNITS_PER_ROW, page / 3);
+  const below = Math.min(UNITS_PER_ROW, page / 4);
+  const top = between(view.top, unit + UNITS_PER_ROW + below - page, unit - above);
   return clamp({ ...view, top }, extent);
 }
 

@@ -69,28 +69,40 @@ export class Search {
     return (index) => (mayMatch?.(index) ?? true) && pattern.test(this.graph.name(index));
   }
 
-  /** Whether a text lies in the stem, in the ending, or across the border between them. */
+  /**
+   * Whether a text lies in the stem, in the ending, or across the border between them: one bit for
+   * each way, and a name has the text if its stem and its ending have a bit in common.
+   */
   private containsTest(text: string): (index: number) => boolean {
     const { stem } = this.graph;
-    const { stems, endings, ending } = this;
-    const inStem = Uint8Array.from(stems, (name) => (name.includes(text) ? 1 : 0));
-    const inEnding = Uint8Array.from(endings, (name) => (name.includes(text) ? 1 : 0));
-    const across: { inStem: Uint8Array; inEnding: Uint8Array }[] = [];
+    const { ending } = this;
+    const ofStem = Int32Array.from(
+      this.stems,
+      (name) => IN_ENDING | flag(name.includes(text), IN_STEM),
+    );
+    const ofEnding = Int32Array.from(
+      this.endings,
+      (name) => IN_STEM | flag(name.includes(text), IN_ENDING),
+    );
+    let bit = 1;
     for (let cut = 1; cut < text.length; cut++) {
-      const tail = text.slice(cut);
-      if (!endings.some((name) => name.startsWith(tail))) continue;
-      const head = text.slice(0, cut);
-      across.push({
-        inStem: Uint8Array.from(stems, (name) => (name.endsWith(head) ? 1 : 0)),
-        inEnding: Uint8Array.from(endings, (name) => (name.startsWith(tail) ? 1 : 0)),
-      });
+      const [head, tail] = [text.slice(0, cut), text.slice(cut)];
+      // Endings are short, so only a few of the tails can be their beginning.
+      if (!this.endings.some((name) => name.startsWith(tail))) continue;
+      this.stems.forEach((name, place) => (ofStem[place]! |= flag(name.endsWith(head), bit)));
+      this.endings.forEach((name, place) => (ofEnding[place]! |= flag(name.startsWith(tail), bit)));
+      bit <<= 1;
     }
-    return (index) => {
-      const [first, last] = [stem[index]!, ending[index]!];
-      if (inStem[first] === 1 || inEnding[last] === 1) return true;
-      return across.some((cut) => cut.inStem[first] === 1 && cut.inEnding[last] === 1);
-    };
+    return (index) => (ofStem[stem[index]!]! & ofEnding[ending[index]!]!) !== 0;
   }
+}
+
+/** Bits of `containsTest` beyond those of the cuts: an ending has at most 21 characters. */
+const IN_STEM = 1 << 30;
+const IN_ENDING = 1 << 29;
+
+function flag(isSet: boolean, bit: number): number {
+  return isSet ? bit : 0;
 }
 
 const searches = new WeakMap<Graph, Search>();

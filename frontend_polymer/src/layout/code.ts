@@ -24,7 +24,7 @@ export function encodeOpen(graph: Graph, open: Uint8Array): string {
 /** The opposite of `encodeOpen`; null when the text does not belong to this graph. */
 export function decodeOpen(graph: Graph, text: string): Uint8Array | null {
   const runs = numbers(text);
-  if (runs === null) return null;
+  if (runs === null || runs.indexOf(0, 1) > 0) return null;
   const open = new Uint8Array(graph.count);
   let current = 0;
   let run = 0;

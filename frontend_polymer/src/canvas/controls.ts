@@ -1,0 +1,181 @@
+import { Side } from '../generated/graph_pb';
+import type { Hierarchy, NodeRef } from '../layout/hierarchy';
+import { parentOf, stepFrom } from '../layout/walk';
+import type { Camera } from './camera';
+import type { Emit, Origin } from './events';
+import { watchPane, type GestureTarget } from './gestures';
+import { hitAt, type Hit } from './hit';
+import { pressKey, type KeyTarget } from './keys';
+import { placeAt, Sequence } from './minimap';
+import type { Panes } from './panes';
+import type { Placer } from './geometry';
+import { ROW_HEIGHT } from './viewport';
+
+/** What gestures and keys act on. */
+export interface Controlled {
+  readonly panes: Panes;
+  readonly camera: Camera;
+  readonly emit: Emit;
+  readonly hierarchy: () => Hierarchy | null;
+  readonly selected: () => NodeRef | null;
+  readonly choose: (node: NodeRef, origin: Origin) => void;
+  readonly toggle: (side: Side, index: number) => void;
+  readonly placer: (side: Side) => Placer;
+  /** Where the row of a node begins, or of the folded module that hides it. */
+  readonly topOf: (node: NodeRef) => number | null;
+  readonly redraw: () => void;
+}
+
+/** Gestures on the panes and keys on the element around them. */
+export class Controls implements GestureTarget, KeyTarget {
+  /** The side that keys and buttons act on: the one used last. */
+  active: Side = Side.NPU;
+  hovered: NodeRef | null = null;
+
+  constructor(private readonly of: Controlled) {
+    for (const pane of of.panes.list) watchPane(pane, this);
+    of.panes.root.addEventListener('keydown', (event) => {
+      if (of.hierarchy() && pressKey(event, this)) event.preventDefault();
+    });
+  }
+
+  reset(): void {
+    this.active = Side.NPU;
+    this.hovered = null;
+  }
+
+  // --- gestures
+
+  focus(): void {
+    this.of.panes.root.focus({ preventScroll: true });
+  }
+
+  clickAt(side: Side, x: number, y: number): void {
+    this.active = side;
+    const hit = this.hitAt(side, x, y);
+    if (hit?.onChevron) this.of.toggle(side, hit.node.index);
+    else if (hit) this.of.choose(hit.node, 'pointer');
+  }
+
+  doubleClickAt(side: Side, x: number, y: number): void {
+    const hit = this.hitAt(side, x, y);
+    if (hit && !hit.onChevron) this.of.toggle(side, hit.node.index);
+  }
+
+  menuAt(side: Side, x: number, y: number, event: MouseEvent): void {
+    const hit = this.hitAt(side, x, y);
+    if (!hit) return;
+    event.preventDefault();
+    this.of.emit('menu', { node: hit.node, x: event.clientX, y: event.clientY });
+  }
+
+  hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
+    const node = this.hitAt(side, x, y)?.node ?? null;
+    this.of.panes.list[side].surface.canvas.style.cursor = node ? 'pointer' : 'default';
+    this.hover(node, event.clientX, event.clientY);
+  }
+
+  leave(): void {
+    this.hover(null, 0, 0);
+  }
+
+  pan(side: Side, dx: number, dy: number): void {
+    this.of.camera.pan(side, dx, dy);
+  }
+
+  zoom(side: Side, factor: number, x: number, y: number): void {
+    this.of.camera.zoom(side, factor, x, y);
+  }
+
+  travel(side: Side, y: number): void {
+    const graph = this.of.hierarchy()?.graphs[side];
+    if (!graph) return;
+    const sequence = new Sequence(graph, this.of.hierarchy()!.microStep);
+    if (sequence.length === 0) return;
+    const { height } = this.of.panes.list[side].minimap;
+    const unit = this.of.topOf({ side, index: sequence.node(placeAt(sequence, y, height)) });
+    if (unit !== null) this.of.camera.travel(side, unit);
+  }
+
+  private hitAt(side: Side, x: number, y: number): Hit | null {
+    const { panes } = this.of;
+    const hierarchy = this.of.hierarchy();
+    const { height } = panes.list[side].surface;
+    return hierarchy && hitAt(hierarchy, side, this.of.placer(side), x, y, height);
+  }
+
+  private hover(node: NodeRef | null, x: number, y: number): void {
+    if (node?.index === this.hovered?.index && node?.side === this.hovered?.side) return;
+    this.hovered = node;
+    this.of.emit('hover', { node, x, y });
+    this.of.redraw();
+  }
+
+  // --- keys
+
+  step(rows: number): void {
+    const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
+    this.of.choose(stepFrom(hierarchy!, this.active, selected, rows), 'keyboard');
+  }
+
+  page(direction: 1 | -1): void {
+    const { height } = this.of.panes.list[this.active].surface;
+    const rows = Math.floor(height / this.of.camera.view(this.active).rowHeight);
+    this.step(direction * Math.max(1, rows - 1));
+  }
+
+  first(): void {
+    this.step(-Infinity);
+  }
+
+  last(): void {
+    this.step(Infinity);
+  }
+
+  inward(): void {
+    const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
+    if (!selected) this.step(1);
+    else if (!hierarchy!.graphs[selected.side]!.hasChildren(selected.index)) return;
+    else if (this.isExpanded(selected)) this.step(1);
+    else this.of.toggle(selected.side, selected.index);
+  }
+
+  outward(): void {
+    const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
+    if (!selected) return;
+    const parent = parentOf(hierarchy!, selected);
+    if (this.isExpanded(selected)) this.of.toggle(selected.side, selected.index);
+    else if (parent) this.of.choose(parent, 'keyboard');
+  }
+
+  toggleSelected(): void {
+    const selected = this.of.selected();
+    if (selected) this.of.toggle(selected.side, selected.index);
+  }
+
+  cross(): void {
+    const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
+    const other = selected && hierarchy!.counterpart(selected);
+    if (other) this.of.choose(other, 'keyboard');
+  }
+
+  zoomBy(factor: number): void {
+    this.of.camera.zoom(this.active, factor);
+  }
+
+  resetZoom(): void {
+    this.zoomBy(ROW_HEIGHT / this.of.camera.view(this.active).rowHeight);
+  }
+
+  fit(): void {
+    this.of.camera.fit(this.active);
+  }
+
+  panBy(dx: number, dy: number): void {
+    this.pan(this.active, dx, dy);
+  }
+
+  private isExpanded({ side, index }: NodeRef): boolean {
+    return this.of.hierarchy()!.expansion.isOpen(side, index);
+  }
+}

@@ -1,0 +1,31 @@
+import type { Side } from '../generated/graph_pb';
+import type { NodeRef } from '../layout/hierarchy';
+import type { View } from './viewport';
+
+/** Who changed something; an element that changed it itself may ignore the event. */
+export type Origin = 'pointer' | 'keyboard' | 'program';
+
+/** The events of a `HierarchyView` and their details. */
+export interface HierarchyEvents {
+  /** Another node is selected, or none. */
+  select: { readonly node: NodeRef | null; readonly origin: Origin };
+  /** The pointer is over another node, or over none; x and y are client coordinates. */
+  hover: { readonly node: NodeRef | null; readonly x: number; readonly y: number };
+  /** A menu is asked for on a node; the browser's own is suppressed. */
+  menu: { readonly node: NodeRef; readonly x: number; readonly y: number };
+  /** Scrolled, zoomed or resized. */
+  viewchange: { readonly side: Side; readonly view: View };
+  /** Something was folded or unfolded. */
+  expandchange: null;
+  /** The rows are new. */
+  layout: { readonly rows: number };
+}
+
+export type Emit = <K extends keyof HierarchyEvents>(type: K, detail: HierarchyEvents[K]) => void;
+
+export interface SelectOptions {
+  /** Scroll the node to the middle. Without it the view moves only if the node is outside. */
+  readonly centre?: boolean;
+  /** Unfold what hides the node, here and around its counterpart. Default true. */
+  readonly reveal?: boolean;
+}

@@ -1,0 +1,146 @@
+"""Matching two sides by the rule the user chose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.config import BuildOptions
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
+from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.match.calls import Tokens, operations
+from msprobe_builder.match.exact import match_exact, namesakes
+from msprobe_builder.match.explain import Demands, explain
+from msprobe_builder.match.fuzzy import match_fuzzy
+from msprobe_builder.match.mapping import match_mapped
+from msprobe_builder.match.mapping_report import report_rules
+from msprobe_builder.match.match_file import apply_pairs, read_match_file
+from msprobe_builder.match.matching import Matching, Source, inverse
+from msprobe_builder.match.nearest import View
+from msprobe_builder.match.outline import Outline, outline_of
+from msprobe_builder.match.places import operator_of
+from msprobe_builder.match.rules import read_rules
+from msprobe_builder.task import framework_of
+from msprobe_builder.texts import Texts
+
+Int = NDArray[np.int64]
+
+_EXACT = Demands(path=True, counts=True, types=True, shapes=True)
+_FUZZY = Demands(path=False, counts=True, types=False, shapes=True)
+_MAPPING = Demands(path=False, counts=False, types=False, shapes=False)
+
+
+def check_files(options: BuildOptions) -> None:
+    """Read the files that matching needs; raises UsageError when one cannot be used."""
+    if options.layer_mapping_file is not None:
+        read_rules(options.layer_mapping_file)
+    if options.match_file is not None:
+        read_match_file(options.match_file)
+
+
+def match_nodes(
+    npu: Side,
+    bench: Side,
+    options: BuildOptions,
+    texts: Texts,
+    *,
+    step: int = 0,
+    rank: int = 0,
+) -> tuple[Matching, list[Diagnostic]]:
+    """Match the nodes of two sides one to one, and say why the others have no partner.
+
+    Matches of the match file are set first; the rule fills in around them. Raises UsageError
+    when the layer mapping file or the match file cannot be used.
+    """
+    left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
+    fixed = np.full(len(left), -1, dtype=np.int64)
+    diagnostics: list[Diagnostic] = []
+    if options.match_file is not None:
+        chosen = read_match_file(options.match_file)
+        fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
+    namesake = namesakes(left, right)
+    known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
+    if options.layer_mapping or options.layer_mapping_file is not None:
+        operation = operations(
+            left, right, operator_of if _across_frameworks(npu, bench, texts) else None
+        )
+        outcome = _by_layer(known, operation, options.layer_mapping_file)
+    else:
+        operation = operations(left, right, None)
+        outcome = _by_name(known, operation, options.fuzzy_match)
+    partner, back = outcome.partner, inverse(outcome.partner, len(right))
+    source = np.where(partner == known.exact, Source.EXACT, outcome.source)
+    matching = Matching(
+        npu=partner,
+        bench=back,
+        source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
+        npu_unmatched=explain(
+            View(left, right, partner, back, *operation),
+            outcome.wanted,
+            namesake,
+            fixed,
+            outcome.demands,
+            texts,
+        ),
+        bench_unmatched=explain(
+            View(right, left, back, partner, *reversed(operation)),
+            inverse(outcome.wanted, len(right)),
+            inverse(namesake, len(right)),
+            inverse(fixed, len(right)),
+            outcome.demands,
+            texts,
+        ),
+    )
+    return matching, diagnostics + outcome.diagnostics
+
+
+class _Known(NamedTuple):
+    """What every rule starts from, as columns of npu nodes."""
+
+    npu: Outline
+    bench: Outline
+    namesake: Int
+    fixed: Int  # partners from the match file
+    exact: Int  # partners by the default rule around them
+
+
+class _Outcome(NamedTuple):
+    """What a rule came to; ``wanted`` is the partner a node would have but for its demands."""
+
+    partner: Int
+    wanted: Int
+    source: Source
+    demands: Demands
+    diagnostics: list[Diagnostic]
+
+
+def _by_name(known: _Known, operation: Tokens, fuzzy: bool) -> _Outcome:
+    if not fuzzy:
+        return _Outcome(known.exact, known.namesake, Source.EXACT, _EXACT, [])
+    wanted = np.where(known.npu.kind == Kind.MODULE, known.namesake, -1)
+    return _Outcome(match_fuzzy(*known, operation), wanted, Source.FUZZY, _FUZZY, [])
+
+
+def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
+    rules = None if file is None else read_rules(file)
+    mapped = match_mapped(*known, operation, rules.rules if rules else ())
+    found = report_rules(rules, mapped) if rules else []
+    return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
+
+
+def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
+    """Whether the two sides call things differently, as PyTorch and MindSpore do."""
+    frameworks = framework_of(npu.dump, texts), framework_of(bench.dump, texts)
+    prefixes = _module_prefixes(npu.tree), _module_prefixes(bench.tree)
+    if None not in frameworks and (frameworks[0] == "mindspore") != (frameworks[1] == "mindspore"):
+        return True
+    return all(prefixes) and prefixes[0] != prefixes[1]
+
+
+def _module_prefixes(tree: Tree) -> set[str]:
+    return {name.stem.partition(".")[0] for name in tree.parsed} & MODULE_PREFIXES

@@ -1,0 +1,94 @@
+"""What differs between a node and its nearest candidate, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.match.nearest import View
+from msprobe_builder.match.places import class_of
+from msprobe_builder.match.signature import Signatures, differing, equal_counts
+from msprobe_builder.texts import Texts
+
+Int = NDArray[np.int64]
+
+_SHOWN = 3
+
+
+def differences(view: View, nodes: Int, others: Int, texts: Texts) -> list[str | None]:
+    """How the parameters of each node differ from those of its candidate, None if they do not."""
+    own, other = view.own.signatures, view.other.signatures
+    result: list[str | None] = [None] * len(nodes)
+    counts = equal_counts(own, other, nodes, others)
+    for place in np.flatnonzero(~counts).tolist():
+        left, right = _numbers(own, nodes[place]), _numbers(other, others[place])
+        result[place] = f"{left} against {right}"
+    equal = np.flatnonzero(counts)
+    type_differs, shape_differs = differing(own, other, nodes[equal], others[equal])
+    for place in equal[type_differs | shape_differs].tolist():
+        found = list(_parameters(own, other, int(nodes[place]), int(others[place]), texts))
+        more = f"; {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        result[place] = "; ".join(found[:_SHOWN]) + more
+    return result
+
+
+def _numbers(of: Signatures, node: int) -> str:
+    parts = []
+    for number, word in ((of.inputs[node], "input"), (of.outputs[node], "output")):
+        parts.append(f"{number} {word}{'' if number == 1 else 's'}")
+    return ", ".join(parts)
+
+
+def _parameters(own: Signatures, other: Signatures, i: int, j: int, texts: Texts) -> Iterator[str]:
+    for row, other_row in zip(
+        range(own.start[i], own.start[i + 1]),
+        range(other.start[j], other.start[j + 1]),
+        strict=True,
+    ):
+        for mine, theirs in (
+            (own.type_id[row], other.type_id[other_row]),
+            (own.shape_id[row], other.shape_id[other_row]),
+        ):
+            if mine != theirs:
+                name = texts.values[own.name_id[row]]
+                yield f"{name}: {_word(mine, texts)} against {_word(theirs, texts)}"
+                break
+
+
+def _word(text_id: int, texts: Texts) -> str:
+    return "nothing" if text_id < 0 else texts.values[text_id]
+
+
+class Ancestors:
+    """Where the ancestors of two nodes of the same name begin to differ."""
+
+    def __init__(self, view: View) -> None:
+        self._own, self._other = view.own.tree, view.other.tree
+        self._known: dict[tuple[int, int], str | None] = {(-1, -1): None}
+
+    def difference(self, node: int, other: int) -> str | None:
+        """The lowest ancestors with different names."""
+        trail = []
+        pair = int(self._own.parent[node]), int(self._other.parent[other])
+        while pair not in self._known:
+            trail.append(pair)
+            i, j = pair
+            if i < 0 or j < 0 or self._own.names[i] != self._other.names[j]:
+                self._known[pair] = f"below {self._name(i, True)} against {self._name(j, False)}"
+                break
+            pair = int(self._own.parent[i]), int(self._other.parent[j])
+        found = self._known[pair]
+        self._known.update(dict.fromkeys(trail, found))
+        return found
+
+    def _name(self, node: int, own: bool) -> str:
+        names = (self._own if own else self._other).names
+        return names[node] if node >= 0 else "nothing"
+
+
+def other_class(view: View, node: int, other: int) -> str:
+    """The classes of two modules at one place."""
+    mine, theirs = view.own.tree.parsed[node], view.other.tree.parsed[other]
+    return f"class: {class_of(mine)} against {class_of(theirs)}"

@@ -1,0 +1,113 @@
+"""Match files: pairs of nodes that a person chose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.errors import UsageError
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+
+_VERSION = 1
+_KEYS = {"npu", "bench", "step", "rank"}
+
+
+@dataclass(frozen=True)
+class ChosenPair:
+    """Two nodes by name; without step or rank the pair holds for all of them."""
+
+    npu: str
+    bench: str
+    step: int | None = None
+    rank: int | None = None
+
+
+def read_match_file(file: Path) -> list[ChosenPair]:
+    """Read pairs in either form; raises UsageError naming file, place and remedy.
+
+    The forms are ``{"version": 1, "matches": [{"npu": …, "bench": …}, …]}`` and the flat
+    ``{"npu name": "bench name", …}`` of the reference tool's ``.vis.config`` files.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{file} does not exist; give the path of a match file.") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text; save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UsageError(f"{file} is not valid JSON{where}; correct it there.") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{file} must hold a JSON object with the key 'matches'.")
+    if "matches" not in content:
+        return [_chosen(file, name, {"npu": name, "bench": content[name]}) for name in content]
+    if content.get("version") != _VERSION:
+        raise UsageError(f"{file}: 'version' must be {_VERSION}; other versions are not known.")
+    if not isinstance(content["matches"], list):
+        raise UsageError(f"{file}: 'matches' must be a list of objects with 'npu' and 'bench'.")
+    return [
+        _chosen(file, f"matches[{index}]", entry) for index, entry in enumerate(content["matches"])
+    ]
+
+
+def _chosen(file: Path, where: str, entry: Any) -> ChosenPair:
+    if not isinstance(entry, dict) or not entry.keys() <= _KEYS:
+        raise UsageError(
+            f"{file}: {where} must be an object with 'npu', 'bench' and, if wanted, "
+            "'step' and 'rank'."
+        )
+    npu, bench, step, rank = (entry.get(key) for key in ("npu", "bench", "step", "rank"))
+    if not isinstance(npu, str) or not isinstance(bench, str):
+        raise UsageError(f"{file}: {where} must name a node of each side as text.")
+    if any(type(number) not in (int, type(None)) for number in (step, rank)):
+        raise UsageError(f"{file}: 'step' and 'rank' of {where} must be whole numbers.")
+    return ChosenPair(npu, bench, step, rank)
+
+
+def apply_pairs(
+    pairs: list[ChosenPair], npu: Tree, bench: Tree, step: int, rank: int
+) -> tuple[Int, list[Diagnostic]]:
+    """Partner of each npu node as chosen, -1 elsewhere, and what could not be applied.
+
+    A pair whose names are only known the other way round is turned round: old files hold such.
+    """
+    partner = np.full(len(npu), -1, dtype=np.int64)
+    found: list[Diagnostic] = []
+    chosen = [pair for pair in pairs if pair.step in (None, step) and pair.rank in (None, rank)]
+    if not chosen:
+        return partner, found
+    left = {name: node for node, name in enumerate(npu.names)}
+    right = {name: node for node, name in enumerate(bench.names)}
+    taken: dict[int, str] = {}
+    for pair in chosen:
+        first, second = pair.npu, pair.bench
+        is_turned = first not in left and second not in right
+        if is_turned and second in left and first in right:
+            first, second = second, first
+        i, j = left.get(first, -1), right.get(second, -1)
+        if i < 0:
+            problem = "npu has no node of this name"
+        elif j < 0:
+            problem = f"bench has no node {second}"
+        elif (i == 0) != (j == 0):
+            problem = f"the root matches the root, not {second if i == 0 else first}"
+        elif partner[i] >= 0:
+            problem = f"an earlier pair matches this node with {bench.names[partner[i]]}"
+        elif j in taken:
+            problem = f"an earlier pair matches {second} with {taken[j]}"
+        else:
+            partner[i], taken[j] = j, first
+            continue
+        message = f"A chosen match with {second} was left out: {problem}."
+        found.append(Diagnostic("warning", "match_not_applied", message, first))
+    return partner, found

@@ -1,0 +1,56 @@
+"""Translating the layer paths of one side by the rules of a layer mapping file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msprobe_builder.match.places import Path
+from msprobe_builder.match.rules import TOP_LAYER, Rule
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Where a path leads: after each rule applied, the path so far and the rule's number."""
+
+    path: Path
+    applied: tuple[tuple[Path, int], ...]
+
+
+def translate(
+    paths: Iterable[Path], classes: dict[Path, set[str]], rules: tuple[Rule, ...]
+) -> dict[Path, Translation]:
+    """Translate paths part by part; a rule counts below modules of its class, the longest first.
+
+    ``classes`` says which classes stand at a path. Parts without a rule stay as they are.
+    """
+    of_class: dict[str, list[int]] = defaultdict(list)
+    for number in sorted(range(len(rules)), key=lambda number: -len(rules[number].npu)):
+        of_class[rules[number].owner].append(number)
+    at_path: dict[Path, list[int]] = {}
+    for path, names in (classes | {(): classes.get((), set()) | {TOP_LAYER}}).items():
+        numbers = [number for name in names for number in of_class.get(name, ())]
+        if numbers:
+            at_path[path] = sorted(numbers, key=lambda number: (-len(rules[number].npu), number))
+    if not at_path:
+        return {path: Translation(path, ()) for path in paths}
+    return {path: _translated(path, at_path, rules) for path in paths}
+
+
+def _translated(path: Path, at_path: dict[Path, list[int]], rules: tuple[Rule, ...]) -> Translation:
+    result: Path = ()
+    applied = []
+    done = 0
+    while done < len(path):
+        for number in at_path.get(path[:done], ()):
+            rule = rules[number]
+            if path[done : done + len(rule.npu)] == rule.npu:
+                result += rule.bench
+                applied.append((result, number))
+                done += len(rule.npu)
+                break
+        else:
+            result += path[done : done + 1]
+            done += 1
+    return Translation(result, tuple(applied))

@@ -1,0 +1,170 @@
+"""The panel at the bottom: tensors, errors, stack."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.viewer import (
+    NPU,
+    find_row,
+    open_viewer,
+    select_node,
+    table_cells,
+    wait_for_row,
+)
+from tests.conftest import BuildDatabase, StartTensorBoard
+
+STATISTICS = ("max", "min", "mean", "norm")
+
+
+def tensor(database: Path, side: str, node: str, name: str) -> dict[str, Any]:
+    """One row of the database's own view for people."""
+    with sqlite3.connect(database) as connection:
+        connection.row_factory = sqlite3.Row
+        [row] = connection.execute(
+            "SELECT * FROM tensor_view WHERE side = ? AND node = ? AND name = ?", (side, node, name)
+        )
+        return dict(row)
+
+
+@pytest.fixture(scope="session")
+def nan_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """A run with one NaN in a weight against the correct run."""
+    return build_database(
+        dumps / "llama_statistics_nan_weight" / "step0" / "rank",
+        dumps / "llama_statistics" / "step0" / "rank",
+    )
+
+
+def test_shows_the_tensors_of_both_sides_and_their_error(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    node = "Tensor.pow.4.forward"
+    select_node(frame, node)
+
+    cells = table_cells(frame, "output.0")
+    npu = tensor(demo_database, "npu", node, "output.0")
+    bench = tensor(demo_database, "bench", node, "output.0")
+    for statistic in STATISTICS:
+        label = statistic.capitalize()
+        # The tooltip has every digit, the cell at most five.
+        assert float(cells[f"Debug {label}"]["title"]) == npu[statistic]
+        assert float(cells[f"Reference {label}"]["title"]) == bench[statistic]
+        assert float(cells[f"Debug {label}"]["text"]) == pytest.approx(npu[statistic], rel=1e-3)
+        assert float(cells[f"Error {label} diff"]["title"]) == npu[statistic] - bench[statistic]
+    assert cells["Dtype"]["text"] == npu["dtype"]
+    assert cells["Shape"]["text"] == npu["shape"]
+    relative = abs(npu["min"] - bench["min"]) / abs(bench["min"])
+    worst = cells["Error Min rel."]
+    assert float(worst["title"].split(" %")[0]) == pytest.approx(100 * relative, rel=1e-9)
+    assert worst["title"].endswith("(Severe)")
+    assert worst["grade"] == "5"
+
+
+def test_arguments_that_are_no_tensors_show_their_value(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    select_node(frame, "Tensor.pow.4.forward")
+
+    cells = table_cells(frame, "input.1")
+    assert cells["Debug Max"]["text"] == cells["Reference Max"]["text"] == "2"
+    assert cells["Dtype"]["text"] == "int"
+
+
+def test_values_that_are_no_numbers_are_shown_as_what_they_are(
+    page: Page, nan_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(nan_database.parent))
+    with sqlite3.connect(nan_database) as connection:
+        [(nan_node,)] = connection.execute(
+            "SELECT node.name FROM tensor JOIN node_view node ON node.node_id = tensor.node_id"
+            " JOIN text ON text.text_id = tensor.name_id"
+            " WHERE node.side = 'npu' AND tensor.nan_flags & 1 AND text.value = 'output.0'"
+            " ORDER BY seq LIMIT 1"
+        )
+        [(infinite_node,)] = connection.execute(
+            "SELECT node FROM tensor_view"
+            " WHERE side = 'npu' AND mean = -9e999 AND name = 'output.0' LIMIT 1"
+        )
+
+    select_node(frame, nan_node)
+    cell = table_cells(frame, "output.0")["Debug Max"]
+    assert cell["text"] == "NaN"
+    assert "notfinite" in cell["tone"]
+    assert wait_for_row(frame, nan_node)["grade"] == 5
+    expect(frame.locator("ga-node-summary .grade")).to_contain_text("Severe")
+
+    select_node(frame, infinite_node)
+    cell = table_cells(frame, "output.0")["Debug Mean"]
+    assert cell["text"] == "-Infinity"
+    assert "notfinite" in cell["tone"]
+
+
+def test_the_stack_shows_own_frames_first(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    select_node(frame, "Functional.softmax.0.forward")
+    frame.get_by_role("tab", name="Stack").click()
+
+    debug, reference = frame.locator("ga-stack").all()
+    for stack in (debug, reference):
+        expect(stack.locator("li")).to_have_count(1)
+        expect(stack.locator("li")).to_contain_text("dump_model.py")
+    debug.get_by_role("button", name="library frames").click()
+    for stack in (debug, reference):
+        assert stack.locator("li.library").count() > 5
+        expect(stack.locator("li").first).to_contain_text("site-packages")
+
+
+def test_the_full_name_can_be_copied(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    name = "Functional.softmax.0.forward"
+    select_node(frame, name)
+
+    frame.get_by_role("button", name="Copy the full name").click()
+    expect(frame.locator("ga-node-summary ga-copy")).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == name
+
+
+def test_the_panel_can_be_resized_and_closed(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    details = frame.locator("ga-details")
+
+    def height() -> float:
+        box = details.bounding_box()
+        assert box is not None
+        return box["height"]
+
+    before = height()
+    frame.get_by_role("separator", name="Height of the details").press("ArrowUp")
+    assert height() == before + 24
+    frame.get_by_role("button", name="Hide the details").click()
+    assert height() < 60
+    frame.get_by_role("button", name="Show the details").click()
+    assert height() == before + 24
+
+
+def test_a_single_model_shows_one_side(
+    page: Page, dumps: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
+) -> None:
+    database = build_database(dumps / "llama_statistics" / "step0" / "rank")
+    frame = open_viewer(page, tensorboard_server(database.parent))
+
+    expect(frame.locator("ga-hierarchy .side:visible")).to_have_count(1)
+    expect(frame.locator("ga-view-tools #sync")).to_be_hidden()
+    select_node(frame, "Functional.softmax.0.forward")
+    assert find_row(frame, "Functional.softmax.0.forward", NPU)["selected"]
+    assert not [key for key in table_cells(frame, "output.0") if key.startswith("Reference")]

@@ -1,0 +1,179 @@
+"""What a user sees on opening the tab: both sides, their colours, or why there is nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+from playwright.sync_api import Frame, Page, expect
+
+from tests.browser.viewer import (
+    BENCH,
+    NPU,
+    SHOWS_GRAPHS,
+    canvas,
+    make_tall,
+    open_tab,
+    open_viewer,
+    plugin_frame,
+    scene,
+    select_node,
+    wait_for_details,
+    wait_for_row,
+)
+from tests.conftest import StartTensorBoard
+
+GRADES = ("ungraded", "ok", "slight", "moderate", "serious", "severe", "unmatched")
+
+
+def grades_in(database: Path) -> dict[str, str]:
+    """Grade of each node of the debug side, by name."""
+    with sqlite3.connect(database) as connection:
+        return dict(connection.execute("SELECT name, grade FROM node_view WHERE side = 'npu'"))
+
+
+def test_opens_on_both_hierarchies(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+
+    npu, bench = scene(frame, NPU), scene(frame, BENCH)
+    assert npu[0]["name"] == bench[0]["name"] == "DefaultModel"
+    assert npu[0]["expanded"]
+    # Matched nodes stand at the same height.
+    assert [(row["name"], row["y"]) for row in npu] == [(row["name"], row["y"]) for row in bench]
+    assert max(row["x"] + row["width"] for row in npu) <= min(row["x"] for row in bench)
+    expect(frame.locator("ga-hierarchy .side")).to_contain_text(
+        ["llama_statistics_wrong_attention_scale", "llama_statistics"]
+    )
+
+
+def test_shows_the_way_to_the_worst_nodes_in_their_colours(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    grades = grades_in(demo_database)
+
+    make_tall(page, frame)
+    bad = [name for name, grade in grades.items() if grade in ("serious", "severe")]
+    assert bad, "the example has something to find"
+    rows = {row["name"]: row for row in scene(frame, NPU)}
+    assert set(bad) <= set(rows), "they are in view without a click"
+    assert {name: GRADES[row["grade"]] for name, row in rows.items()} == {
+        name: grades[name] for name in rows
+    }
+    for name in bad:
+        red, green, blue = pixel(frame, rows[name])
+        assert red > green > blue, f"{name} is warm, not {red, green, blue}"
+        assert red - blue > 100, f"{name} stands out, {red, green, blue}"
+    fine = next(row for name, row in rows.items() if grades[name] == "ok")
+    assert max(pixel(frame, fine)) - min(pixel(frame, fine)) < 40, "nodes without error are pale"
+
+
+def pixel(frame: Frame, row: dict[str, float]) -> list[int]:
+    """The colour of a box, right of its name and left of its error."""
+    colour: list[int] = canvas(frame).evaluate(
+        """(root, [x, y]) => {
+          const board = root.querySelector('canvas');
+          const ratio = board.width / board.clientWidth;
+          const at = [(x - board.offsetLeft) * ratio, (y - board.offsetTop) * ratio];
+          return [...board.getContext('2d').getImageData(...at, 1, 1).data].slice(0, 3);
+        }""",
+        [row["x"] + row["width"] * 0.6, row["y"] + 4],
+    )
+    return colour
+
+
+def test_legend_counts_the_nodes_of_each_grade(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    counts = Counter(grades_in(demo_database).values())
+
+    for code, grade in enumerate(GRADES):
+        button = frame.locator(f"ga-legend button[data-grade='{code}']")
+        expect(button.locator(".count")).to_have_text(f"{counts[grade]:,}")
+        expect(button).to_be_enabled(enabled=counts[grade] > 0)
+
+
+def test_legend_walks_through_the_nodes_of_a_grade(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    severe = [name for name, grade in grades_in(demo_database).items() if grade == "severe"]
+
+    for name in [*severe, severe[0]]:
+        frame.click("ga-legend button[data-grade='5']")
+        wait_for_details(frame, name)
+        assert wait_for_row(frame, name)["selected"]
+
+
+def test_a_link_brings_the_view_back(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    name = "Functional.softmax.1.forward"
+    select_node(frame, name)
+    link = page.url
+
+    page.reload()
+    frame = plugin_frame(page)
+    wait_for_details(frame, name)
+    assert wait_for_row(frame, name)["selected"]
+
+    other = page.context.new_page()
+    other.goto(link)
+    frame = plugin_frame(other)
+    wait_for_details(frame, name)
+    other.close()
+
+
+def test_works_below_a_path_prefix(
+    page: Page,
+    demo_database: Path,
+    tensorboard_server: StartTensorBoard,
+    expected_complaints: list[str],
+) -> None:
+    # TensorBoard asks for its own fonts without the prefix; each 404 is reported twice.
+    expected_complaints += [r"^response: 404 .*/font-roboto/", r"^console: Failed to load resource"]
+    address = tensorboard_server(demo_database.parent, "--path_prefix", "/behind/a-proxy")
+    frame = open_viewer(page, address)
+
+    select_node(frame, "Functional.softmax.0.forward", BENCH)
+    assert scene(frame, NPU)
+
+
+def test_an_empty_log_directory_says_what_to_do(
+    page: Page, tmp_path: Path, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    logdir = tmp_path / "empty"
+    logdir.mkdir()
+    frame = open_tab(page, tensorboard_server(logdir))
+
+    expect(frame.locator("ga-message")).to_contain_text("No comparison to show yet")
+    expect(frame.locator("ga-message #logdir")).to_have_text(str(logdir))
+    expect(frame.locator("ga-message")).to_contain_text("msprobe-build -i compare.json")
+
+    (logdir / demo_database.name).write_bytes(demo_database.read_bytes())
+    frame.locator("ga-message").get_by_role("button", name="Look again").click()
+    frame.wait_for_function(SHOWS_GRAPHS)
+    expect(frame.locator("ga-message")).to_be_hidden()
+
+
+def test_a_damaged_file_never_shows_the_previous_model(
+    page: Page, tmp_path: Path, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    (tmp_path / "good.vis.db").write_bytes(demo_database.read_bytes())
+    (tmp_path / "torn.vis.db").write_bytes(demo_database.read_bytes()[:5000])
+    frame = open_viewer(page, tensorboard_server(tmp_path))
+
+    frame.select_option("ga-toolbar #file", "torn.vis.db")
+    expect(frame.locator("ga-message #message")).to_contain_text("torn.vis.db")
+    expect(frame.locator("ga-message #remedy")).not_to_be_empty()
+    assert scene(frame) == []
+    expect(frame.locator("ga-details")).to_be_hidden()
+
+    frame.select_option("ga-toolbar #file", "good.vis.db")
+    frame.wait_for_function(SHOWS_GRAPHS)
+    assert scene(frame, NPU)

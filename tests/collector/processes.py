@@ -1,0 +1,33 @@
+"""Run a function in two processes that talk over gloo."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+WORLD = 2
+
+
+def run_in_two(work: Callable[..., None], *arguments: Any) -> None:
+    """``work(rank, *arguments)`` in both; an exception in one fails the caller."""
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(_enter, (work, str(Path(folder) / "meeting"), arguments), nprocs=WORLD)  # type: ignore[attr-defined]
+
+
+def _enter(rank: int, work: Callable[..., None], meeting: str, arguments: tuple[Any, ...]) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(rank)
+    dist.init_process_group("gloo", rank=rank, world_size=WORLD, init_method=f"file://{meeting}")
+    try:
+        work(rank, *arguments)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,75 @@
+"""Record one step and read what was written."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from msprobe_collector import PrecisionDebugger
+
+
+class Dump(NamedTuple):
+    """The files of one step and rank."""
+
+    directory: Path
+    header: dict[str, Any]
+    data: dict[str, Any]
+    parents: dict[str, str | None]
+    stacks: dict[str, list[str]]
+
+    def names(self, start: str = "") -> list[str]:
+        return [name for name in self.data if name.startswith(start)]
+
+
+def record(
+    path: Path,
+    step: Callable[[], object],
+    model: nn.Module | list[nn.Module] | None = None,
+    **config: Any,
+) -> Dump:
+    """The dump of ``step``; ``config`` holds the keys of config.json."""
+    write_config(path, **config)
+    debugger = PrecisionDebugger(config_path=path / "config.json")
+    try:
+        debugger.start(model)
+        step()
+        debugger.stop()
+    finally:
+        debugger.close()
+    return read_dump(path / "dump" / "step0" / "rank")
+
+
+def write_config(path: Path, **config: Any) -> Path:
+    content = {"task": "statistics", "level": "mix", "dump_path": str(path / "dump"), **config}
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.json").write_text(json.dumps(content))
+    return path / "config.json"
+
+
+def read_dump(directory: Path) -> Dump:
+    header = json.loads((directory / "dump.json").read_text())
+    data = header.pop("data")
+    parents = json.loads((directory / "construct.json").read_text())
+    groups = json.loads((directory / "stack.json").read_text())
+    stacks = {name: lines for names, lines in groups.values() for name in names}
+    return Dump(directory, header, data, parents, stacks)
+
+
+def tensors(record: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every tensor in a record with its position."""
+    if isinstance(record, dict):
+        if "dtype" in record and "shape" in record:
+            yield path, record
+        else:
+            for key, part in record.items():
+                yield from tensors(part, f"{path}.{key}")
+    elif isinstance(record, list):
+        for position, part in enumerate(record):
+            yield from tensors(part, f"{path}.{position}")

@@ -1,0 +1,211 @@
+"""Recomputation, compiled code, and a run that is killed."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from tests.collector.models import WIDTH, GatedMLP, tokens
+from tests.collector.recording import read_dump, record
+
+
+class Recomputing(nn.Module):
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.reentrant = reentrant
+        self.embed = nn.Embedding(48, WIDTH)
+        self.layers = nn.ModuleList(GatedMLP() for _ in range(2))
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        h = self.embed(batch)
+        for layer in self.layers:
+            h = checkpoint(layer, h, use_reentrant=self.reentrant)
+        return h
+
+
+class Outer(nn.Module):
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.model = Recomputing(reentrant)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.model(batch).sum()
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_recomputed_calls_are_marked_and_placed(reentrant: bool, tmp_path: Path) -> None:
+    net = Outer(reentrant)
+    batch = tokens()
+    dump = record(tmp_path, lambda: net(batch).backward(), net)
+    for layer in (0, 1):
+        for stem in (
+            f"Module.model.layers.{layer}.GatedMLP",
+            f"Module.model.layers.{layer}.up.Linear",
+        ):
+            assert dump.data[f"{stem}.forward.0"]["is_recompute"] is False
+            assert dump.data[f"{stem}.forward.1"]["is_recompute"] is True
+        above = dump.parents[f"Module.model.layers.{layer}.GatedMLP.forward.1"]
+        assert above == "Module.model.Recomputing.backward.0"
+        inner = dump.parents[f"Module.model.layers.{layer}.up.Linear.forward.1"]
+        assert inner == f"Module.model.layers.{layer}.GatedMLP.forward.1"
+        number = 1 if reentrant else 0  # of the call whose graph was used
+        backward = f"Module.model.layers.{layer}.up.Linear.backward.{number}"
+        assert dump.data[backward]["output"][0] is not None
+        assert f"Module.model.layers.{layer}.up.Linear.parameters_grad" in dump.data
+    original = dump.data["Module.model.layers.0.down.Linear.forward.0"]["input_args"]
+    again = dump.data["Module.model.layers.0.down.Linear.forward.1"]["input_args"]
+    assert original[0]["Norm"] == again[0]["Norm"]
+    for child, parent in dump.parents.items():
+        assert parent is None or parent in dump.parents, child
+
+
+def test_recomputation_of_single_calls_lies_in_the_open_backward(tmp_path: Path) -> None:
+    class Layer(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(lambda z: torch.sin(torch.exp(z)), x, use_reentrant=False)
+
+    net = nn.Sequential(Layer())
+    x = torch.ones(2, requires_grad=True)
+    dump = record(tmp_path, lambda: net(x).sum().backward(), net)
+    assert dump.data["Torch.exp.1.forward"]["is_recompute"] is True
+    assert dump.parents["Torch.exp.1.forward"] == "Module.0.Layer.backward.0"
+    assert dump.parents["Torch.exp.0.backward"] == "Module.0.Layer.backward.0"
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(self.a(x) * 2)
+
+
+def whole(net: Net) -> Any:
+    return torch.compile(net, backend="aot_eager")
+
+
+def in_place(net: Net) -> Any:
+    net.compile(backend="aot_eager")
+    return net
+
+
+def part(net: Net) -> Any:
+    net.b = torch.compile(net.b, backend="aot_eager")  # type: ignore[assignment]
+    return net
+
+
+@pytest.mark.parametrize(
+    ("compiled", "module"),
+    [(whole, "Module.Net"), (in_place, "Module.Net"), (part, "Module.b.Sequential")],
+)
+def test_a_compiled_region_is_one_call(compiled: Any, module: str, tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    plain = Net()
+    x = torch.randn(2, 4)
+    expected = plain(x)
+    expected.sum().backward()
+    gradients = [p.grad for p in plain.parameters()]
+    net = Net()
+    net.load_state_dict(plain.state_dict())
+    model = compiled(net)
+    results: list[torch.Tensor] = []
+
+    def step() -> None:
+        results.append(model(x))
+        results[0].sum().backward()
+
+    dump = record(tmp_path, step, model)
+    assert torch.equal(results[0], expected)
+    found = [p.grad for p in net.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(gradients, found, strict=True))  # type: ignore[arg-type]
+    assert dump.parents["Torch.CompiledFunction.0.forward"] == f"{module}.forward.0"
+    assert dump.data[f"{module}.forward.0"]["output"][0]["Norm"] == pytest.approx(
+        expected.norm().item(), rel=1e-5
+    )
+    assert f"{module}.backward.0" in dump.data
+    inside = {n for n in dump.data if n.startswith(("Aten", "Functional.relu", "Module.b.0"))}
+    assert not inside
+    torch._dynamo.reset()
+
+
+def test_a_compiled_function_runs_as_compiled(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    traces: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: Any) -> Any:
+        traces.append(len([node for node in graph.graph.nodes if node.op == "call_function"]))
+        return graph.forward
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def region(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) * 2 + 1
+
+    x = torch.randn(3)
+    expected = region(x)
+    dump = record(tmp_path, lambda: torch.testing.assert_close(region(x), expected), level="L1")
+    assert traces == [3]  # compiled once, in one piece, without our calls in it
+    assert not [name for name in dump.data if name.startswith("Torch.sin")]
+    torch._dynamo.reset()
+
+
+KILLED = """
+import os, signal, sys, torch
+from msprobe_collector import PrecisionDebugger
+debugger = PrecisionDebugger(dump_path=sys.argv[1], level="mix")
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+debugger.start(model)
+for number in range(5000):
+    model(torch.ones(1, 2))
+    if number == 1500:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_run_keeps_what_was_recorded(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], env=environment, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    dump = read_dump(tmp_path / "step0" / "rank")
+    calls = dump.names("Module.0.Linear.forward")
+    assert 300 < len(calls) <= 1501
+    assert all(name in dump.parents and name in dump.stacks for name in calls)
+
+
+FORKED = """
+import os, sys, torch
+from msprobe_collector import PrecisionDebugger
+debugger = PrecisionDebugger(dump_path=sys.argv[1], level="L1")
+debugger.start()
+torch.ones(1)
+child = os.fork()
+torch.zeros(1)
+if child:
+    os.waitpid(child, 0)
+    debugger.stop()
+debugger.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_worker_records_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], env=environment, check=True)
+    text = (tmp_path / "step0" / "rank" / "dump.json").read_text()
+    assert list(json.loads(text)["data"]) == ["Torch.ones.0.forward", "Torch.zeros.0.forward"]

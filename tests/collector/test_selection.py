@@ -1,0 +1,130 @@
+"""``list``, ``scope``, ``data_mode`` and ``tensor_list``."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tests.collector.models import Decoder, loss_of
+from tests.collector.recording import record
+
+BATCH = torch.tensor([[1, 2, 3, 4]])
+
+
+def step(model: nn.Module) -> None:
+    loss_of(model, BATCH).backward()
+
+
+def test_a_list_keeps_matching_names(tmp_path: Path) -> None:
+    model = Decoder(layers=1)
+    section = {"list": ["linear"], "data_mode": ["forward"]}
+    dump = record(tmp_path, lambda: step(model), level="L1", statistics=section)
+    assert dump.names() == [f"Functional.linear.{n}.forward" for n in range(6)]
+
+
+def test_a_category_is_matched_in_any_case(tmp_path: Path) -> None:
+    model = Decoder(layers=1)
+    dump = record(tmp_path, lambda: step(model), level="L1", statistics={"list": ["functional"]})
+    assert {name.split(".")[0] for name in dump.data} == {"Functional"}
+    assert "Functional.linear.0.backward" in dump.data
+
+
+def test_a_module_keeps_everything_inside_it(tmp_path: Path) -> None:
+    model = Decoder(layers=2)
+    section = {"list": ["layers.1.mlp.GatedMLP"]}
+    dump = record(tmp_path, lambda: step(model), model, statistics=section)
+    modules = [name for name in dump.names("Module.") if ".forward." in name]
+    stem = "Module.layers.1.mlp"
+    assert modules == [
+        f"{stem}.gate.Linear.forward.0",
+        f"{stem}.up.Linear.forward.0",
+        f"{stem}.down.Linear.forward.0",
+        f"{stem}.GatedMLP.forward.0",
+    ]
+    apis = [name for name in dump.data if name.endswith(".forward")]
+    assert [name.split(".")[1] for name in apis] == [
+        "linear",
+        "silu",
+        "linear",
+        "__mul__",
+        "linear",
+    ]
+    assert f"{stem}.up.Linear.backward.0" in dump.data
+    assert f"{stem}.gate.Linear.parameters_grad" in dump.data
+    for name in apis:  # the chain up to the root is complete
+        while (parent := dump.parents[name]) is not None:
+            name = parent
+
+
+def test_a_scope_is_a_range_in_execution_order(tmp_path: Path) -> None:
+    section = {"scope": ["Torch.cos.0.forward", "Torch.exp.0.forward"]}
+
+    def calls() -> None:
+        x = torch.ones(2)
+        torch.sin(x)
+        torch.cos(x)
+        torch.tan(x)
+        torch.exp(x)
+        torch.log(x)
+
+    dump = record(tmp_path, calls, level="L1", statistics=section)
+    assert dump.names() == ["Torch.cos.0.forward", "Torch.tan.0.forward", "Torch.exp.0.forward"]
+
+
+def test_a_scope_may_reach_into_backward(tmp_path: Path) -> None:
+    model = Decoder(layers=1)
+    section = {"scope": ["Module.head.Linear.forward.0", "Module.head.Linear.backward.0"]}
+    dump = record(tmp_path, lambda: step(model), model, level="L0", statistics=section)
+    assert dump.names() == [
+        "Module.head.Linear.forward.0",
+        "Module.head.Linear.backward.0",
+        "Module.head.Linear.parameters_grad",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "forward", "backward"),
+    [
+        (["forward"], {"input_args", "input_kwargs", "output", "is_recompute"}, None),
+        (["backward"], None, {"input", "output"}),
+        (["input"], {"input_args", "input_kwargs", "is_recompute"}, {"input"}),
+        (["forward", "output"], {"output", "is_recompute"}, None),
+    ],
+)
+def test_data_modes(
+    mode: list[str], forward: set[str] | None, backward: set[str] | None, tmp_path: Path
+) -> None:
+    model = Decoder(layers=1)
+    dump = record(tmp_path, lambda: step(model), level="L1", statistics={"data_mode": mode})
+    for name, wanted in (("forward", forward), ("backward", backward)):
+        entry = dump.data.get(f"Functional.linear.0.{name}")
+        assert (None if entry is None else set(entry)) == wanted
+
+
+def test_tensor_list_saves_some_calls_of_a_statistics_dump(tmp_path: Path) -> None:
+    model = Decoder(layers=1)
+    section = {"tensor_list": ["silu"]}
+    dump = record(tmp_path, lambda: step(model), level="L1", statistics=section)
+    saved = {path.name for path in (dump.directory / "dump_tensor_data").iterdir()}
+    assert saved == {
+        "Functional.silu.0.forward.input.0.pt",
+        "Functional.silu.0.forward.output.0.pt",
+        "Functional.silu.0.backward.input.0.pt",
+        "Functional.silu.0.backward.output.0.pt",
+    }
+
+
+def test_filters_that_hit_nothing_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "dump" / "step0" / "rank").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError):
+        record(tmp_path, lambda: torch.ones(2).sum(), level="L1", statistics={"list": ["lnear"]})
+    assert any("Nothing was recorded" in text for text in caplog.messages)
+    assert any("No call matched 'lnear'" in text for text in caplog.messages)
