@@ -111,7 +111,8 @@ def _read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
         "warning",
         "malformed_record",
         dump.malformed,
-        "Records in dump.json are no objects or appear twice; they were left out.",
+        "Records in dump.json are no objects, appear twice or have the name of the root; "
+        "they were left out.",
     )
     found += about(
         "warning",
