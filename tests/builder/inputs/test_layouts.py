@@ -118,7 +118,7 @@ def test_sides_that_do_not_fit(
 def test_many_missing_ranks_are_counted(tmp_path: Path) -> None:
     left = dumps_at(tmp_path / "npu", *(f"rank{rank}" for rank in range(12)))
     right = dumps_at(tmp_path / "bench", "rank0")
-    with pytest.raises(BuildError, match="rank 8 and 3 more; .*--allow-missing"):
+    with pytest.raises(BuildError, match=r"rank 8 and 3 more; .*--allow-missing"):
         built(tmp_path, left, right)
 
 

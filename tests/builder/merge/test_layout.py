@@ -41,7 +41,13 @@ def test_every_rank_belongs_to_one_replica(
     sizes: tuple[int, int, int, int], order: list[str]
 ) -> None:
     tp, cp, pp, dp = sizes
-    value = {"rank_size": tp * cp * pp * dp, "tp": tp, "cp": cp, "pp": pp, "order": "-".join(order)}
+    value: dict[str, Any] = {
+        "rank_size": tp * cp * pp * dp,
+        "tp": tp,
+        "cp": cp,
+        "pp": pp,
+        "order": "-".join(order),
+    }
     found = [
         rank
         for replica in replicas(parse_layout(value, "npu"))

@@ -54,8 +54,26 @@ scalars = (
     | st.text(max_size=6)
 )
 keys = names | st.sampled_from(
-    ["type", "value", "dtype", "shape", "Max", "Min", "Mean", "Norm", "md5", "requires_grad"]
-    + ["group_ranks", "group_id", "class_type", "tensor", "op", "peer", "tag", "data_name"]
+    [
+        "type",
+        "value",
+        "dtype",
+        "shape",
+        "Max",
+        "Min",
+        "Mean",
+        "Norm",
+        "md5",
+        "requires_grad",
+        "group_ranks",
+        "group_id",
+        "class_type",
+        "tensor",
+        "op",
+        "peer",
+        "tag",
+        "data_name",
+    ]
 )
 anything = st.recursive(
     scalars,
