@@ -1,12 +1,11 @@
 import { expect, it } from 'vitest';
 
-import { Graph } from '../../src/data/graph';
 import { firstOfTheWorst } from '../../src/elements/first-error';
 import { Grade } from '../../src/generated/graph_pb';
-import { encodePair, type Sketch } from '../core/synthetic';
+import { singleGraph, type Sketch } from '../core/synthetic';
 
 function nameOfFirst(sketch: Sketch): string {
-  const graph = Graph.decode(encodePair(sketch, null)[0]);
+  const graph = singleGraph(sketch);
   return graph.name(firstOfTheWorst(graph));
 }
 
