@@ -11,7 +11,7 @@ import type { Pyramid } from './pyramid';
 import { stickyRows } from './sticky';
 import type { Surface } from './surface';
 import type { Tones } from './tone';
-import { unitAt, type View } from './viewport';
+import { unitAt, yOf, type View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
 export interface Frame {
@@ -65,7 +65,9 @@ function drawSticky(frame: Frame): void {
     if (node < 0 || open[node] !== 1) continue;
     context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
     const margin = Math.ceil(placer.geometry.indent / 3);
-    context.fillRect(box.x - margin, box.y - gap, box.width + 2 * margin, rowHeight + gap);
+    const [left, width] = [box.x - margin, box.width + 2 * margin];
+    context.fillRect(left, box.y - gap, width, rowHeight + gap);
+    drawShadow(frame, left, box.y + rowHeight, width);
     drawItems(frame, [itemOf(frame, node, row, box)]);
   }
 }
@@ -92,10 +94,15 @@ function drawGaps(frame: Frame, first: number, last: number): void {
   }
   context.fillStyle = palette.gap;
   context.fill(path);
-  context.fillStyle = hatch(context, palette.gapHatch, ratio);
+  const pattern = hatch(context, palette.gapHatch, ratio);
+  // The lines scroll along.
+  const shift = yOf(frame.view, 0) % HATCH_SIZE;
+  pattern.setTransform(new DOMMatrix().translate(0, shift).scale(1 / ratio));
+  context.fillStyle = pattern;
   context.fill(path);
 }
 
+const HATCH_SIZE = 8;
 const hatches = new Map<string, CanvasPattern>();
 
 function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number): CanvasPattern {
@@ -103,7 +110,7 @@ function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number)
   let pattern = hatches.get(key);
   if (!pattern) {
     const tile = document.createElement('canvas');
-    const size = 8;
+    const size = HATCH_SIZE;
     tile.width = tile.height = Math.round(size * ratio);
     const paint = tile.getContext('2d')!;
     paint.scale(tile.width / size, tile.height / size);
@@ -115,7 +122,6 @@ function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number)
     }
     paint.stroke();
     pattern = context.createPattern(tile, 'repeat')!;
-    pattern.setTransform(new DOMMatrix().scale(1 / ratio));
     hatches.set(key, pattern);
   }
   return pattern;
@@ -156,6 +162,15 @@ function drawHover(frame: Frame): void {
   const { y, height } = placer.row(hover);
   context.fillStyle = palette.hover;
   context.fillRect(0, y - geometry.gap / 2, width, height + geometry.gap);
+}
+
+function drawShadow({ surface, palette }: Frame, x: number, y: number, width: number): void {
+  const { context } = surface;
+  const shadow = context.createLinearGradient(0, y, 0, y + 5);
+  shadow.addColorStop(0, palette.shadow);
+  shadow.addColorStop(1, 'transparent');
+  context.fillStyle = shadow;
+  context.fillRect(x, y, width, 5);
 }
 
 /** Outlines a node, or the folded module that hides it. */

@@ -43,7 +43,7 @@ export interface Columns {
 
 /** Sizes of the columns at font size 13. */
 export const BAR_WIDTH = 72;
-const ERROR_WIDTH = 40;
+const ERROR_WIDTH = 48;
 const TICKS_WIDTH = 20;
 const FLAG_WIDTH = 18;
 /** Boxes narrower than this have no room for columns. */
