@@ -1,5 +1,5 @@
 import type { Graph } from '../data/graph';
-import { rowAt, type Rows } from '../layout/rows';
+import { rowAt, shownNode, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
 import { drawItems } from './content';
 import type { Placer } from './geometry';
@@ -60,14 +60,16 @@ function drawSticky(frame: Frame): void {
   const { context } = surface;
   const { gap, rowHeight } = placer.geometry;
   // The outer ones last: one that is pushed out disappears behind them.
-  for (const { row, box } of stickyRows(rows, placer, surface.height).reverse()) {
+  for (const [place, { row, box }] of stickyRows(rows, placer, surface.height)
+    .reverse()
+    .entries()) {
     const node = rows.node[side][row]!;
     if (node < 0 || open[node] !== 1) continue;
     context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
     const margin = Math.ceil(placer.geometry.indent / 3);
     const [left, width] = [box.x - margin, box.width + 2 * margin];
     context.fillRect(left, box.y - gap, width, rowHeight + gap);
-    drawShadow(frame, left, box.y + rowHeight, width);
+    if (place === 0) drawShadow(frame, left, box.y + rowHeight, width);
     drawItems(frame, [itemOf(frame, node, row, box)]);
   }
 }
@@ -179,7 +181,7 @@ function drawOutline(frame: Frame, node: number, colour: string): void {
   const { placer, rows, side, graph } = frame;
   const { context } = frame.surface;
   const { geometry } = placer;
-  const shown = shownNode(graph, rows, side, node);
+  const shown = shownNode(graph.parent, rows.rowOf[side], node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);
   const width = geometry.hasBoxes ? 2 : 1.5;
@@ -191,11 +193,4 @@ function drawOutline(frame: Frame, node: number, colour: string): void {
   context.roundRect(box.x - 1, box.y - 1, box.width + 2, height + 2, geometry.radius + 1);
   context.stroke();
   context.setLineDash([]);
-}
-
-/** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
-export function shownNode(graph: Graph, rows: Rows, side: Side, node: number): number {
-  let shown = node;
-  while (shown >= 0 && rows.rowOf[side][shown]! < 0) shown = graph.parent[shown]!;
-  return shown;
 }

@@ -30,7 +30,6 @@ export interface Palette {
   readonly selection: string;
   readonly counterpart: string;
   readonly hit: string;
-  readonly chevron: string;
   readonly minimapBackground: string;
   /** Over what the pane does not show. */
   readonly minimapShade: string;
@@ -65,7 +64,6 @@ const LIGHT: Palette = {
   selection: '#1a56db',
   counterpart: '#6d9bff',
   hit: '#9333ea',
-  chevron: '#6b7480',
   minimapBackground: '#f4f5f7',
   minimapShade: 'rgba(244, 245, 247, 0.3)',
 };
@@ -93,7 +91,6 @@ const DARK: Palette = {
   selection: '#8ab0ff',
   counterpart: '#5579c4',
   hit: '#c792ff',
-  chevron: '#a0a8b3',
   minimapBackground: '#222529',
   minimapShade: 'rgba(27, 29, 32, 0.3)',
 };
