@@ -105,6 +105,7 @@ export class GaApp extends LocalizedElement {
       </style>
       <ga-toolbar
         id="toolbar"
+        role="banner"
         session="[[session]]"
         state="[[state]]"
         theme-choice="[[themeChoice]]"
@@ -147,6 +148,8 @@ export class GaApp extends LocalizedElement {
       </main>
       <ga-details
         id="details"
+        role="region"
+        aria-label$="[[text.details.label]]"
         session="[[session]]"
         state="[[state]]"
         hidden$="[[_message(state)]]"

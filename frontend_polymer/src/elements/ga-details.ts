@@ -49,7 +49,7 @@ export class GaDetails extends LocalizedElement {
           background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
           outline: none;
         }
-        header {
+        .header {
           display: flex;
           align-items: center;
           gap: 8px;
@@ -119,7 +119,7 @@ export class GaDetails extends LocalizedElement {
         on-pointermove="_drag"
         on-keydown="_resizeKey"
       ></div>
-      <header>
+      <div class="header">
         <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
           <button
             class="plain"
@@ -155,7 +155,7 @@ export class GaDetails extends LocalizedElement {
         >
           <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
         </button>
-      </header>
+      </div>
       <div
         id="body"
         class="body"

@@ -102,7 +102,7 @@ export class GaHierarchy extends LocalizedElement {
         </div>
       </div>
       <div id="canvas"></div>
-      <div id="outline" class="visually-hidden" role="presentation"></div>
+      <div id="outline" class="visually-hidden" role="tree"></div>
       <div id="tip" aria-hidden="true"></div>`;
   }
 
@@ -290,9 +290,11 @@ export class GaHierarchy extends LocalizedElement {
       const root = this.canvas.firstElementChild as HTMLElement;
       const name =
         side === Side.NPU ? this._sideName(this.state, this.text) : this.text.sides.reference;
-      root.setAttribute('aria-label', this.text.view.outlineLabel(name));
+      const label = this.text.view.outlineLabel(name);
+      const tree = this.$['outline'] as HTMLElement;
+      for (const element of [root, tree]) element.setAttribute('aria-label', label);
       const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
-      renderOutline(root, this.$['outline'] as HTMLElement, rows, graph ?? null, this.text);
+      renderOutline(root, tree, rows, graph ?? null, this.text);
     });
   }
 }

@@ -1,6 +1,8 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
+import { GRADES } from '../data/codes';
+import type { Graph } from '../data/graph';
 import { Search, type Query } from '../data/search';
 import { Grade, Overflow, Side, type GradeBand } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
@@ -194,14 +196,13 @@ export class GaLegend extends LocalizedElement {
   }
 }
 
-function countGrades(
-  graph: { grade: Uint8Array; microStep: Int32Array; count: number },
-  micro: number,
-): number[] {
-  const counts = Array<number>(Grade.UNMATCHED + 1).fill(0);
+function countGrades(graph: Graph, micro: number): number[] {
+  if (micro === ALL_MICRO_STEPS) {
+    return GRADES.map((grade) => graph.rollup.grade(grade, 0, graph.count));
+  }
+  const counts = GRADES.map(() => 0);
   for (let index = 0; index < graph.count; index++) {
-    if (micro !== ALL_MICRO_STEPS && graph.microStep[index] !== micro) continue;
-    counts[graph.grade[index]!]!++;
+    if (graph.microStep[index] === micro) counts[graph.grade[index]!]!++;
   }
   return counts;
 }

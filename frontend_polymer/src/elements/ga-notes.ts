@@ -90,7 +90,7 @@ export class GaNotes extends LocalizedElement {
         <dl>
           <dt>[[text.toolbar.file]]</dt>
           <dd class="mono">[[file.file]]</dd>
-          <dt>[[text.sides.debug]]</dt>
+          <dt>[[_sideName(file, text)]]</dt>
           <dd class="mono">[[file.npuPath]]</dd>
           <dt hidden$="[[!file.isComparison]]">[[text.sides.reference]]</dt>
           <dd class="mono" hidden$="[[!file.isComparison]]">[[file.benchPath]]</dd>
@@ -128,6 +128,10 @@ export class GaNotes extends LocalizedElement {
   _label(file: DatabaseFile | undefined, text: Texts): string {
     const count = file?.diagnostics.length ?? 0;
     return count === 0 ? text.notes.about : text.notes.label(formatCount(count));
+  }
+
+  _sideName(file: DatabaseFile | undefined, text: Texts): string {
+    return file?.isComparison ? text.sides.debug : text.sides.model;
   }
 
   _task(file: DatabaseFile | undefined, text: Texts): string {

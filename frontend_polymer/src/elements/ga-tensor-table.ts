@@ -42,7 +42,7 @@ export class GaTensorTable extends LocalizedElement {
           background: var(--ga-surface);
           font-weight: normal;
         }
-        thead th {
+        thead :is(th, td) {
           position: sticky;
           z-index: 2;
           top: 0;
@@ -210,8 +210,7 @@ function head(columns: readonly Column[], side: string, text: Texts): HTMLTableS
   corner.scope = 'col';
   corner.rowSpan = 2;
   groups.append(corner);
-  const titles: Record<ColumnGroup, string> = {
-    shared: '',
+  const titles: Record<Exclude<ColumnGroup, 'shared'>, string> = {
     npu: side,
     bench: text.sides.reference,
     comparison: text.tensors.errors,
@@ -219,8 +218,7 @@ function head(columns: readonly Column[], side: string, text: Texts): HTMLTableS
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
-    const title = create('th', group === 'shared' ? 'group' : 'group first', titles[group]);
-    title.scope = 'colgroup';
+    const title = group === 'shared' ? create('td', '') : groupTitle(titles[group]);
     title.colSpan = members.length;
     groups.append(title);
     names.append(
@@ -234,6 +232,12 @@ function head(columns: readonly Column[], side: string, text: Texts): HTMLTableS
   }
   section.append(groups, names);
   return section;
+}
+
+function groupTitle(text: string): HTMLTableCellElement {
+  const title = create('th', 'group first', text);
+  title.scope = 'colgroup';
+  return title;
 }
 
 function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowElement {

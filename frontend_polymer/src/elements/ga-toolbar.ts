@@ -66,6 +66,7 @@ export class GaToolbar extends LocalizedElement {
           gap: 4px;
         }
       </style>
+      <h1 class="visually-hidden">[[text.title]]</h1>
       <label class="file">
         <span>[[text.toolbar.file]]</span>
         <select id="file" on-change="_file"></select>
@@ -98,7 +99,7 @@ export class GaToolbar extends LocalizedElement {
           class="plain"
           on-click="_language"
           title="[[text.toolbar.language]]"
-          aria-label="[[_languageLabel(text)]]"
+          lang$="[[_otherCode(text)]]"
         >
           [[_otherLanguage(text)]]
         </button>
@@ -207,8 +208,8 @@ export class GaToolbar extends LocalizedElement {
     return text.language.code === 'en' ? '中文' : 'EN';
   }
 
-  _languageLabel(text: Texts): string {
-    return `${text.toolbar.language}: ${text.language.name}`;
+  _otherCode(text: Texts): string {
+    return text.language.code === 'en' ? 'zh-CN' : 'en';
   }
 
   _theme(): void {

@@ -2,6 +2,7 @@
 export const en = {
   language: { code: 'en', name: 'English' },
 
+  title: 'Model hierarchies',
   toolbar: {
     file: 'File',
     step: 'Step',

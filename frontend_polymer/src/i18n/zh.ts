@@ -5,6 +5,7 @@ const REBUILD = '请用 msprobe-build 重新构图。';
 export const zh: Texts = {
   language: { code: 'zh', name: '中文' },
 
+  title: '模型层级结构',
   toolbar: {
     file: '文件',
     step: 'Step',
