@@ -25,6 +25,7 @@ from msprobe_collector.tensor_files import TensorFiles
 Item: TypeAlias = "dict[str, Any]"
 _DEPTH_LIMIT = 400
 _REMEMBERED = 8192
+_LONGEST_LIST = 1024
 
 
 class Items:
@@ -75,6 +76,8 @@ class Items:
         if isinstance(value, torch.Size):
             return {"type": "torch.Size", "value": list(value)}
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            if len(value) > _LONGEST_LIST and not isinstance(value[0], torch.Tensor):
+                return None  # data, not arguments: torch.tensor([...])
             return [
                 self.describe(part, _extend(path, position), leaves, depth + 1)
                 for position, part in enumerate(value)

@@ -116,6 +116,43 @@ def test_queries_are_not_calls(tmp_path: Path) -> None:
     assert record(tmp_path, step, level="L1").names() == ["Torch.sum.0.forward"]
 
 
+def test_arguments_are_recorded_as_they_were_written(tmp_path: Path) -> None:
+    weight = torch.ones(3)
+    options: dict[str, Any] = {"eps": 1e-3}
+
+    def step() -> None:
+        F.layer_norm(x, (3,), weight, None, 1e-4)
+        F.layer_norm(x, normalized_shape=(3,), weight=weight)
+        F.layer_norm(
+            x,
+            (3,),
+            eps=float(max(1e-2, 1e-3)),
+        )
+        F.layer_norm(x, (3,), **options)
+        x.split(2, dim=1)
+
+    def shown(name: str) -> tuple[list[Any], dict[str, Any]]:
+        entry = dump.data[f"{name}.forward"]
+        positional = [
+            item.get("value", "tensor") if isinstance(item, dict) else item
+            for item in entry["input_args"]
+        ]
+        named = {
+            key: item.get("value", "tensor") if isinstance(item, dict) else item
+            for key, item in entry["input_kwargs"].items()
+        }
+        return positional, named
+
+    dump = record(tmp_path, step, level="L1")
+    shape = [{"type": "int", "value": 3}]
+    norm = "Functional.layer_norm"
+    assert shown(f"{norm}.0") == (["tensor", shape, "tensor", None, 1e-4], {})
+    assert shown(f"{norm}.1") == (["tensor"], {"normalized_shape": shape, "weight": "tensor"})
+    assert shown(f"{norm}.2") == (["tensor", shape], {"eps": 1e-2})
+    assert shown(f"{norm}.3") == (["tensor", shape], {"eps": 1e-3})
+    assert shown("Tensor.split.0") == (["tensor", 2], {"dim": 1})
+
+
 def test_a_custom_function_has_a_backward(tmp_path: Path) -> None:
     z = torch.ones(2, requires_grad=True)
     dump = record(tmp_path, lambda: Doubled.apply(z).sum().backward(), level="L1")
