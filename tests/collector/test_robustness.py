@@ -51,6 +51,7 @@ def test_an_exception_in_user_code_loses_nothing(tmp_path: Path) -> None:
     assert dump.parents["Module.fragile.Fragile.forward.1"] is None
 
 
+@pytest.mark.failing_records
 def test_one_failing_record_is_reported_and_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
