@@ -105,6 +105,7 @@ export class GaApp extends LocalizedElement {
       </style>
       <ga-toolbar
         id="toolbar"
+        role="banner"
         session="[[session]]"
         state="[[state]]"
         theme-choice="[[themeChoice]]"
@@ -116,7 +117,7 @@ export class GaApp extends LocalizedElement {
         <div class="progress" data-busy$="[[_busy(state)]]"></div>
         <p class="waiting" role="status" hidden$="[[!state.busy]]">[[_waiting(state, text)]]</p>
         <ga-view-tools
-          graphs="[[state.graphs]]"
+          state="[[state]]"
           zoom="[[zoom]]"
           sync="{{sync}}"
           on-view-command="_run"
@@ -134,12 +135,21 @@ export class GaApp extends LocalizedElement {
           hidden$="[[!_message(state)]]"
           problem="[[state.problem]]"
           catalog="[[state.catalog]]"
+          file="[[state.view.file]]"
           on-retry="_retry"
         ></ga-message>
-        <ga-legend session="[[session]]" state="[[state]]" on-step-hit="_stepHit"></ga-legend>
+        <ga-legend
+          aria-label$="[[text.legend.label]]"
+          hidden$="[[_message(state)]]"
+          session="[[session]]"
+          state="[[state]]"
+          on-step-hit="_stepHit"
+        ></ga-legend>
       </main>
       <ga-details
         id="details"
+        role="region"
+        aria-label$="[[text.details.label]]"
         session="[[session]]"
         state="[[state]]"
         hidden$="[[_message(state)]]"

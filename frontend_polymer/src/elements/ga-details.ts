@@ -1,9 +1,10 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
-import { Grade, Side, type NodeDetail } from '../generated/graph_pb';
+import { Grade, Side, type GradeBand, type NodeDetail } from '../generated/graph_pb';
+import type { Graph } from '../data/graph';
 import type { Texts } from '../i18n';
-import type { AppState, Session } from '../session';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import './ga-copy';
 import './ga-icon';
@@ -48,7 +49,7 @@ export class GaDetails extends LocalizedElement {
           background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
           outline: none;
         }
-        header {
+        .header {
           display: flex;
           align-items: center;
           gap: 8px;
@@ -118,7 +119,7 @@ export class GaDetails extends LocalizedElement {
         on-pointermove="_drag"
         on-keydown="_resizeKey"
       ></div>
-      <header>
+      <div class="header">
         <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
           <button
             class="plain"
@@ -154,7 +155,7 @@ export class GaDetails extends LocalizedElement {
         >
           <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
         </button>
-      </header>
+      </div>
       <div
         id="body"
         class="body"
@@ -178,11 +179,12 @@ export class GaDetails extends LocalizedElement {
           hidden$="[[!_shows(state.detail, tab, 'tensors')]]"
           tabindex="0"
           detail="[[state.detail]]"
-          bands="[[_bands(state.catalog, state.view.file)]]"
+          bands="[[_bands(state)]]"
+          single="[[!_hasBench(state)]]"
         ></ga-tensor-table>
         <div class="stacks" hidden$="[[!_shows(state.detail, tab, 'stack')]]">
           <ga-stack
-            label="[[_sideLabel(state.graphs, text)]]"
+            label="[[_sideLabel(state, text)]]"
             record="[[state.detail.npu]]"
             show-library="[[showLibrary]]"
             on-show-library="_showLibrary"
@@ -192,7 +194,7 @@ export class GaDetails extends LocalizedElement {
             record="[[state.detail.bench]]"
             show-library="[[showLibrary]]"
             on-show-library="_showLibrary"
-            hidden$="[[!_hasBench(state.graphs)]]"
+            hidden$="[[!_hasBench(state)]]"
           ></ga-stack>
         </div>
       </div>`;
@@ -267,11 +269,10 @@ export class GaDetails extends LocalizedElement {
     return (graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED) > Grade.OK;
   }
 
-  /** The earliest in execution order among the nodes with the worst grade. */
   _firstError(): void {
     const graph = this.state.graphs?.[Side.NPU];
     if (!graph) return;
-    const detail = { side: Side.NPU, index: graph.grade.indexOf(graph.worstGrade(0)) };
+    const detail = { side: Side.NPU, index: firstOfTheWorst(graph) };
     this.dispatchEvent(new CustomEvent('go-to', { detail }));
   }
 
@@ -279,8 +280,8 @@ export class GaDetails extends LocalizedElement {
     void this.session.select(this.state.selected);
   }
 
-  _bands() {
-    return this.session.file?.bands ?? [];
+  _bands(state: AppState): readonly GradeBand[] {
+    return fileOf(state)?.bands ?? [];
   }
 
   _any(value: unknown): boolean {
@@ -303,12 +304,12 @@ export class GaDetails extends LocalizedElement {
     return detail !== null && tab === wanted;
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
-  _sideLabel(graphs: AppState['graphs'], text: Texts): string {
-    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  _sideLabel(state: AppState, text: Texts): string {
+    return hasBench(state) ? text.sides.debug : text.sides.model;
   }
 
   _collapseLabel(collapsed: boolean, text: Texts): string {
@@ -325,9 +326,19 @@ export class GaDetails extends LocalizedElement {
   }
 }
 
+/** The earliest operator with the worst grade, not the modules around it. */
+function firstOfTheWorst(graph: Graph): number {
+  const worst = graph.worstGrade(0);
+  let found = graph.grade.indexOf(worst);
+  while (graph.rollup.grade(worst, found + 1, graph.end[found]!) > 0) {
+    found = graph.grade.indexOf(worst, found + 1);
+  }
+  return found;
+}
+
 function storedHeight(): number {
   const stored = Number(readSetting(SETTING));
-  return stored >= LOWEST ? stored : 280;
+  return stored >= LOWEST ? stored : Math.min(280, Math.round(window.innerHeight * 0.34));
 }
 
 customElements.define('ga-details', GaDetails);

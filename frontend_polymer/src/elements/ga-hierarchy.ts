@@ -7,7 +7,7 @@ import { ROW_HEIGHT } from '../canvas/viewport';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import type { AppState, Hits, Session } from '../session';
+import { fileOf, hasBench, type AppState, type Hits, type Session } from '../session';
 import './ga-copy';
 import type { ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
@@ -61,6 +61,10 @@ export class GaHierarchy extends LocalizedElement {
         .side .path bdi {
           unicode-bidi: isolate;
         }
+        .note {
+          color: var(--ga-danger);
+          white-space: nowrap;
+        }
         #canvas {
           flex: 1;
           min-height: 0;
@@ -85,11 +89,12 @@ export class GaHierarchy extends LocalizedElement {
         }
       </style>
       <div class="sides">
-        <div class$="[[_sideClass(state.graphs)]]">
-          <strong>[[_sideName(state.graphs, text)]]</strong>
+        <div class$="[[_sideClass(state)]]">
+          <strong>[[_sideName(state, text)]]</strong>
           <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
+          <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
         </div>
-        <div class="side" hidden$="[[!_hasBench(state.graphs)]]">
+        <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong>[[text.sides.reference]]</strong>
           <span class="mono path cut" title="[[file.benchPath]]"
             ><bdi>[[file.benchPath]]</bdi></span
@@ -97,7 +102,7 @@ export class GaHierarchy extends LocalizedElement {
         </div>
       </div>
       <div id="canvas"></div>
-      <div id="outline" class="visually-hidden" role="presentation"></div>
+      <div id="outline" class="visually-hidden" role="tree"></div>
       <div id="tip" aria-hidden="true"></div>`;
   }
 
@@ -209,20 +214,25 @@ export class GaHierarchy extends LocalizedElement {
     this.scheduleOutline();
   }
 
-  _file() {
-    return this.session.file;
+  _file(state: AppState) {
+    return fileOf(state);
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
-  _sideName(graphs: AppState['graphs'], text: Texts): string {
-    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  /** A comparison whose reference lacks this step and rank. */
+  _isAlone(state: AppState): boolean {
+    return fileOf(state)?.isComparison === true && !hasBench(state);
   }
 
-  _sideClass(graphs: AppState['graphs']): string {
-    return this._hasBench(graphs) ? 'side' : 'side single';
+  _sideName(state: AppState, text: Texts): string {
+    return fileOf(state)?.isComparison ? text.sides.debug : text.sides.model;
+  }
+
+  _sideClass(state: AppState): string {
+    return hasBench(state) ? 'side' : 'side single';
   }
 
   /** Made on first use: Polymer runs observers before the element is ready. */
@@ -279,10 +289,12 @@ export class GaHierarchy extends LocalizedElement {
       const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
       const name =
-        side === Side.NPU ? this._sideName(this.shown, this.text) : this.text.sides.reference;
-      root.setAttribute('aria-label', this.text.view.outlineLabel(name));
+        side === Side.NPU ? this._sideName(this.state, this.text) : this.text.sides.reference;
+      const label = this.text.view.outlineLabel(name);
+      const tree = this.$['outline'] as HTMLElement;
+      for (const element of [root, tree]) element.setAttribute('aria-label', label);
       const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
-      renderOutline(root, this.$['outline'] as HTMLElement, rows, graph ?? null, this.text);
+      renderOutline(root, tree, rows, graph ?? null, this.text);
     });
   }
 }

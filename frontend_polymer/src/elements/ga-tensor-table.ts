@@ -2,6 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import {
   Grade,
+  Kind,
   Section,
   type GradeBand,
   type NodeDetail,
@@ -41,7 +42,7 @@ export class GaTensorTable extends LocalizedElement {
           background: var(--ga-surface);
           font-weight: normal;
         }
-        thead th {
+        thead :is(th, td) {
           position: sticky;
           z-index: 2;
           top: 0;
@@ -108,6 +109,11 @@ export class GaTensorTable extends LocalizedElement {
           text-decoration: underline dotted;
           text-underline-offset: 3px;
         }
+        .lone {
+          margin-left: 8px;
+          color: var(--ga-muted);
+          font: 12px/20px var(--ga-font);
+        }
         .flag {
           color: var(--ga-danger);
           font-weight: 700;
@@ -139,52 +145,64 @@ export class GaTensorTable extends LocalizedElement {
   }
 
   static override get properties() {
-    return { ...super.properties, detail: Object, bands: Array };
+    return { ...super.properties, detail: Object, bands: Array, single: Boolean };
   }
 
   static get observers() {
-    return ['_render(detail, bands, text)'];
+    return ['_render(detail, bands, single, text)'];
   }
 
   declare detail: NodeDetail;
   declare bands: readonly GradeBand[];
+  /** There is no reference to tell the model from. */
+  declare single: boolean;
 
-  _render(detail: NodeDetail | null, bands: readonly GradeBand[], text: Texts): void {
+  _render(
+    detail: NodeDetail | null,
+    bands: readonly GradeBand[],
+    single: boolean,
+    text: Texts,
+  ): void {
     const content = this.$['content'] as HTMLElement;
     if (!detail) return;
     if (detail.rows.length === 0) {
-      const note = create('p', 'muted', text.tensors.none);
+      const note = create('p', 'muted', emptyText(detail, text));
       content.replaceChildren(note);
       return;
     }
-    content.replaceChildren(table(detail.rows, bands, text));
+    const side = single ? text.sides.model : text.sides.debug;
+    content.replaceChildren(table(detail, tensorColumns(detail.rows, bands, text), side, text));
   }
 }
 
 function table(
-  rows: readonly ParameterRow[],
-  bands: readonly GradeBand[],
+  detail: NodeDetail,
+  columns: readonly Column[],
+  side: string,
   text: Texts,
 ): HTMLTableElement {
-  const columns = tensorColumns(rows, bands, text);
   const grid = create('table', '');
-  grid.append(create('caption', 'visually-hidden', text.tensors.caption), head(columns, text));
+  grid.append(
+    create('caption', 'visually-hidden', text.tensors.caption),
+    head(columns, side, text),
+  );
   const body = create('tbody', '');
   let section: Section | undefined;
-  for (const row of rows) {
+  const isPair = detail.npu !== undefined && detail.bench !== undefined;
+  for (const row of detail.rows) {
     const parameter = row.npu ?? row.bench;
     if (!parameter) continue;
     if (parameter.section !== section) {
       section = parameter.section;
       body.append(sectionRow(section, columns.length, text));
     }
-    body.append(parameterRow(row, columns, text));
+    body.append(parameterRow(row, columns, isPair, text));
   }
   grid.append(body);
   return grid;
 }
 
-function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement {
+function head(columns: readonly Column[], side: string, text: Texts): HTMLTableSectionElement {
   const section = create('thead', '');
   const groups = create('tr', '');
   const names = create('tr', '');
@@ -192,17 +210,15 @@ function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement 
   corner.scope = 'col';
   corner.rowSpan = 2;
   groups.append(corner);
-  const titles: Record<ColumnGroup, string> = {
-    shared: '',
-    npu: text.sides.debug,
+  const titles: Record<Exclude<ColumnGroup, 'shared'>, string> = {
+    npu: side,
     bench: text.sides.reference,
     comparison: text.tensors.errors,
   };
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
-    const title = create('th', group === 'shared' ? 'group' : 'group first', titles[group]);
-    title.scope = 'colgroup';
+    const title = group === 'shared' ? create('td', '') : groupTitle(titles[group]);
     title.colSpan = members.length;
     groups.append(title);
     names.append(
@@ -216,6 +232,12 @@ function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement 
   }
   section.append(groups, names);
   return section;
+}
+
+function groupTitle(text: string): HTMLTableCellElement {
+  const title = create('th', 'group first', text);
+  title.scope = 'colgroup';
+  return title;
 }
 
 function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowElement {
@@ -234,16 +256,22 @@ function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowE
   return row;
 }
 
-function parameterRow(row: ParameterRow, columns: readonly Column[], text: Texts) {
+function parameterRow(
+  row: ParameterRow,
+  columns: readonly Column[],
+  isPair: boolean,
+  text: Texts,
+): HTMLTableRowElement {
   const line = create('tr', '');
-  line.append(nameCell(row, text));
+  line.append(nameCell(row, isPair, text));
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
     const parameter = group === 'npu' || group === 'bench' ? row[group] : undefined;
-    if (parameter?.value !== undefined) {
+    const value = parameter && valueOf(parameter);
+    if (value !== undefined) {
       const other = group === 'npu' ? row.bench : row.npu;
-      line.append(valueCell(parameter, other, members.length, text));
+      line.append(valueCell(value, other && valueOf(other), members.length, text));
     } else {
       line.append(...members.map((column, at) => tensorCell(column, column.cell(row), at, text)));
     }
@@ -251,7 +279,13 @@ function parameterRow(row: ParameterRow, columns: readonly Column[], text: Texts
   return line;
 }
 
-function nameCell({ npu, bench }: ParameterRow, text: Texts): HTMLElement {
+function emptyText({ npu, bench }: NodeDetail, text: Texts): string {
+  const isApi = (npu ?? bench)?.kind === Kind.API;
+  return isApi ? text.tensors.none : text.tensors.noneModule;
+}
+
+/** Where two nodes are compared, a parameter that only one of them has says so. */
+function nameCell({ npu, bench }: ParameterRow, isPair: boolean, text: Texts): HTMLElement {
   const names = [npu?.name, bench?.name].filter((name) => name !== undefined);
   const cell = create('th', 'name', [...new Set(names)].join(' / '));
   cell.scope = 'row';
@@ -260,21 +294,30 @@ function nameCell({ npu, bench }: ParameterRow, text: Texts): HTMLElement {
     flag.title = text.tensors.overflows;
     cell.append(flag);
   }
+  if (isPair && !(npu && bench)) {
+    const lone = npu ? text.tensors.onlyDebug : text.tensors.onlyReference;
+    cell.append(create('span', 'lone', lone));
+  }
   return cell;
+}
+
+/** What is passed or returned instead of a tensor; Python's None leaves neither type nor value. */
+function valueOf({ value, type, dtype }: Parameter): string | undefined {
+  return value ?? (type === '' && dtype === '' ? 'None' : undefined);
 }
 
 /** What is not a tensor fills its side's columns. */
 function valueCell(
-  parameter: Parameter,
-  other: Parameter | undefined,
+  value: string,
+  other: string | undefined,
   width: number,
   text: Texts,
 ): HTMLElement {
-  const differs = other !== undefined && other.value !== parameter.value;
-  const cell = create('td', 'first value');
+  const differs = other !== undefined && other !== value;
+  const cell = create('td', value === 'None' ? 'first value absent' : 'first value');
   cell.colSpan = width;
-  cell.title = differs ? `${parameter.value}: ${text.tensors.differs}` : (parameter.value ?? '');
-  cell.append(create('span', differs ? 'differs' : '', parameter.value));
+  cell.title = differs ? `${value}: ${text.tensors.differs}` : value;
+  cell.append(create('span', differs ? 'differs' : '', value));
   return cell;
 }
 

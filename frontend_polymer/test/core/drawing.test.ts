@@ -6,6 +6,7 @@ import { placeAt, Sequence } from '../../src/canvas/minimap';
 import { GAP, Pyramid } from '../../src/canvas/pyramid';
 import { callTexts, errorText } from '../../src/canvas/text';
 import { TONES, TONE_SEVERITY, Tones } from '../../src/canvas/tone';
+import { yOf } from '../../src/canvas/viewport';
 import { Direction, Side } from '../../src/generated/graph_pb';
 import { Hierarchy } from '../../src/layout/hierarchy';
 import { SIDES } from '../../src/layout/sides';
@@ -116,6 +117,20 @@ describe('a point of a pane', () => {
           }
         }
       }
+    });
+  });
+
+  test('where a box closes is the module that closes there', () => {
+    forSeeds(30, (random) => {
+      const hierarchy = randomHierarchy(random);
+      const { rows, expansion } = hierarchy;
+      const placer = placerOf(hierarchy, 24, Side.NPU);
+      rows.node[0].forEach((index, row) => {
+        if (index < 0 || !expansion.isOpen(Side.NPU, index)) return;
+        const y = yOf(placer.view, rows.bottom[row]! - 0.5);
+        const hit = hitAt(hierarchy, Side.NPU, placer, placer.row(row).x + 50, y, 1e9);
+        expect(hit).toEqual({ node: { side: Side.NPU, index }, onChevron: false });
+      });
     });
   });
 
