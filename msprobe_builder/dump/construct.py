@@ -14,6 +14,7 @@ from typing import Any
 from msprobe_builder.errors import BuildError
 
 _MICRO_STEPS = "megatron_micro_step_number"
+_MOST_MICRO_STEPS = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ def read_construct(content: Any, path: Path) -> Construct:
         parent = {child: _parent(value, child, path) for child, value in content.items()}
         return Construct(parent, None, 0)
     highest = content[_MICRO_STEPS]
-    if not isinstance(highest, int) or isinstance(highest, bool) or highest < 0:
+    if not _is_micro_step(highest):
         raise BuildError(
-            f"{path} has {_MICRO_STEPS} = {highest!r}, which is no micro-step number; "
+            f"{path} has {_MICRO_STEPS} = {str(highest)[:40]}, which is no micro-step number; "
             "dump this step again."
         )
     parents: dict[str, str | None] = {}
@@ -49,7 +50,7 @@ def read_construct(content: Any, path: Path) -> Construct:
         if child == _MICRO_STEPS:
             continue
         if isinstance(value, list):
-            if len(value) != 2 or not isinstance(value[1], int) or isinstance(value[1], bool):
+            if len(value) != 2 or not _is_micro_step(value[1]):
                 raise _bad(child, path)
             value, micro_step[child] = value
         parents[child] = _parent(value, child, path)
@@ -62,9 +63,14 @@ def _parent(value: Any, child: str, path: Path) -> str | None:
     raise _bad(child, path)
 
 
+def _is_micro_step(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST_MICRO_STEPS
+
+
 def _bad(child: str, path: Path) -> BuildError:
     return BuildError(
-        f"{path} gives {child!r} a parent that is neither a name nor null; dump this step again."
+        f"{path} gives {child[:200]!r} neither a parent nor a parent and a micro-step; "
+        "dump this step again."
     )
 
 

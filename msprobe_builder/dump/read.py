@@ -12,7 +12,7 @@ from typing import Any
 
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
 from msprobe_builder.dump.json_stream import DumpReader
-from msprobe_builder.dump.names import parse_gradients
+from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
@@ -61,10 +61,7 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         recomputed: set[int] = set()
         malformed: list[str] = []
         for name, data in reader:
-            if not isinstance(data, dict):
-                malformed.append(name)
-                continue
-            if name in records:
+            if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
             number = records[name] = len(records)

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.match.hashing import mixed, same_ids
 from msprobe_builder.match.matching import inverse
+from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.sequence import align_around, fill_gaps
-from msprobe_builder.match.side import Side
 from msprobe_builder.match.signature import agreeing, shape_keys
 
 Int = NDArray[np.int64]
 
-Tokens = tuple[Int, Int]  # of the nodes of both sides; equal where two may be paired
+Tokens = tuple[Int, Int]  # a column of each side; equal values may be paired
 
-_NO_TOKEN = -1
+_NO_TOKEN, _TAKEN, _OTHER_TAKEN = -1, -2, -3
+_FIRST_MARK = -4
 
 
-def operations(npu: Side, bench: Side, operator: Callable[[str], str] | None) -> Tokens:
+def operations(npu: Outline, bench: Outline, operator: Callable[[str], str] | None) -> Tokens:
     """What each node calls in which direction, as ids shared by both sides.
 
     ``operator`` names what an API does; without one APIs are told apart by their own names.
@@ -43,7 +44,7 @@ def operations(npu: Side, bench: Side, operator: Callable[[str], str] | None) ->
     return columns[0], columns[1]
 
 
-def with_shapes(npu: Side, bench: Side, operation: Tokens) -> Tokens:
+def with_shapes(npu: Outline, bench: Outline, operation: Tokens) -> Tokens:
     """The same ids, told apart also by the number and shapes of the parameters."""
     left, right = shape_keys(npu.signatures), shape_keys(bench.signatures)
     return same_ids(
@@ -51,7 +52,7 @@ def with_shapes(npu: Side, bench: Side, operation: Tokens) -> Tokens:
     )
 
 
-def pair_calls(npu: Side, bench: Side, partner: Int, exact: Int, tokens: list[Tokens]) -> Int:
+def pair_calls(npu: Outline, bench: Outline, partner: Int, exact: Int, tokens: list[Tokens]) -> Int:
     """``partner`` of modules, completed by the API calls inside matched modules.
 
     Calls are paired in order of execution where their tokens are equal; matched modules
@@ -90,21 +91,40 @@ def pair_calls(npu: Side, bench: Side, partner: Int, exact: Int, tokens: list[To
     for host in hosts[~is_settled].tolist():
         a, b = inside.nodes(host), other_inside.nodes(int(partner[host]))
         kept = np.flatnonzero(is_known[a])
-        wanted = np.searchsorted(b, exact[a[kept]])
-        x, y = align_around(columns[0][0][a], columns[0][1][b], kept, wanted)
-        result[a[x]] = b[y]
-        left_over = kept[~np.isin(kept, x) & ~np.isin(wanted, y)]
-        result[a[left_over]] = exact[a[left_over]]
-        for own, other in columns[1:]:
-            token_a, token_b = own[a], other[b]
-            token_a[left_over] = _NO_TOKEN - 1 - len(npu)
-            token_b[np.isin(b, exact[a[left_over]])] = _NO_TOKEN
-            more_x, more_y = fill_gaps(token_a, token_b, x, y)
-            is_new = ~np.isin(more_x, x)
-            i, j = a[more_x[is_new]], b[more_y[is_new]]
-            agrees = agreeing(npu.signatures, bench.signatures, i, j)
-            result[i[agrees]] = j[agrees]
+        i, j = _pair_inside(npu, bench, a, b, kept, np.searchsorted(b, exact[a[kept]]), columns)
+        result[i] = j
     return result
+
+
+def _pair_inside(
+    npu: Outline, bench: Outline, a: Int, b: Int, x: Int, y: Int, columns: list[Tokens]
+) -> tuple[Int, Int]:
+    """Nodes of ``a`` and ``b`` that belong together; x, y are the positions of known pairs."""
+    (own, other), *looser = columns
+    in_a, in_b = align_around(own[a], other[b], x, y)
+    aside = ~np.isin(x, in_a) & ~np.isin(y, in_b)
+    found = [(a[in_a], b[in_b]), (a[x[aside]], b[y[aside]])]
+    for own, other in looser:
+        if len(in_a) + aside.sum() == min(len(a), len(b)):
+            break
+        token_a, token_b = own[a], other[b]
+        token_a[x[aside]], token_b[y[aside]] = _TAKEN, _OTHER_TAKEN
+        more_a, more_b = fill_gaps(token_a, token_b, in_a, in_b)
+        is_new = ~np.isin(more_a, in_a)
+        i, j = a[more_a[is_new]], b[more_b[is_new]]
+        agrees = agreeing(npu.signatures, bench.signatures, i, j)
+        found.append((i[agrees], j[agrees]))
+    return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
+
+
+def moved_calls(npu: Outline, bench: Outline, partner: Int, namesake: Int) -> Int:
+    """Calls left over whose namesake is made inside the partner of their host.
+
+    Backward calls trade places easily; an equal name there is no accident.
+    """
+    calls = np.flatnonzero((npu.kind == Kind.API) & (partner < 0) & (namesake >= 0))
+    inside = partner[npu.host[calls]] == bench.host[namesake[calls]]
+    return np.asarray(calls[inside])
 
 
 def completed(partner: Int, wanted: Int, nodes: Int, size: int) -> Int:
@@ -117,7 +137,7 @@ def completed(partner: Int, wanted: Int, nodes: Int, size: int) -> Int:
     return result
 
 
-def pair_collections(npu: Side, bench: Side, partner: Int) -> Int:
+def pair_collections(npu: Outline, bench: Outline, partner: Int) -> Int:
     """``partner``, completed by the collections of calls between modules.
 
     Collections belong together when most of their calls do; those without such calls when
@@ -142,7 +162,7 @@ def pair_collections(npu: Side, bench: Side, partner: Int) -> Int:
     return result
 
 
-def _free_collections(side: Side, partner: Int) -> list[tuple[int, int, int]]:
+def _free_collections(side: Outline, partner: Int) -> list[tuple[int, int, int]]:
     """Collections without partner, each with the matched modules before and after it."""
     top = np.flatnonzero(side.tree.parent == 0)
     fixed = top[(side.kind[top] == Kind.MODULE) & (partner[top] >= 0)]
@@ -154,14 +174,14 @@ def _free_collections(side: Side, partner: Int) -> list[tuple[int, int, int]]:
     )
 
 
-def _marks(own: Side, other: Side, partner: Int) -> Int:
-    """Tokens below -1 for nodes whose partner stands inside the partner of their host."""
+def _marks(own: Outline, other: Outline, partner: Int) -> Int:
+    """Negative tokens for nodes whose partner stands inside the partner of their host."""
     inside = (partner >= 0) & (other.host[partner] == partner[own.host])
     inside[0] = False
-    return np.where(inside, _NO_TOKEN - 1 - np.arange(len(own)), _NO_TOKEN)
+    return np.where(inside, _FIRST_MARK - np.arange(len(own)), _NO_TOKEN)
 
 
-def _out_of_order(npu: Side, exact: Int, known: Int) -> Int:
+def _out_of_order(npu: Outline, exact: Int, known: Int) -> Int:
     """Hosts in which pairs of the default rule cross."""
     known = known[np.argsort(npu.host[known], kind="stable")]
     same_host = npu.host[known[1:]] == npu.host[known[:-1]]
@@ -172,7 +192,7 @@ def _out_of_order(npu: Side, exact: Int, known: Int) -> Int:
 class _Inside:
     """The nodes inside each host that take part, in order of execution."""
 
-    def __init__(self, side: Side, takes_part: NDArray[np.bool_]) -> None:
+    def __init__(self, side: Outline, takes_part: NDArray[np.bool_]) -> None:
         nodes = np.flatnonzero(takes_part)
         self._nodes = nodes[np.argsort(side.host[nodes], kind="stable")]
         self._hosts = side.host[self._nodes]

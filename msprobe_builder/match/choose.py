@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,9 @@ from numpy.typing import NDArray
 from msprobe_builder.config import BuildOptions
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
-from msprobe_builder.dump.read import Dump
-from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.match.calls import operations
+from msprobe_builder.match.calls import Tokens, operations
 from msprobe_builder.match.exact import match_exact, namesakes
 from msprobe_builder.match.explain import Demands, explain
 from msprobe_builder.match.fuzzy import match_fuzzy
@@ -22,9 +22,10 @@ from msprobe_builder.match.mapping_report import report_rules
 from msprobe_builder.match.match_file import apply_pairs, read_match_file
 from msprobe_builder.match.matching import Matching, Source, inverse
 from msprobe_builder.match.nearest import View
+from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
 from msprobe_builder.match.rules import read_rules
-from msprobe_builder.match.side import side_of
+from msprobe_builder.task import framework_of
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -32,25 +33,6 @@ Int = NDArray[np.int64]
 _EXACT = Demands(path=True, counts=True, types=True, shapes=True)
 _FUZZY = Demands(path=False, counts=True, types=False, shapes=True)
 _MAPPING = Demands(path=False, counts=False, types=False, shapes=False)
-
-
-_OTHER_FRAMEWORK = Diagnostic(
-    "warning",
-    "other_framework",
-    "The two dumps are of different frameworks, which name things differently; "
-    "match them by layer mapping (-lm).",
-)
-
-
-class Graphed(Protocol):
-    """What matching needs of one side; both sides share their texts."""
-
-    @property
-    def dump(self) -> Dump: ...
-    @property
-    def tree(self) -> Tree: ...
-    @property
-    def table(self) -> ParameterTable: ...
 
 
 def check_files(options: BuildOptions) -> None:
@@ -62,8 +44,8 @@ def check_files(options: BuildOptions) -> None:
 
 
 def match_nodes(
-    npu: Graphed,
-    bench: Graphed,
+    npu: Side,
+    bench: Side,
     options: BuildOptions,
     texts: Texts,
     *,
@@ -75,65 +57,89 @@ def match_nodes(
     Matches of the match file are set first; the rule fills in around them. Raises UsageError
     when the layer mapping file or the match file cannot be used.
     """
-    left, right = side_of(npu.tree, npu.table), side_of(bench.tree, bench.table)
+    left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
     diagnostics: list[Diagnostic] = []
     if options.match_file is not None:
         chosen = read_match_file(options.match_file)
         fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
-    namesake = wanted = namesakes(left, right)
-    exact = match_exact(left, right, namesake, fixed)
-    across = _across_frameworks(npu, bench)
-    operator = None
+    namesake = namesakes(left, right)
+    known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
     if options.layer_mapping or options.layer_mapping_file is not None:
-        file = options.layer_mapping_file
-        rules = None if file is None else read_rules(file)
-        operator = operator_of if across else None
-        mapped = match_mapped(
-            left, right, namesake, fixed, exact, rules.rules if rules else (), operator
+        operation = operations(
+            left, right, operator_of if _across_frameworks(npu, bench, texts) else None
         )
-        partner, wanted, source, demands = mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING
-        if rules is not None:
-            diagnostics += report_rules(rules, mapped)
-    elif options.fuzzy_match:
-        partner = match_fuzzy(left, right, namesake, fixed, exact)
-        wanted = np.where(left.kind == Kind.MODULE, namesake, -1)
-        source, demands = Source.FUZZY, _FUZZY
+        outcome = _by_layer(known, operation, options.layer_mapping_file)
     else:
-        partner, source, demands = exact, Source.EXACT, _EXACT
-    if across and operator is None:
-        diagnostics.append(_OTHER_FRAMEWORK)
-    back = inverse(partner, len(right))
-    sources = np.where(partner == exact, Source.EXACT, source)
-    sources[fixed >= 0] = Source.FILE
-    own, other = operations(left, right, operator)
-    back_namesake, back_fixed = inverse(namesake, len(right)), inverse(fixed, len(right))
+        operation = operations(left, right, None)
+        outcome = _by_name(known, operation, options.fuzzy_match)
+    partner, back = outcome.partner, inverse(outcome.partner, len(right))
+    source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     matching = Matching(
         npu=partner,
         bench=back,
-        source=sources.astype(np.int64),
+        source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
         npu_unmatched=explain(
-            View(left, right, partner, back, own, other), wanted, namesake, fixed, demands, texts
+            View(left, right, partner, back, *operation),
+            outcome.wanted,
+            namesake,
+            fixed,
+            outcome.demands,
+            texts,
         ),
         bench_unmatched=explain(
-            View(right, left, back, partner, other, own),
-            inverse(wanted, len(right)),
-            back_namesake,
-            back_fixed,
-            demands,
+            View(right, left, back, partner, *reversed(operation)),
+            inverse(outcome.wanted, len(right)),
+            inverse(namesake, len(right)),
+            inverse(fixed, len(right)),
+            outcome.demands,
             texts,
         ),
     )
-    return matching, diagnostics
+    return matching, diagnostics + outcome.diagnostics
 
 
-def _across_frameworks(npu: Graphed, bench: Graphed) -> bool:
-    """Whether the two sides name things differently: PyTorch has Module, MindSpore Cell."""
-    known = npu.dump.framework, bench.dump.framework
-    prefixes = [_module_prefixes(side.tree) for side in (npu, bench)]
-    return (None not in known and known[0] != known[1]) or (
-        all(prefixes) and prefixes[0] != prefixes[1]
-    )
+class _Known(NamedTuple):
+    """What every rule starts from, as columns of npu nodes."""
+
+    npu: Outline
+    bench: Outline
+    namesake: Int
+    fixed: Int  # partners from the match file
+    exact: Int  # partners by the default rule around them
+
+
+class _Outcome(NamedTuple):
+    """What a rule came to; ``wanted`` is the partner a node would have but for its demands."""
+
+    partner: Int
+    wanted: Int
+    source: Source
+    demands: Demands
+    diagnostics: list[Diagnostic]
+
+
+def _by_name(known: _Known, operation: Tokens, fuzzy: bool) -> _Outcome:
+    if not fuzzy:
+        return _Outcome(known.exact, known.namesake, Source.EXACT, _EXACT, [])
+    wanted = np.where(known.npu.kind == Kind.MODULE, known.namesake, -1)
+    return _Outcome(match_fuzzy(*known, operation), wanted, Source.FUZZY, _FUZZY, [])
+
+
+def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
+    rules = None if file is None else read_rules(file)
+    mapped = match_mapped(*known, operation, rules.rules if rules else ())
+    found = report_rules(rules, mapped) if rules else []
+    return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
+
+
+def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
+    """Whether the two sides call things differently, as PyTorch and MindSpore do."""
+    frameworks = framework_of(npu.dump, texts), framework_of(bench.dump, texts)
+    prefixes = _module_prefixes(npu.tree), _module_prefixes(bench.tree)
+    if None not in frameworks and (frameworks[0] == "mindspore") != (frameworks[1] == "mindspore"):
+        return True
+    return all(prefixes) and prefixes[0] != prefixes[1]
 
 
 def _module_prefixes(tree: Tree) -> set[str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.match.side import Side, levels
+from msprobe_builder.match.outline import Outline, levels
 from msprobe_builder.match.signature import differing, equal_counts
 
 Int = NDArray[np.int64]
 
 
-def namesakes(npu: Side, bench: Side) -> Int:
+def namesakes(npu: Outline, bench: Outline) -> Int:
     """The bench node of the same name, -1 without."""
     index = {name: node for node, name in enumerate(bench.tree.names)}
     return np.array([index.get(name, -1) for name in npu.tree.names], dtype=np.int64)
 
 
-def match_exact(npu: Side, bench: Side, namesake: Int, fixed: Int) -> Int:
+def match_exact(npu: Outline, bench: Outline, namesake: Int, fixed: Int) -> Int:
     """Partner of each npu node by the default rule, around the matches that are fixed.
 
     Below a fixed match the two nodes count as ancestors of equal names.
@@ -40,7 +40,7 @@ def available(wanted: Int, fixed: Int, size: int) -> Int:
     return np.where(fixed >= 0, fixed, np.where(taken[wanted], -1, wanted))
 
 
-def same_path(own: Side, other: Side, namesake: Int, fixed: Int) -> NDArray[np.bool_]:
+def same_path(own: Outline, other: Outline, namesake: Int, fixed: Int) -> NDArray[np.bool_]:
     """Whether all ancestors of a node and of its namesake have equal names or are fixed."""
     agreed = np.where(fixed >= 0, fixed, namesake)
     parents_agree = np.zeros(len(own), dtype=bool)

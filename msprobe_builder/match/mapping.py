@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction, Kind
-from msprobe_builder.match.calls import operations, pair_calls, pair_collections
+from msprobe_builder.match.calls import (
+    Tokens,
+    completed,
+    moved_calls,
+    pair_calls,
+    pair_collections,
+)
+from msprobe_builder.match.outline import Outline
 from msprobe_builder.match.places import Path, Place, class_of, place_of
 from msprobe_builder.match.rules import Rule
-from msprobe_builder.match.side import Side
 from msprobe_builder.match.translate import Translation, translate
 
 Int = NDArray[np.int64]
@@ -55,7 +60,7 @@ class Mapped:
     clashes: list[Clash]
 
 
-def layers_of(side: Side) -> Layers:
+def layers_of(side: Outline) -> Layers:
     """Find out where the modules of one side sit."""
     places = [place_of(name) for name in side.tree.parsed]
     classes: dict[Path, set[str]] = defaultdict(set)
@@ -66,18 +71,17 @@ def layers_of(side: Side) -> Layers:
 
 
 def match_mapped(
-    npu: Side,
-    bench: Side,
+    npu: Outline,
+    bench: Outline,
     namesake: Int,
     fixed: Int,
     exact: Int,
+    operation: Tokens,
     rules: tuple[Rule, ...],
-    operator: Callable[[str], str] | None,
 ) -> Mapped:
     """Partner of each npu node by layer mapping, around the matches that are fixed.
 
-    Only names count: class, type, shape and number of parameters are ignored. ``operator`` says
-    what an API does where its own name may differ, as between frameworks.
+    Only names count: class, type, shape and number of parameters are ignored.
     """
     layers, bench_layers = layers_of(npu), layers_of(bench)
     paths = layers.paths()
@@ -104,8 +108,9 @@ def match_mapped(
         clashes += [Clash(claimants[0][0], path, spot[0]) for path, _ in claimants[1:]]
 
     partner = _first_come(wanted, order, fixed, len(bench))
-    tokens = operations(npu, bench, operator)
-    partner = pair_calls(npu, bench, partner, exact, [tokens])
+    partner = pair_calls(npu, bench, partner, exact, [operation])
+    moved = moved_calls(npu, bench, partner, namesake)
+    partner = completed(partner, namesake, moved, len(bench))
     partner = pair_collections(npu, bench, partner)
     return Mapped(partner, wanted, layers, bench_layers, translations, clashes)
 

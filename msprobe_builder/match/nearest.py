@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.match.hashing import Keys, mixed
+from msprobe_builder.match.outline import Outline, levels
 from msprobe_builder.match.places import Place, place_of
-from msprobe_builder.match.side import Side, levels
 
 Int = NDArray[np.int64]
 
@@ -19,8 +19,8 @@ Int = NDArray[np.int64]
 class View:
     """A finished matching seen from one side; ``operation`` ids are shared by both sides."""
 
-    own: Side
-    other: Side
+    own: Outline
+    other: Outline
     partner: Int
     back: Int
     operation: Int
@@ -89,12 +89,12 @@ def _other_classes(view: View, nodes: Int) -> Int:
     return result
 
 
-def _role(side: Side) -> Int:
+def _role(side: Outline) -> Int:
     direction = np.array([name.direction for name in side.tree.parsed], dtype=np.int64)
     return np.asarray(side.kind * len(Direction) + direction)
 
 
-def _matched_before(side: Side, partner: Int) -> Int:
+def _matched_before(side: Outline, partner: Int) -> Int:
     """The nearest matched node before each node in the same host, -1 without."""
     order = np.argsort(side.host, kind="stable")
     index = np.arange(len(order))
@@ -108,7 +108,7 @@ def _matched_before(side: Side, partner: Int) -> Int:
     return result
 
 
-def _positions(side: Side, is_free: NDArray[np.bool_], before: Int, role: Int) -> Int:
+def _positions(side: Outline, is_free: NDArray[np.bool_], before: Int, role: Int) -> Int:
     """How many free nodes of equal role stand between a free node and the one before it."""
     nodes = np.flatnonzero(is_free)
     key = mixed(side.host[nodes], before[nodes], role[nodes])
@@ -134,6 +134,10 @@ class _Groups:
 
     def nearest(self, key: Keys, anchor: Int) -> Int:
         """The first node behind ``anchor`` in the group, else the last before it, else -1."""
+        if not len(self._node):
+            return np.full(len(key), -1, dtype=np.int64)
+        if not len(self._key):
+            return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         place = np.searchsorted(self._rank, group * self._size + np.minimum(anchor, self._size - 1))
         end = self._start[group] + self._count[group]
@@ -141,13 +145,15 @@ class _Groups:
 
     def at(self, key: Keys, position: Int) -> Int:
         """The node at a position of the group, -1 where there is none."""
+        if not len(self._node):
+            return np.full(len(key), -1, dtype=np.int64)
+        if not len(self._key):
+            return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         group = np.where(position < self._count[group], group, -1)
         return self._nodes(group, self._start[group] + position)
 
     def _find(self, key: Keys) -> Int:
-        if not len(self._key):
-            return np.full(len(key), -1, dtype=np.int64)
         group = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
         return np.where(self._key[group] == key, group, -1)
 

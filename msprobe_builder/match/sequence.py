@@ -33,6 +33,8 @@ def align_around(a: Int, b: Int, x: Int, y: Int) -> tuple[Int, Int]:
     ``x`` and ``y`` are the positions of the known pairs, ``x`` ascending. They are given up
     where that leaves fewer calls without a partner.
     """
+    if np.array_equal(a, b):
+        return np.arange(len(a)), np.arange(len(a))
     kept = longest_increasing(y)
     known = fill_gaps(a, b, x[kept], y[kept])
     if len(known[0]) == min(len(a), len(b)):

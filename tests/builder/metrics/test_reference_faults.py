@@ -134,7 +134,7 @@ def _measure(npu: Path, bench: Path) -> tuple[Side, Side, Measured]:
     left, right = _side(npu, texts), _side(bench, texts)
     partner = np.arange(len(left.tree))
     none = np.empty(0, dtype=np.int64)
-    nothing = Unmatched(none, none, none)
+    nothing = Unmatched(none, none, none, [])
     matching = Matching(
         partner, inverse(partner, len(right.tree)), np.zeros_like(partner), nothing, nothing
     )

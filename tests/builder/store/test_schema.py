@@ -65,7 +65,7 @@ def test_gather_translates_every_reference(database: Database) -> None:
     for name in database.table_names():
         if name in ("meta", "text", "grade", "unmatched_reason", "edit", "unmatched_before"):
             continue
-        table = database[name]
+        table = database.table(name)
         references = {key.column for key in table.foreign_keys if key.other_table != "grade"}
         references -= {"reason"}
         assert references <= set(_COLUMNS[name]), name

@@ -17,7 +17,7 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Side:
+class Outline:
     """A hierarchy with what matching needs to know of each node.
 
     ``host`` is the parent, seen through collections: the module that makes the call, the root
@@ -33,13 +33,13 @@ class Side:
         return len(self.tree)
 
 
-def side_of(tree: Tree, table: ParameterTable) -> Side:
+def outline_of(tree: Tree, table: ParameterTable) -> Outline:
     """Prepare one side."""
     kind = np.array([name.kind for name in tree.parsed], dtype=np.int64)
     parent = np.maximum(tree.parent, 0)
     in_collection = kind[parent] == Kind.COLLECTION
     host = np.where(in_collection, parent[parent], parent)
-    return Side(tree, signatures(table, len(tree)), kind, host)
+    return Outline(tree, signatures(table, len(tree)), kind, host)
 
 
 def levels(depth: Int, nodes: Int) -> Iterator[Int]:

@@ -1,0 +1,235 @@
+"""Whatever stands in a dump, a build ends with a sound database or one sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from msprobe_builder import BuildConfig, BuildError, BuildOptions, build
+from tests.builder.integrity import check, check_names, is_one_sentence, read_json
+from tests.builder.small_dumps import forward, tensor
+
+FILES = ("dump", "construct", "stack")
+OPTIONS = BuildOptions(overflow_check=True)
+
+odd_names = st.sampled_from(
+    [
+        "",
+        ".",
+        "...forward.0",
+        "Apis_Between_Modules.0",
+        "DefaultModel",
+        "Distributed.send.0.forward",
+        "Functional.linear.0.backward",
+        "Functional.linear.0.forward",
+        "Module..forward.0",
+        "Module.a.A.backward.0",
+        "Module.a.A.forward.0",
+        "Module.a.A.forward.99999999999999999999",
+        "Module.a.A.parameters_grad",
+        "Module.a.b.B.backward.0",
+        "Module.a.b.B.forward.0",
+        "Module.a.b.B.parameters_grad.3",
+        "Torch.'\"\n\0<script>.0.forward",
+        "Torch.\ud800.0.forward",
+        "Torch.空.0.forward",
+        "optimizer",
+    ]
+)
+names = odd_names | st.text(max_size=8)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**30, -(10**30), 2**63, 10**400])
+    | st.floats()
+    | st.text(max_size=6)
+)
+keys = names | st.sampled_from(
+    [
+        "type",
+        "value",
+        "dtype",
+        "shape",
+        "Max",
+        "Min",
+        "Mean",
+        "Norm",
+        "md5",
+        "requires_grad",
+        "group_ranks",
+        "group_id",
+        "class_type",
+        "tensor",
+        "op",
+        "peer",
+        "tag",
+        "data_name",
+    ]
+)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+sections = st.sampled_from(
+    ["input_args", "input_kwargs", "input", "output", "parameters", "is_recompute", "other"]
+)
+records = (
+    st.dictionaries(sections, anything, max_size=4)
+    | anything
+    | st.just(forward([tensor()], [tensor()]))
+)
+parents = names | st.none() | st.tuples(names | st.none(), st.integers(-1, 3)).map(list) | anything
+
+
+@st.composite
+def arbitrary_dumps(draw: st.DrawFn) -> dict[str, Any]:
+    construct = draw(st.dictionaries(names, parents, max_size=8) | anything)
+    if isinstance(construct, dict) and draw(st.booleans()):
+        steps = draw(st.integers(-1, 4) | anything)
+        construct = {"megatron_micro_step_number": steps, **construct}
+    dump = draw(st.dictionaries(keys, anything, max_size=2) | anything)
+    if isinstance(dump, dict):
+        dump["task"] = draw(st.sampled_from(["statistics", "structure", "tensor"]) | anything)
+        dump["data"] = draw(st.dictionaries(names, records, max_size=8) | anything)
+    stack = draw(st.dictionaries(keys, anything, max_size=4) | anything)
+    return {"dump": dump, "construct": construct, "stack": stack}
+
+
+def ends_well(folder: Path, npu: Path, bench: Path | None, contents: dict[Path, Any]) -> None:
+    """Build, and check the database against what was in the dumps; nothing else may be left."""
+    output = folder / "out"
+    try:
+        config = BuildConfig(npu, bench, options=OPTIONS)
+        result = build(config, output, name="any.vis.db", workers=1)
+    except BuildError as error:
+        assert is_one_sentence(str(error)), str(error)
+        assert not output.exists() or list(output.iterdir()) == []
+        return
+    assert list(output.iterdir()) == [result.path]
+    connection = check(result.path)
+    try:
+        for side, directory in (("npu", npu), ("bench", bench)):
+            if directory is not None:
+                content = contents[directory]
+                check_names(connection, side, content["construct"], content["dump"]["data"])
+    finally:
+        connection.close()
+
+
+def write(directory: Path, content: dict[str, Any]) -> Path:
+    directory.mkdir(parents=True)
+    for name in FILES:
+        (directory / f"{name}.json").write_text(json.dumps(content[name]), encoding="utf-8")
+    return directory
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(npu=arbitrary_dumps(), bench=st.none() | arbitrary_dumps())
+def test_arbitrary_content(
+    tmp_path_factory: pytest.TempPathFactory, npu: dict[str, Any], bench: dict[str, Any] | None
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    left = write(folder / "npu", npu)
+    right = None if bench is None else write(folder / "bench", bench)
+    ends_well(folder, left, right, {left: npu} | ({} if right is None else {right: bench}))
+    shutil.rmtree(folder)
+
+
+def containers(value: Any) -> list[Any]:
+    """Every list and object below ``value`` that has something in it."""
+    found = []
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        inner = item.values() if isinstance(item, dict) else item
+        if isinstance(item, dict | list) and item:
+            found.append(item)
+            pending += inner
+    return found
+
+
+def mutate(content: dict[str, Any], draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+    """Replace, remove or rename something anywhere in one of the files."""
+    places = containers(content[draw(st.sampled_from(FILES))])
+    if not places:
+        return
+    place = places[draw(st.integers(0, len(places) - 1))]
+    all_keys = list(place) if isinstance(place, dict) else range(len(place))
+    key = all_keys[draw(st.integers(0, len(place) - 1))]
+    match draw(st.sampled_from(["replace", "remove", "rename"])):
+        case "replace":
+            place[key] = draw(anything)
+        case "remove":
+            del place[key]
+        case "rename" if isinstance(place, dict):
+            place[draw(keys)] = place.pop(key)
+
+
+@pytest.fixture(scope="module")
+def originals(dumps: Path) -> list[dict[str, Any]]:
+    """Small real dumps: communication, and modules with gradients and micro-steps."""
+    places = [dumps / "collectives4_statistics/step0/rank0"]
+    contents = [{name: read_json(place / f"{name}.json") for name in FILES} for place in places]
+    resnet = {
+        name: read_json(dumps / "resnet_statistics/step0/rank" / f"{name}.json") for name in FILES
+    }
+    kept = [name for name in resnet["construct"] if ".classifier." in name or "pooler" in name]
+    data = resnet["dump"]["data"]
+    resnet["construct"] = {name: resnet["construct"][name] for name in kept}
+    resnet["dump"]["data"] = {name: data[name] for name in data if "classifier" in name}
+    return [*contents, resnet]
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_real_dump_with_changes_anywhere(
+    tmp_path_factory: pytest.TempPathFactory,
+    originals: list[dict[str, Any]],
+    data: st.DataObject,
+) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    original = originals[data.draw(st.integers(0, len(originals) - 1))]
+    changed = copy.deepcopy(original)
+    for _ in range(data.draw(st.integers(1, 5))):
+        mutate(changed, data.draw)
+    npu, bench = write(folder / "npu", changed), write(folder / "bench", original)
+    ends_well(folder, npu, bench, {npu: changed, bench: original})
+    shutil.rmtree(folder)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_a_file_with_damaged_text(
+    tmp_path_factory: pytest.TempPathFactory,
+    originals: list[dict[str, Any]],
+    data: st.DataObject,
+) -> None:
+    """Cut off, overwritten, or with something put in: any byte may be wrong."""
+    folder = tmp_path_factory.mktemp("damaged")
+    npu = write(folder / "npu", originals[data.draw(st.integers(0, len(originals) - 1))])
+    file = npu / f"{data.draw(st.sampled_from(FILES))}.json"
+    text = file.read_bytes()
+    at = data.draw(st.integers(0, len(text)))
+    end = at + data.draw(st.integers(0, 20))
+    rest = data.draw(st.sampled_from([b"", text[end:]]))
+    file.write_bytes(text[:at] + data.draw(st.binary(max_size=4)) + rest)
+    output = folder / "out"
+    try:
+        result = build(BuildConfig(npu), output, name="any.vis.db")
+    except BuildError as error:
+        assert is_one_sentence(str(error)), str(error)
+        assert not output.exists() or list(output.iterdir()) == []
+    else:
+        assert list(output.iterdir()) == [result.path]
+        check(result.path).close()
+    shutil.rmtree(folder)
