@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tb_graph_ascend.cells import MAX_NODE, flag, integer, text
+from tb_graph_ascend.cells import flag, integer, text
 from tb_graph_ascend.database import DamagedError
 from tb_graph_ascend.query_names import read_names
 
@@ -112,7 +112,7 @@ def _edits(connection: sqlite3.Connection, query: str, bound: tuple[object, ...]
             raise DamagedError(f"{action!r} is no action of table edit")
         result.append(
             Edit(
-                batch=integer(batch, 0, MAX_NODE),
+                batch=integer(batch),
                 edited_at=text(at),
                 author=text(author),
                 action=ACTIONS[action],

@@ -115,7 +115,7 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
 
 def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
     rows = connection.execute(
-        "SELECT graph_id, step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
+        "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
         " ungraded, ok, slight, moderate, serious, severe, unmatched"
         " FROM graph JOIN node AS root ON root.node_id = first_node"
         " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
