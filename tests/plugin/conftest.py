@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,11 @@ def ask(logdir: Path) -> Ask:
     return client_of(logdir)
 
 
-def client_of(logdir: Path | str) -> Ask:
+def client_of(logdir: Path | str, *, readonly: bool = False) -> Ask:
     """Requests to a plugin over any log directory, routed as TensorBoard does."""
-    apps = GraphAscendPlugin(TBContext(logdir=str(logdir))).get_plugin_apps()
+    flags = Namespace(graph_ascend_readonly=readonly)
+    context = TBContext(logdir=str(logdir), flags=flags)
+    apps = GraphAscendPlugin(context).get_plugin_apps()
 
     def route(path: str) -> Callable[..., Any]:
         if path in apps:

@@ -219,7 +219,9 @@ def test_export_and_import_survive_the_next_build(
     body = {"file": FILE, "revision": revision_of(ask_fresh, FILE), "content": json.dumps(exported)}
     refused = report(post(ask_fresh, "matches", {**body, "dry_run": True}))
     assert {one.matched for one in refused.imported} == {0}
-    assert [one.problem for one in refused.imported if "is matched with another" not in one.problem] == []
+    assert [
+        one.problem for one in refused.imported if "is matched with another" not in one.problem
+    ] == []
     done = report(post(ask_fresh, "matches", {**body, "replace": True}))
     assert [(one.matched, one.problem) for one in done.imported] == [(1, "")] * len(pairs)
     assert content(fresh) == content(database)
