@@ -28,8 +28,10 @@ EXIT_INCOMPLETE = 3
 _EPILOG = """\
 compare.json:
   npu_path              directory of the dump under debug (required)
-  bench_path            directory of the reference dump; without it one dump is shown alone
-  is_print_compare_log  print one line per operator that is not ok (default true)
+  bench_path            directory of the reference dump; without it one dump
+                        is shown alone
+  is_print_compare_log  print one line per operator that is not ok
+                        (default true)
 
 exit status:
   0  the database was written
@@ -43,8 +45,8 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     result = argparse.ArgumentParser(
         prog="msprobe-build",
-        description="Rebuild the module hierarchy of numeric dumps, compare two runs and write "
-        "one .vis.db file for TensorBoard.",
+        description="Rebuild the module hierarchy of numeric dumps, compare two runs and\n"
+        "write one .vis.db file for TensorBoard.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
