@@ -18,8 +18,10 @@ CONTENT = ("graph", "node", "tensor", "argument", "match", "comparison", "commun
 
 
 def load(directory: Path) -> InMemoryDump:
-    parts = [read_json(directory / f"{name}.json") for name in ("dump", "construct", "stack")]
-    return InMemoryDump(*parts, name=str(directory))
+    dump, construct, stack = (
+        read_json(directory / f"{name}.json") for name in ("dump", "construct", "stack")
+    )
+    return InMemoryDump(dump, construct, stack, name=str(directory))
 
 
 def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
