@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msprobe_builder.config import read_config
 from msprobe_builder.errors import BuildError, UsageError
-from msprobe_builder.match.choose import check_files
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
 from msprobe_builder.summary import summary_json, summary_lines
@@ -153,7 +152,6 @@ def _run(options: argparse.Namespace) -> int:
                 allow_missing=options.allow_missing,
             ),
         )
-        check_files(config.options)
         result = build(
             config,
             options.output_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import Grade, grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.result import Graph, PairResult
@@ -31,8 +33,8 @@ class PairJob:
 
     step: int
     rank: int
-    npu: Source
-    bench: Source | None
+    npu: Source | ReplicaSource
+    bench: Source | ReplicaSource | None
     options: BuildOptions = DEFAULT_OPTIONS
     threads: int = 1  # for reading tensor files
 
@@ -47,7 +49,7 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
         return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
     bench = _read_side(job, 1, job.bench, texts, diagnostics, report)
     task = common_task(npu.dump, bench.dump)
-    if not job.options.layer_mapping:
+    if not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
     report("match")
     matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)
@@ -64,6 +66,8 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
         measured.error,
         grades(measured.error, matching.npu, measured.profile),
         np.zeros(len(npu.tree), dtype=np.int64),
+        origins=npu.origins,
+        recipes=npu.recipes,
     )
     bench_graph = _ungraded(bench)
     bench_graph.grade[matching.bench < 0] = Grade.UNMATCHED
@@ -83,12 +87,24 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
 def _read_side(
     job: PairJob,
     side: int,
-    source: Source,
+    source: Source | ReplicaSource,
     texts: Texts,
     diagnostics: list[Diagnostic],
     report: Report,
 ) -> Side:
     report("read npu" if side == 0 else "read bench")
+    if isinstance(source, ReplicaSource):
+        result, found = read_replica(source, texts, partial(_read_rank, texts=texts))
+    else:
+        result, found = _read_rank(source, texts)
+    diagnostics += [
+        one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)
+        for one in found
+    ]
+    return result
+
+
+def _read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
     dump = read_dump(source, texts)
     tree, found = build_tree(dump)
     found += about(
@@ -112,8 +128,7 @@ def _read_side(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    diagnostics += [one.at(side=side, step=job.step, rank=job.rank) for one in found]
-    return Side(dump, tree, order_parameters(tree, dump.parameters))
+    return Side(dump, tree, order_parameters(tree, dump.parameters)), found
 
 
 def _ungraded(side: Side) -> Graph:
@@ -125,4 +140,6 @@ def _ungraded(side: Side) -> Graph:
         np.full(size, np.nan),
         np.full(size, Grade.UNGRADED, dtype=np.int64),
         np.zeros(size, dtype=np.int64),
+        origins=side.origins,
+        recipes=side.recipes,
     )

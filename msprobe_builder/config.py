@@ -11,6 +11,7 @@ from typing import Any
 
 from msprobe_builder.dump.source import Dumps
 from msprobe_builder.errors import UsageError
+from msprobe_builder.merge.layout import ParallelLayout, parse_layout
 
 _KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge")
 # A comment, or a string that must be stepped over because it may hold comment signs.
@@ -40,13 +41,16 @@ DEFAULT_OPTIONS = BuildOptions()
 class BuildConfig:
     """One build; without ``bench_path`` the dump is shown on its own.
 
-    In place of a path each side may be a dump in memory, or several by step and rank.
+    In place of a path each side may be a dump in memory, or several by step and rank. With
+    layouts the ranks of each side are merged into whole models first.
     """
 
     npu_path: Dumps
     bench_path: Dumps | None = None
     print_compare_log: bool = True
     options: BuildOptions = DEFAULT_OPTIONS
+    npu_layout: ParallelLayout | None = None
+    bench_layout: ParallelLayout | None = None
 
 
 def read_config(path: Path) -> BuildConfig:
@@ -79,7 +83,9 @@ def read_config(path: Path) -> BuildConfig:
     npu_path = _path(content, "npu_path", path)
     if npu_path is None:
         raise UsageError(f"{path} lacks the key 'npu_path'; add the directory of the dump to show.")
-    return BuildConfig(npu_path, _path(content, "bench_path", path), print_compare_log)
+    bench_path = _path(content, "bench_path", path)
+    layouts = _layouts(content, path, is_comparison=bench_path is not None)
+    return BuildConfig(npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts)
 
 
 def _keep_strings(found: re.Match[str]) -> str:
@@ -93,11 +99,23 @@ def _check_keys(content: dict[str, Any], path: Path) -> None:
         near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(_KEYS)}."
         raise UsageError(f"{path} has the unknown key '{key}'; {hint}")
-    if content.get("parallel_merge") is not None:
-        raise UsageError(
-            f"{path}: 'parallel_merge' is not supported by this version; remove the key and "
-            "compare dumps with equal parallel layouts."
-        )
+
+
+def _layouts(
+    content: dict[str, Any], path: Path, *, is_comparison: bool
+) -> tuple[ParallelLayout | None, ParallelLayout | None]:
+    """The declared layouts of both sides, None without ``parallel_merge``."""
+    merge = content.get("parallel_merge")
+    if merge is None:
+        return None, None
+    where = f"{path}: parallel_merge"
+    if not isinstance(merge, dict) or set(merge) - {"npu", "bench"}:
+        raise UsageError(f"{where} must be an object with the keys 'npu' and, to compare, 'bench'.")
+    for side in ("npu", "bench") if is_comparison else ("npu",):
+        if side not in merge:
+            raise UsageError(f"{where} lacks '{side}'; add its rank_size, tp and pp.")
+    npu = parse_layout(merge["npu"], f"{where}.npu")
+    return npu, parse_layout(merge["bench"], f"{where}.bench") if is_comparison else None
 
 
 def _path(content: dict[str, Any], key: str, file: Path) -> Path | None:

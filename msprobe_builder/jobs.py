@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msprobe_builder.compare import PairJob
 from msprobe_builder.config import BuildOptions
@@ -10,6 +11,8 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
+from msprobe_builder.merge.layout import ParallelLayout, replicas
+from msprobe_builder.merge.replica import ReplicaSource
 
 _SHOWN = 8
 
@@ -80,6 +83,80 @@ def _single(npu: DumpTree, bench: DumpTree, options: BuildOptions) -> PairJob:
         bench.directories[bench_place],
         options,
     )
+
+
+def pair_up_replicas(
+    npu: DumpTree,
+    bench: DumpTree | None,
+    layouts: tuple[ParallelLayout, ParallelLayout | None],
+    options: BuildOptions,
+) -> tuple[list[PairJob], list[Diagnostic]]:
+    """One job for each step and data-parallel replica, named after the replica's first rank.
+
+    With as many replicas on both sides they are compared in order; a single replica of one side
+    is compared with each of the other.
+    """
+    found = _strays(npu, 0)
+    left = _replica_sources(npu, layouts[0], "npu")
+    # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
+    options = replace(options, layer_mapping=True)
+    if bench is None or layouts[1] is None:
+        jobs = [
+            PairJob(step, source.replica.label, source, None, options)
+            for step, sources in left.items()
+            for source in sources
+        ]
+        return jobs, found
+    found += _strays(bench, 1)
+    right = _replica_sources(bench, layouts[1], "bench")
+    if left.keys() != right.keys():
+        raise BuildError(
+            f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
+            f"{sorted(right)}; give dumps of the same steps."
+        )
+    counts = layouts[0].dp, layouts[1].dp
+    if counts[0] != counts[1] and 1 not in counts:
+        raise BuildError(
+            f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
+            "bench side; they must be equal, or 1 on one side: correct rank_size, tp or pp."
+        )
+    jobs = []
+    for step, sources in left.items():
+        others = right[step]
+        if len(others) < len(sources):
+            others = others * len(sources)
+        elif len(sources) < len(others):
+            sources = sources * len(others)
+        jobs += [
+            PairJob(
+                step,
+                one.replica.label if counts[0] > 1 else other.replica.label,
+                one,
+                other,
+                options,
+            )
+            for one, other in zip(sources, others, strict=True)
+        ]
+    return jobs, found
+
+
+def _replica_sources(
+    tree: DumpTree, layout: ParallelLayout, side: str
+) -> dict[int, list[ReplicaSource]]:
+    """Replicas of each step; BuildError when ranks of the layout are missing."""
+    result = {}
+    for step in sorted({place.step for place in tree.directories}):
+        ranks = {
+            place.rank: source for place, source in tree.directories.items() if place.step == step
+        }
+        if sorted(ranks) != list(range(layout.rank_size)):
+            raise BuildError(
+                f"parallel_merge.{side} declares rank_size {layout.rank_size}, but {side}_path "
+                f"{tree.root} holds {len(ranks)} ranks in step {step}; correct rank_size or the "
+                "path."
+            )
+        result[step] = [ReplicaSource(layout, replica, ranks) for replica in replicas(layout)]
+    return result
 
 
 def _strays(tree: DumpTree, side: int) -> list[Diagnostic]:

@@ -20,8 +20,9 @@ from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, Place
 from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, remove_shards, run_jobs
-from msprobe_builder.jobs import pair_up
+from msprobe_builder.jobs import pair_up, pair_up_replicas
 from msprobe_builder.link.communication import link_communication
+from msprobe_builder.match.choose import check_files
 from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
@@ -67,9 +68,14 @@ def build(
     Raises BuildError with one sentence for the user; nothing is left behind then.
     """
     began = time.monotonic()
+    check_files(config.options)
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
-    jobs, left_out = pair_up(npu, bench, config.options)
+    if config.npu_layout is None:
+        jobs, left_out = pair_up(npu, bench, config.options)
+    else:
+        layouts = config.npu_layout, config.bench_layout
+        jobs, left_out = pair_up_replicas(npu, bench, layouts, config.options)
     target = reserve(output, name or _timestamped(bench is not None))
     progress = Progress(STAGES * len(jobs) + 1, quiet=quiet)
     try:

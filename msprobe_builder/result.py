@@ -30,6 +30,8 @@ class Graph:
     grade: Int
     overflow: Int  # 0 none, 1 medium, 2 high, 3 critical
     overflow_rows: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the table
+    origins: list[tuple[int, ...]] = field(default_factory=list)  # ranks of each merged node
+    recipes: dict[int, str] = field(default_factory=dict)  # how a row of the table was merged
 
 
 @dataclass(frozen=True)

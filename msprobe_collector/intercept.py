@@ -11,10 +11,13 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from msprobe_collector.call_sites import as_written
+from msprobe_collector.calls import Pending
+from msprobe_collector.items import collect_tensors
 from msprobe_collector.names import Action, Api, changes_arguments, describe_function
 from msprobe_collector.operators import operator_name
 from msprobe_collector.redirect import Redirect
-from msprobe_collector.session import Pending, Session, collect_tensors
+from msprobe_collector.session import Session
 
 _SEED_OF_BACKWARD = torch.autograd._make_grads.__code__
 
@@ -67,14 +70,10 @@ class CallMode(TorchFunctionMode):
                 label = f"Tensor.{operator}"
         elif frame.f_code is _SEED_OF_BACKWARD:
             return func(*args, **kwargs)
-        given = kwargs
-        if kwargs and api.none_defaults:
-            given = {
-                key: value
-                for key, value in kwargs.items()
-                if value is not None or key not in api.none_defaults
-            }
-        return record_call(self._session, label, func, args, kwargs, given, frame)
+        written = as_written(frame, func, args, kwargs)
+        if written is None:
+            written = args, _without_defaults(api, kwargs)
+        return record_call(self._session, label, func, args, kwargs, written, frame)
 
     def _run_engine(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -90,17 +89,17 @@ def record_call(
     func: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    given: dict[str, Any],
+    written: tuple[tuple[Any, ...], dict[str, Any]],
     frame: FrameType | None,
 ) -> Any:
-    """Run ``func`` as the API call ``label`` whose keywords are ``given``."""
+    """Run ``func`` as the API call ``label``, for which the caller wrote ``written``."""
     pending: Pending | None = None
     try:
         with torch._C.DisableTorchFunction():
             call, base, below = session.api_call(label)
             stack = session.capture(frame, base, below)
             changes = changes_arguments(label, kwargs)
-            pending = session.enter(call, args, given, stack, changes=changes)
+            pending = session.enter(call, *written, stack, changes=changes)
     except Exception as error:
         session.report(label, error)
     try:
@@ -116,6 +115,17 @@ def record_call(
         except Exception as error:
             session.report(label, error)
     return result
+
+
+def _without_defaults(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords without those that the function itself added with the value None."""
+    if not kwargs or not api.none_defaults:
+        return kwargs
+    return {
+        key: value
+        for key, value in kwargs.items()
+        if value is not None or key not in api.none_defaults
+    }
 
 
 def _without_dispatch(function: types.FunctionType) -> Callable[..., Any]:
@@ -157,7 +167,8 @@ def custom_functions(session: Session) -> list[Redirect]:
             return original(cls, *args, **kwargs)
 
         frame = sys._getframe(2)
-        result = record_call(session, f"Torch.{cls.__name__}", run, args, kwargs, kwargs, frame)
+        label = f"Torch.{cls.__name__}"
+        result = record_call(session, label, run, args, kwargs, (args, kwargs), frame)
         if compiled:
             _hide_backward(session, result)
         return result

@@ -25,6 +25,7 @@ from msprobe_collector.tensor_files import TensorFiles
 Item: TypeAlias = "dict[str, Any]"
 _DEPTH_LIMIT = 400
 _REMEMBERED = 8192
+_LONGEST_LIST = 1024
 
 
 class Items:
@@ -75,6 +76,8 @@ class Items:
         if isinstance(value, torch.Size):
             return {"type": "torch.Size", "value": list(value)}
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            if len(value) > _LONGEST_LIST and not isinstance(value[0], torch.Tensor):
+                return None  # data, not arguments: torch.tensor([...])
             return [
                 self.describe(part, _extend(path, position), leaves, depth + 1)
                 for position, part in enumerate(value)
@@ -286,3 +289,15 @@ def _group_ranks(group: Any) -> list[int]:
 
 def _group_id(ranks: list[int]) -> str:
     return f"{zlib.crc32(str(ranks).encode()):08x}"
+
+
+def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:
+    """The tensors in nested arguments, in the order in which they would be described."""
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif isinstance(value, dict):
+        for part in value.values():
+            collect_tensors(part, found, depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEPTH_LIMIT:
+        for part in value:
+            collect_tensors(part, found, depth + 1)

@@ -37,7 +37,7 @@ _OPERATOR_METHODS = frozenset(
     add sub mul div matmul neg remainder floor_divide lt le gt ge eq ne add_ sub_ mul_ div_
     remainder_ floor_divide_ bitwise_not __and__ __or__ __xor__ __iand__ __ior__ __ixor__
     __lshift__ __rshift__
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _QUERIES = frozenset(
     """
@@ -52,20 +52,20 @@ _QUERIES = frozenset(
     get_default_dtype is_autocast_enabled module_load _make_subclass
     _make_wrapper_subclass _is_zerotensor _is_functional_tensor refine_names align_as
     _wrap_tensor_autograd
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _EXPOSING = frozenset(
     """
     data_ptr numpy untyped_storage storage _typed_storage __array__ __dlpack__ set_
     const_data_ptr mutable_data_ptr
-    """.split()  # noqa: SIM905
+    """.split()
 )
 # Properties whose value is a tensor of the same numbers; all others only describe.
 _COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _VF_FUNCTIONS = frozenset(
     """
     lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-    """.split()  # noqa: SIM905
+    """.split()
 )
 _IGNORED_NAMESPACES = frozenset({"profiler", "prim", "inductor"})
 _METHOD_TYPES = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -30,15 +29,23 @@ class Row(NamedTuple):
     kind: str  # "float", "int", "bool" or "complex"
 
 
-@contextmanager
-def unseen() -> Iterator[None]:
+class unseen:  # noqa: N801
     """Run tensor functions that neither autograd nor any mode, ours included, can see."""
-    with (
-        torch._C.DisableTorchFunction(),
-        torch._C._DisableTorchDispatch(),
-        torch._C._AutoDispatchBelowAutograd(),
-    ):
-        yield
+
+    __slots__ = ("_guards",)
+
+    def __enter__(self) -> None:
+        self._guards: tuple[Any, ...] = (
+            torch._C.DisableTorchFunction(),
+            torch._C._DisableTorchDispatch(),
+            torch._C._AutoDispatchBelowAutograd(),
+        )
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, *_error: object) -> None:
+        for guard in reversed(self._guards):
+            guard.__exit__(None, None, None)
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -157,10 +164,8 @@ def _read_row(numbers: list[float], kind: str) -> Values:
 
 
 def checksum(tensor: torch.Tensor) -> str:
-    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits; bfloat16 as float32."""
+    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
     here = tensor.detach().cpu()
-    if here.dtype is torch.bfloat16:
-        here = here.float()
     here = here.resolve_conj().resolve_neg().contiguous()
     if not here.numel():
         return f"{zlib.crc32(b''):08x}"

@@ -14,8 +14,8 @@ import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
 
 /** Nodes of one side to step through, in execution order. */
 export interface Hits {
-  readonly source: 'search' | 'grade';
-  /** The query, or the grade, that these are the hits of. */
+  readonly source: 'search' | 'legend';
+  /** The query, or the entry of the legend, that these are the hits of. */
   readonly key: string;
   readonly side: Side;
   readonly indices: Int32Array;
@@ -67,11 +67,6 @@ export class Session {
 
   get state(): AppState {
     return this.store.state;
-  }
-
-  get file(): DatabaseFile | undefined {
-    const { catalog, view } = this.state;
-    return catalog?.files.find((file) => file.file === view.file);
   }
 
   /** Looks for files and shows the one asked for, or the first that can be shown. */
@@ -169,7 +164,7 @@ export class Session {
   private async show(wanted: ViewState, signal: AbortSignal): Promise<void> {
     const view = this.nearest(wanted);
     this.store.update({ ...NOTHING_SHOWN, view, busy: 'graph' });
-    const file = this.file;
+    const file = fileOf(this.state);
     if (!file) {
       this.store.update({ busy: null });
       return;
@@ -177,7 +172,7 @@ export class Session {
     if (file.problem) {
       throw new ProblemError(file.problem.code, file.problem.message, file.problem.remedy);
     }
-    const pair = pairOf(file, view)!;
+    const pair = pairIn(file, view)!;
     const key = { file: view.file, step: view.step, rank: view.rank };
     const [npu, bench] = await Promise.all([
       fetchGraph({ ...key, side: Side.NPU }, signal),
@@ -197,7 +192,7 @@ export class Session {
       files.find((candidate) => !candidate.problem) ??
       files[0];
     if (!file) return { ...wanted, file: '', node: '' };
-    const pair = pairOf(file, wanted) ?? nearestPair(file.graphs, wanted);
+    const pair = pairIn(file, wanted) ?? nearestPair(file.graphs, wanted);
     const micro = pair && wanted.micro < pair.microSteps ? wanted.micro : ALL_MICRO_STEPS;
     const { step, rank } = pair ?? wanted;
     return { ...wanted, file: file.file, step, rank, micro };
@@ -211,7 +206,22 @@ export class Session {
 
 const NO_DETAIL = { detail: null, detailBusy: false, detailProblem: null } as const;
 
-export function pairOf(
+/** The file that is shown. */
+export function fileOf({ catalog, view }: AppState): DatabaseFile | undefined {
+  return catalog?.files.find((file) => file.file === view.file);
+}
+
+/** The step and rank that is shown. */
+export function pairOf(state: AppState): GraphPair | undefined {
+  return pairIn(fileOf(state), state.view);
+}
+
+/** Whether there is a reference beside the model; known before the graphs are loaded. */
+export function hasBench(state: AppState): boolean {
+  return (pairOf(state)?.benchNodes ?? 0) > 0;
+}
+
+function pairIn(
   file: DatabaseFile | undefined,
   view: Pick<ViewState, 'step' | 'rank'>,
 ): GraphPair | undefined {

@@ -36,6 +36,18 @@ API_PREFIXES = frozenset(
     }
 )
 
+# What these put out is uninitialised memory: it differs between equal runs.
+UNINITIALISED = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "empty_with_format",
+        "new_empty",
+        "new_empty_strided",
+    }
+)
+
 
 class Kind(IntEnum):
     """What a node stands for; stored in ``node.kind``."""

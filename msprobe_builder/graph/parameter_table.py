@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,12 @@ class ParameterTable:
 
     def __len__(self) -> int:
         return len(self.node)
+
+
+# Columns with one element per row; the statistics have one row per statistic.
+_COLUMNS = tuple(
+    field.name for field in fields(ParameterTable) if field.name not in ("md5", "file")
+)
 
 
 def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:
@@ -100,3 +107,39 @@ def _position(node: Int, section: Int) -> Int:
     position = np.empty(len(key), dtype=np.int64)
     position[order] = _running(key[order])
     return position
+
+
+def concatenate(tables: Sequence[ParameterTable]) -> ParameterTable:
+    """All rows of several tables, one table after the other; to be picked from with ``take``."""
+    shift = np.cumsum([0, *(len(table) for table in tables)])
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables], axis=-1)
+        for name in _COLUMNS
+    }
+    return ParameterTable(
+        **columns,
+        md5=_shifted([table.md5 for table in tables], shift),
+        file=_shifted([table.file for table in tables], shift),
+    )
+
+
+def take(table: ParameterTable, rows: Int, node: Int) -> ParameterTable:
+    """The given rows as parameters of the given nodes, which must not decrease."""
+    columns = {name: getattr(table, name)[..., rows] for name in _COLUMNS}
+    columns["node"] = node
+    columns["ordinal"] = _running(node)
+    columns["position"] = _position(node, columns["section"])
+    picked = rows.tolist()
+    return ParameterTable(
+        **columns,
+        md5={new: table.md5[old] for new, old in enumerate(picked) if old in table.md5},
+        file={new: table.file[old] for new, old in enumerate(picked) if old in table.file},
+    )
+
+
+def _shifted(values: Sequence[dict[int, str]], shift: Int) -> dict[int, str]:
+    return {
+        row + int(start): value
+        for own, start in zip(values, shift, strict=False)
+        for row, value in own.items()
+    }

@@ -36,8 +36,8 @@ def recorded_parents(dump: Dump) -> tuple[Parents, list[Diagnostic]]:
     names = {name: parse_name(name) for name in parents}
     diagnostics = _add_missing_parents(parents, names)
     diagnostics += _add_unplaced_records(parents, names, dump)
-    _repair_backward(parents, names)
     diagnostics += _release_from_open_backward(parents, names, dump)
+    _repair_backward(parents, names, dump)
     _rehang_recomputed(parents, names, dump)
     diagnostics += _break_cycles(parents)
     return parents, diagnostics
@@ -129,13 +129,15 @@ def _turned_backward(parent: str | None, parents: Parents) -> str | None:
     return backward if backward in parents else None
 
 
-def _repair_backward(parents: Parents, names: dict[str, Name]) -> None:
+def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> None:
     """Place backward calls where their forward twins were.
 
     A backward call without parent goes below the backward call of its forward twin's parent.
     A backward module below a module that does not enclose it on the path (the backward hook of
-    an in-place module never fires, so that module stays open) is moved the same way.
+    an in-place module never fires, so that module stays open) is moved the same way, and so is
+    a backward API below a module outside that of its forward twin or of another micro-step.
     """
+    micro_step = dump.construct.micro_step or {}
     for child in list(parents):
         name = names[child]
         if name.direction is not Direction.BACKWARD:
@@ -147,7 +149,13 @@ def _repair_backward(parents: Parents, names: dict[str, Name]) -> None:
             if found is not None:
                 parents[child] = found
             continue
-        if name.kind is not Kind.MODULE or twin not in parents:
+        if twin not in parents:
+            continue
+        if name.kind is Kind.API:
+            found = _turned_backward(parents[twin], parents)
+            is_over = micro_step.get(child) != micro_step.get(parent)
+            if found is not None and (is_over or not _related(found, parent, names)):
+                parents[child] = found
             continue
         scope = module_path(name.stem).rpartition(".")[0]
         if scope == module_path(names[parent].stem) or not scope:
@@ -157,6 +165,12 @@ def _repair_backward(parents: Parents, names: dict[str, Name]) -> None:
             parents[child] = None
         else:
             parents[child] = _turned_backward(twin_parent, parents) or parent
+
+
+def _related(one: str, other: str, names: dict[str, Name]) -> bool:
+    """Whether the path of one module holds that of the other."""
+    paths = sorted((module_path(names[one].stem), module_path(names[other].stem)), key=len)
+    return paths[1] == paths[0] or paths[1].startswith(f"{paths[0]}.")
 
 
 def _release_from_open_backward(

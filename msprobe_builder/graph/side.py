@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -11,8 +11,14 @@ from msprobe_builder.graph.tree import Tree
 
 @dataclass(frozen=True)
 class Side:
-    """A dump, its hierarchy, and its parameters in the order of the hierarchy."""
+    """A dump, its hierarchy, and its parameters in the order of the hierarchy.
+
+    A side merged from many ranks has the ranks of each node in ``origins``, and says in
+    ``recipes`` by row of the table how a value was made.
+    """
 
     dump: Dump
     tree: Tree
     table: ParameterTable
+    origins: list[tuple[int, ...]] = field(default_factory=list)
+    recipes: dict[int, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     tree_parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
     tree_parsed += [parsed[name] for name in names[1:]]
     parent_column = np.array(parent, dtype=np.int64)
-    end, depth = _extents(parent)
+    end, depth = extents(parent)
     micro_step, micro_steps = _micro_steps(names, parent, children[None], parsed, dump)
     record = np.array([dump.records.get(name, -1) for name in names], dtype=np.int64)
     recomputed = np.isin(record, list(dump.recomputed)) if dump.recomputed else record < -1
@@ -180,7 +180,7 @@ def _preorder(children: dict[str | None, list[str]]) -> tuple[list[str], list[in
     return names, parent
 
 
-def _extents(parent: list[int]) -> tuple[Int, Int]:
+def extents(parent: list[int]) -> tuple[Int, Int]:
     """Last index of each subtree and depth of each node."""
     end = list(range(len(parent)))
     depth = [0] * len(parent)

@@ -23,7 +23,7 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
     before = scene(frame)
 
     frame.click("ga-toolbar #language")
-    expect(frame.locator("ga-legend button[data-grade='5']")).to_contain_text("严重")
+    expect(frame.locator("ga-legend button[data-key='grade-5']")).to_contain_text("严重")
     expect(frame.get_by_role("tab", name="张量")).to_be_visible()
     expect(frame.locator("ga-tensor-table")).to_contain_text("调试侧")
     assert frame.evaluate("window.mark") == "same page"

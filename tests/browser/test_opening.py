@@ -92,7 +92,7 @@ def test_legend_counts_the_nodes_of_each_grade(
     counts = Counter(grades_in(demo_database).values())
 
     for code, grade in enumerate(GRADES):
-        button = frame.locator(f"ga-legend button[data-grade='{code}']")
+        button = frame.locator(f"ga-legend button[data-key='grade-{code}']")
         expect(button.locator(".count")).to_have_text(f"{counts[grade]:,}")
         expect(button).to_be_enabled(enabled=counts[grade] > 0)
 
@@ -104,7 +104,7 @@ def test_legend_walks_through_the_nodes_of_a_grade(
     severe = [name for name, grade in grades_in(demo_database).items() if grade == "severe"]
 
     for name in [*severe, severe[0]]:
-        frame.click("ga-legend button[data-grade='5']")
+        frame.click("ga-legend button[data-key='grade-5']")
         wait_for_details(frame, name)
         assert wait_for_row(frame, name)["selected"]
 

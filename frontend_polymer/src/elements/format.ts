@@ -29,7 +29,7 @@ export function formatPercent(fraction: number): string {
   if (percent === 0) return '0 %';
   const size = Math.abs(percent);
   const text =
-    size >= 1e6 || size < 1e-4
+    size >= 1e6 || size < 1e-3
       ? trimExponent(percent.toExponential(2))
       : trimZeros(percent.toPrecision(4));
   return `${text} %`;

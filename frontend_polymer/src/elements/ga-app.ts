@@ -21,6 +21,7 @@ import type { GaHierarchy } from './ga-hierarchy';
 import './ga-hierarchy';
 import './ga-legend';
 import './ga-message';
+import './ga-progress';
 import type { GaToolbar } from './ga-toolbar';
 import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
@@ -51,60 +52,10 @@ export class GaApp extends LocalizedElement {
           flex: 1;
           min-height: 0;
         }
-        .progress {
-          position: absolute;
-          z-index: 10;
-          top: 0;
-          left: 0;
-          right: 0;
-          height: 3px;
-          overflow: hidden;
-          opacity: 0;
-        }
-        .progress[data-busy] {
-          animation: appear 0.1s 0.4s forwards;
-        }
-        .progress::after {
-          content: '';
-          display: block;
-          width: 30%;
-          height: 100%;
-          background: var(--ga-accent);
-          animation: slide 1.2s infinite ease-in-out;
-        }
-        .waiting {
-          position: absolute;
-          z-index: 9;
-          top: 40%;
-          left: 0;
-          right: 0;
-          text-align: center;
-          color: var(--ga-muted);
-          opacity: 0;
-          animation: appear 0.1s 0.4s forwards;
-        }
-        @keyframes appear {
-          to {
-            opacity: 1;
-          }
-        }
-        @keyframes slide {
-          from {
-            transform: translateX(-100%);
-          }
-          to {
-            transform: translateX(340%);
-          }
-        }
-        @media (prefers-reduced-motion: reduce) {
-          .progress::after {
-            animation: none;
-            width: 100%;
-          }
-        }
       </style>
       <ga-toolbar
         id="toolbar"
+        role="banner"
         session="[[session]]"
         state="[[state]]"
         theme-choice="[[themeChoice]]"
@@ -113,10 +64,9 @@ export class GaApp extends LocalizedElement {
         on-step-hit="_stepHit"
       ></ga-toolbar>
       <main>
-        <div class="progress" data-busy$="[[_busy(state)]]"></div>
-        <p class="waiting" role="status" hidden$="[[!state.busy]]">[[_waiting(state, text)]]</p>
+        <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
         <ga-view-tools
-          graphs="[[state.graphs]]"
+          state="[[state]]"
           zoom="[[zoom]]"
           sync="{{sync}}"
           on-view-command="_run"
@@ -134,12 +84,21 @@ export class GaApp extends LocalizedElement {
           hidden$="[[!_message(state)]]"
           problem="[[state.problem]]"
           catalog="[[state.catalog]]"
+          file="[[state.view.file]]"
           on-retry="_retry"
         ></ga-message>
-        <ga-legend session="[[session]]" state="[[state]]" on-step-hit="_stepHit"></ga-legend>
+        <ga-legend
+          aria-label$="[[text.legend.label]]"
+          hidden$="[[_message(state)]]"
+          session="[[session]]"
+          state="[[state]]"
+          on-step-hit="_stepHit"
+        ></ga-legend>
       </main>
       <ga-details
         id="details"
+        role="region"
+        aria-label$="[[text.details.label]]"
         session="[[session]]"
         state="[[state]]"
         hidden$="[[_message(state)]]"

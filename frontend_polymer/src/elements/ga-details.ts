@@ -1,13 +1,14 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
-import { Grade, Side, type NodeDetail } from '../generated/graph_pb';
+import { Grade, Side, type GradeBand, type NodeDetail } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { AppState, Session } from '../session';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
-import './ga-copy';
+import { firstOfTheWorst } from './first-error';
 import './ga-icon';
 import './ga-node-summary';
+import './ga-resize';
 import './ga-stack';
 import './ga-tensor-table';
 import { LocalizedElement } from './localized';
@@ -17,7 +18,6 @@ type Tab = 'tensors' | 'stack';
 
 const SETTING = 'details.height';
 const LOWEST = 120;
-const STEP = 24;
 
 /** The panel at the bottom: what the selected node holds and where it comes from. */
 export class GaDetails extends LocalizedElement {
@@ -33,22 +33,7 @@ export class GaDetails extends LocalizedElement {
           border-top: 1px solid var(--ga-border);
           min-height: 0;
         }
-        .resize {
-          position: absolute;
-          z-index: 4;
-          top: -4px;
-          left: 0;
-          right: 0;
-          height: 8px;
-          cursor: ns-resize;
-          touch-action: none;
-        }
-        .resize:hover,
-        .resize:focus-visible {
-          background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
-          outline: none;
-        }
-        header {
+        .header {
           display: flex;
           align-items: center;
           gap: 8px;
@@ -106,19 +91,13 @@ export class GaDetails extends LocalizedElement {
           transition: opacity 0.1s 0.3s;
         }
       </style>
-      <div
-        class="resize"
-        role="separator"
-        tabindex="0"
-        aria-orientation="horizontal"
-        aria-label="[[text.details.resize]]"
-        aria-valuenow$="[[height]]"
+      <ga-resize
+        height="[[height]]"
+        label="[[text.details.resize]]"
         hidden$="[[collapsed]]"
-        on-pointerdown="_grab"
-        on-pointermove="_drag"
-        on-keydown="_resizeKey"
-      ></div>
-      <header>
+        on-resize="_resize"
+      ></ga-resize>
+      <div class="header">
         <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
           <button
             class="plain"
@@ -154,7 +133,7 @@ export class GaDetails extends LocalizedElement {
         >
           <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
         </button>
-      </header>
+      </div>
       <div
         id="body"
         class="body"
@@ -178,11 +157,12 @@ export class GaDetails extends LocalizedElement {
           hidden$="[[!_shows(state.detail, tab, 'tensors')]]"
           tabindex="0"
           detail="[[state.detail]]"
-          bands="[[_bands(state.catalog, state.view.file)]]"
+          bands="[[_bands(state)]]"
+          single="[[!_hasBench(state)]]"
         ></ga-tensor-table>
         <div class="stacks" hidden$="[[!_shows(state.detail, tab, 'stack')]]">
           <ga-stack
-            label="[[_sideLabel(state.graphs, text)]]"
+            label="[[_sideLabel(state, text)]]"
             record="[[state.detail.npu]]"
             show-library="[[showLibrary]]"
             on-show-library="_showLibrary"
@@ -192,7 +172,7 @@ export class GaDetails extends LocalizedElement {
             record="[[state.detail.bench]]"
             show-library="[[showLibrary]]"
             on-show-library="_showLibrary"
-            hidden$="[[!_hasBench(state.graphs)]]"
+            hidden$="[[!_hasBench(state)]]"
           ></ga-stack>
         </div>
       </div>`;
@@ -216,27 +196,15 @@ export class GaDetails extends LocalizedElement {
   declare height: number;
   declare collapsed: boolean;
   declare showLibrary: boolean;
-  private grabbed = 0;
 
   _resized(): void {
     this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, 70%)`;
   }
 
-  _grab(event: PointerEvent): void {
-    (event.target as HTMLElement).setPointerCapture(event.pointerId);
-    this.grabbed = event.clientY + this.offsetHeight;
-  }
-
-  _drag(event: PointerEvent): void {
-    if (!(event.target as HTMLElement).hasPointerCapture(event.pointerId)) return;
-    this.resize(this.grabbed - event.clientY);
-  }
-
-  _resizeKey(event: KeyboardEvent): void {
-    const change = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
-    if (change === undefined) return;
-    event.preventDefault();
-    this.resize(this.height + change);
+  _resize(event: CustomEvent<number>): void {
+    const highest = window.innerHeight * 0.7;
+    this.height = Math.round(Math.max(LOWEST, Math.min(event.detail, highest)));
+    writeSetting(SETTING, String(this.height));
   }
 
   _tabKey(event: KeyboardEvent): void {
@@ -267,11 +235,10 @@ export class GaDetails extends LocalizedElement {
     return (graphs?.[Side.NPU].worstGrade(0) ?? Grade.UNGRADED) > Grade.OK;
   }
 
-  /** The earliest in execution order among the nodes with the worst grade. */
   _firstError(): void {
     const graph = this.state.graphs?.[Side.NPU];
     if (!graph) return;
-    const detail = { side: Side.NPU, index: graph.grade.indexOf(graph.worstGrade(0)) };
+    const detail = { side: Side.NPU, index: firstOfTheWorst(graph) };
     this.dispatchEvent(new CustomEvent('go-to', { detail }));
   }
 
@@ -279,8 +246,8 @@ export class GaDetails extends LocalizedElement {
     void this.session.select(this.state.selected);
   }
 
-  _bands() {
-    return this.session.file?.bands ?? [];
+  _bands(state: AppState): readonly GradeBand[] {
+    return fileOf(state)?.bands ?? [];
   }
 
   _any(value: unknown): boolean {
@@ -303,12 +270,12 @@ export class GaDetails extends LocalizedElement {
     return detail !== null && tab === wanted;
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
-  _sideLabel(graphs: AppState['graphs'], text: Texts): string {
-    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  _sideLabel(state: AppState, text: Texts): string {
+    return hasBench(state) ? text.sides.debug : text.sides.model;
   }
 
   _collapseLabel(collapsed: boolean, text: Texts): string {
@@ -318,16 +285,11 @@ export class GaDetails extends LocalizedElement {
   _collapseIcon(collapsed: boolean): string {
     return collapsed ? 'up' : 'down';
   }
-
-  private resize(height: number): void {
-    this.height = Math.round(Math.max(LOWEST, Math.min(height, window.innerHeight * 0.7)));
-    writeSetting(SETTING, String(this.height));
-  }
 }
 
 function storedHeight(): number {
   const stored = Number(readSetting(SETTING));
-  return stored >= LOWEST ? stored : 280;
+  return stored >= LOWEST ? stored : Math.min(280, Math.round(window.innerHeight * 0.34));
 }
 
 customElements.define('ga-details', GaDetails);

@@ -7,15 +7,15 @@ import { ROW_HEIGHT } from '../canvas/viewport';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import type { AppState, Hits, Session } from '../session';
-import './ga-copy';
+import { fileOf, hasBench, type AppState, type Hits, type Session } from '../session';
+import type { GaTip } from './ga-tip';
+import './ga-tip';
 import type { ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { describe, renderOutline } from './outline';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
-const TIP_DELAY_MS = 250;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
 export class GaHierarchy extends LocalizedElement {
@@ -61,35 +61,23 @@ export class GaHierarchy extends LocalizedElement {
         .side .path bdi {
           unicode-bidi: isolate;
         }
+        .note {
+          color: var(--ga-danger);
+          white-space: nowrap;
+        }
         #canvas {
           flex: 1;
           min-height: 0;
           position: relative;
         }
-        #tip {
-          position: fixed;
-          z-index: 20;
-          left: 0;
-          top: 0;
-          max-width: min(720px, 80vw);
-          padding: 4px 8px;
-          border-radius: 6px;
-          background: var(--ga-text);
-          color: var(--ga-surface);
-          font: 12px/18px var(--ga-mono);
-          overflow-wrap: anywhere;
-          pointer-events: none;
-        }
-        #tip:empty {
-          display: none;
-        }
       </style>
       <div class="sides">
-        <div class$="[[_sideClass(state.graphs)]]">
-          <strong>[[_sideName(state.graphs, text)]]</strong>
+        <div class$="[[_sideClass(state)]]">
+          <strong>[[_sideName(state, text)]]</strong>
           <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
+          <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
         </div>
-        <div class="side" hidden$="[[!_hasBench(state.graphs)]]">
+        <div class="side" hidden$="[[!_hasBench(state)]]">
           <strong>[[text.sides.reference]]</strong>
           <span class="mono path cut" title="[[file.benchPath]]"
             ><bdi>[[file.benchPath]]</bdi></span
@@ -97,8 +85,8 @@ export class GaHierarchy extends LocalizedElement {
         </div>
       </div>
       <div id="canvas"></div>
-      <div id="outline" class="visually-hidden" role="presentation"></div>
-      <div id="tip" aria-hidden="true"></div>`;
+      <div id="outline" class="visually-hidden" role="tree"></div>
+      <ga-tip id="tip"></ga-tip>`;
   }
 
   static override get properties() {
@@ -131,7 +119,6 @@ export class GaHierarchy extends LocalizedElement {
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineFrame = 0;
-  private tipTimer = 0;
 
   /** The boxes in view of both sides, top to bottom. */
   get scene(): SceneRow[] {
@@ -209,20 +196,25 @@ export class GaHierarchy extends LocalizedElement {
     this.scheduleOutline();
   }
 
-  _file() {
-    return this.session.file;
+  _file(state: AppState) {
+    return fileOf(state);
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
-  _sideName(graphs: AppState['graphs'], text: Texts): string {
-    return this._hasBench(graphs) ? text.sides.debug : text.sides.model;
+  /** A comparison whose reference lacks this step and rank. */
+  _isAlone(state: AppState): boolean {
+    return fileOf(state)?.isComparison === true && !hasBench(state);
   }
 
-  _sideClass(graphs: AppState['graphs']): string {
-    return this._hasBench(graphs) ? 'side' : 'side single';
+  _sideName(state: AppState, text: Texts): string {
+    return fileOf(state)?.isComparison ? text.sides.debug : text.sides.model;
+  }
+
+  _sideClass(state: AppState): string {
+    return hasBench(state) ? 'side' : 'side single';
   }
 
   /** Made on first use: Polymer runs observers before the element is ready. */
@@ -257,18 +249,9 @@ export class GaHierarchy extends LocalizedElement {
   }
 
   private showTip(node: NodeRef | null, x: number, y: number): void {
-    const tip = this.$['tip'] as HTMLElement;
-    clearTimeout(this.tipTimer);
-    tip.textContent = '';
     const graph = node && this.shown?.[node.side];
-    if (!graph) return;
-    this.tipTimer = window.setTimeout(() => {
-      tip.innerText = describe(graph, node.index, this.text).join('\n');
-      const left = Math.min(x + 12, window.innerWidth - tip.offsetWidth - 8);
-      const top =
-        y + 20 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 8 : y + 20;
-      tip.style.transform = `translate(${Math.max(8, left)}px, ${top}px)`;
-    }, TIP_DELAY_MS);
+    const lines = graph ? describe(graph, node.index, this.text) : [];
+    (this.$['tip'] as GaTip).show(lines, x, y);
   }
 
   /** Once per frame is enough, however fast the view moves. */
@@ -279,10 +262,12 @@ export class GaHierarchy extends LocalizedElement {
       const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
       const name =
-        side === Side.NPU ? this._sideName(this.shown, this.text) : this.text.sides.reference;
-      root.setAttribute('aria-label', this.text.view.outlineLabel(name));
+        side === Side.NPU ? this._sideName(this.state, this.text) : this.text.sides.reference;
+      const label = this.text.view.outlineLabel(name);
+      const tree = this.$['outline'] as HTMLElement;
+      for (const element of [root, tree]) element.setAttribute('aria-label', label);
       const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
-      renderOutline(root, this.$['outline'] as HTMLElement, rows, graph ?? null, this.text);
+      renderOutline(root, tree, rows, graph ?? null, this.text);
     });
   }
 }

@@ -1,21 +1,23 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
-import { Search } from '../data/search';
+import { GRADES } from '../data/codes';
+import type { Graph } from '../data/graph';
+import { Search, type Query } from '../data/search';
 import { Grade, Overflow, Side, type GradeBand } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { AppState, Session } from '../session';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { ALL_MICRO_STEPS } from '../state';
 import { formatCount } from './format';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
-import { gradeStyle, gradeBars } from './grade-style';
+import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
 import { gradeName, overflowName } from './words';
 
 const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
 
 interface Entry {
-  readonly grade: Grade;
+  readonly key: string;
   readonly style: string;
   readonly border: string;
   readonly bars: string;
@@ -25,6 +27,7 @@ interface Entry {
   readonly title: string;
   readonly isEmpty: boolean;
   readonly isActive: boolean;
+  readonly query: Partial<Query>;
 }
 
 /** What the colours mean, how many nodes have each, and a way to walk through them. */
@@ -40,7 +43,8 @@ export class GaLegend extends LocalizedElement {
           padding: 0 8px;
           background: var(--ga-surface);
           border-top: 1px solid var(--ga-border);
-          overflow: hidden;
+          overflow: auto hidden;
+          scrollbar-width: thin;
         }
         button .swatch {
           width: 22px;
@@ -54,6 +58,9 @@ export class GaLegend extends LocalizedElement {
         button .swatch.dashed {
           border-style: dashed;
         }
+        button .swatch.round {
+          border-radius: 7px;
+        }
         button {
           padding: 0 8px;
           font-variant-numeric: tabular-nums;
@@ -64,23 +71,12 @@ export class GaLegend extends LocalizedElement {
         .count {
           font-weight: 600;
         }
-        .overflow {
-          display: inline-flex;
-          align-items: center;
-          gap: 6px;
-          padding: 0 8px;
-          border-left: 1px solid var(--ga-border);
-        }
-        .mark {
-          display: inline-block;
-          padding: 0 5px;
-          border-radius: 4px;
-          background: var(--ga-danger-soft);
-          color: var(--ga-danger);
-          font-weight: 600;
-        }
         .total {
+          position: sticky;
+          right: -8px;
           margin-left: auto;
+          background: var(--ga-surface);
+          line-height: 34px;
           padding: 0 8px;
           white-space: nowrap;
         }
@@ -93,7 +89,7 @@ export class GaLegend extends LocalizedElement {
       <template is="dom-repeat" items="[[entries]]">
         <button
           class="plain"
-          data-grade$="[[item.grade]]"
+          data-key$="[[item.key]]"
           disabled$="[[item.isEmpty]]"
           aria-pressed$="[[item.isActive]]"
           title="[[item.title]]"
@@ -107,11 +103,6 @@ export class GaLegend extends LocalizedElement {
           <span class="count">[[item.count]]</span>
         </button>
       </template>
-      <template is="dom-repeat" items="[[overflows]]">
-        <span class="overflow" title="[[item.title]]">
-          <span class="mark">!</span>[[item.name]]<span class="count">[[item.count]]</span>
-        </span>
-      </template>
       <span class="total muted">[[position]]</span>`;
   }
 
@@ -121,7 +112,6 @@ export class GaLegend extends LocalizedElement {
       session: Object,
       state: Object,
       entries: { type: Array, computed: '_entries(state, text)' },
-      overflows: { type: Array, computed: '_overflows(state, text)' },
       position: { type: String, computed: '_position(state, text)' },
     };
   }
@@ -130,45 +120,13 @@ export class GaLegend extends LocalizedElement {
   declare state: AppState;
 
   _entries(state: AppState, text: Texts): Entry[] {
-    const graph = state.graphs?.[Side.NPU];
-    const bands = this.session.file?.bands ?? [];
-    if (!graph) return [];
-    const counts = countGrades(graph, state.view.micro);
-    const active = state.hits?.source === 'grade' ? state.hits.key : '';
-    return bands
-      .filter((band) => band.grade !== Grade.UNGRADED || counts[band.grade]! > 0)
-      .map((band) => {
-        const name = gradeName(band.grade, text);
-        const total = counts[band.grade] ?? 0;
-        const count = formatCount(total);
-        return {
-          grade: band.grade,
-          style: gradeStyle(band.grade),
-          border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
-          bars: gradeBars(band.grade),
-          name,
-          range: rangeOf(band),
-          count,
-          title: total > 0 ? text.legend.stepThrough(name, count) : text.legend.none(name),
-          isEmpty: total === 0,
-          isActive: active === String(band.grade),
-        };
-      });
-  }
-
-  _overflows(state: AppState, text: Texts): object[] {
-    const graph = state.graphs?.[Side.NPU];
-    if (!graph || !this.session.file?.overflowChecked) return [];
-    return LEVELS.map((level) => {
-      const { name, hint } = overflowName(level, text);
-      const count = formatCount(graph.rollup.overflow(level, 0, graph.count));
-      return { name: `${text.legend.overflow}: ${name}`, title: hint, count };
-    });
+    if (!state.graphs) return [];
+    return [...this.grades(state, text), ...this.overflows(state, text)];
   }
 
   _position(state: AppState, text: Texts): string {
     const { hits, graphs } = state;
-    if (hits?.source === 'grade' && hits.position >= 0) {
+    if (hits?.source === 'legend' && hits.position >= 0) {
       const total = formatCount(hits.indices.length);
       return text.legend.position(formatCount(hits.position + 1), total);
     }
@@ -176,30 +134,79 @@ export class GaLegend extends LocalizedElement {
   }
 
   _step(event: MouseEvent & { model: { item: Entry } }): void {
-    const { grade } = event.model.item;
+    const { key, query } = event.model.item;
     const { graphs, hits, view } = this.state;
     if (!graphs) return;
-    if (hits?.source !== 'grade' || hits.key !== String(grade)) {
-      const indices = new Search(graphs[Side.NPU]).find({
-        text: '',
-        grades: new Set([grade]),
-        microStep: view.micro,
-      });
-      this.session.setHits({ source: 'grade', key: String(grade), side: Side.NPU, indices });
+    if (hits?.source !== 'legend' || hits.key !== key) {
+      const search = new Search(graphs[Side.NPU]);
+      const indices = search.find({ text: '', microStep: view.micro, ...query });
+      this.session.setHits({ source: 'legend', key, side: Side.NPU, indices });
     }
     const detail = event.shiftKey ? -1 : 1;
     this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));
   }
+
+  override ready(): void {
+    super.ready();
+    this.setAttribute('role', 'group');
+  }
+
+  private grades(state: AppState, text: Texts): Entry[] {
+    const graph = state.graphs![Side.NPU];
+    const counts = countGrades(graph, state.view.micro);
+    const isComparison = hasBench(state);
+    return (fileOf(state)?.bands ?? [])
+      .filter(({ grade }) => counts[grade]! > 0 || (isComparison && grade !== Grade.UNGRADED))
+      .map((band) => ({
+        ...this.entry(`grade-${band.grade}`, gradeName(band.grade, text), counts[band.grade]!),
+        style: gradeStyle(band.grade),
+        border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
+        bars: gradeBars(band.grade),
+        range: rangeOf(band),
+        query: { grades: new Set([band.grade]) },
+      }));
+  }
+
+  private overflows(state: AppState, text: Texts): Entry[] {
+    if (!fileOf(state)?.overflowChecked) return [];
+    const graph = state.graphs![Side.NPU];
+    return LEVELS.map((level) => {
+      const { name, hint } = overflowName(level, text);
+      const count = graph.rollup.overflow(level, 0, graph.count);
+      const entry = this.entry(`overflow-${level}`, `${text.legend.overflow}: ${name}`, count);
+      return {
+        ...entry,
+        style: overflowStyle(level),
+        border: 'round',
+        bars: 'display: none',
+        range: '',
+        title: `${hint}\n${entry.title}`,
+        query: { overflows: new Set([level]) },
+      };
+    });
+  }
+
+  private entry(key: string, name: string, total: number) {
+    const { hits } = this.state;
+    const count = formatCount(total);
+    return {
+      key,
+      name,
+      count,
+      title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
+      isEmpty: total === 0,
+      isActive: hits?.source === 'legend' && hits.key === key,
+    };
+  }
 }
 
-function countGrades(
-  graph: { grade: Uint8Array; microStep: Int32Array; count: number },
-  micro: number,
-): number[] {
-  const counts = Array<number>(Grade.UNMATCHED + 1).fill(0);
+function countGrades(graph: Graph, micro: number): number[] {
+  if (micro === ALL_MICRO_STEPS) {
+    return GRADES.map((grade) => graph.rollup.grade(grade, 0, graph.count));
+  }
+  const counts = GRADES.map(() => 0);
   for (let index = 0; index < graph.count; index++) {
-    if (micro !== ALL_MICRO_STEPS && graph.microStep[index] !== micro) continue;
-    counts[graph.grade[index]!]!++;
+    if (graph.microStep[index] === micro) counts[graph.grade[index]!]!++;
   }
   return counts;
 }

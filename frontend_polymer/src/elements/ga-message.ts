@@ -8,11 +8,9 @@ import './ga-copy';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
-import { translated } from './words';
+import { problemWording } from './words';
 
 const CONFIG = '{"npu_path": "./npu_dump", "bench_path": "./bench_dump"}';
-
-type Wording = Pick<ProblemError, 'message' | 'remedy'>;
 
 /** What stands in the place of the graph when there is none: why, and what to do. */
 export class GaMessage extends LocalizedElement {
@@ -28,6 +26,7 @@ export class GaMessage extends LocalizedElement {
         }
         section {
           max-width: 720px;
+          min-width: min(480px, 90%);
           padding: 24px 32px;
           border: 1px solid var(--ga-border);
           border-radius: 12px;
@@ -69,8 +68,8 @@ export class GaMessage extends LocalizedElement {
       <template is="dom-if" if="[[problem]]">
         <section role="alert">
           <h1><ga-icon name="warning"></ga-icon>[[text.problem.title]]</h1>
-          <p id="message">[[_message(problem, text)]]</p>
-          <p id="remedy" class="muted">[[_remedy(problem, text)]]</p>
+          <p id="message">[[_message(problem, file, text)]]</p>
+          <p id="remedy" class="muted">[[_remedy(problem, file, text)]]</p>
           <button class="primary" on-click="_retry">
             <ga-icon name="refresh"></ga-icon>[[text.problem.retry]]
           </button>
@@ -103,6 +102,7 @@ export class GaMessage extends LocalizedElement {
       ...super.properties,
       problem: Object,
       catalog: Object,
+      file: String,
       config: { type: String, value: CONFIG },
     };
   }
@@ -114,12 +114,12 @@ export class GaMessage extends LocalizedElement {
     return !problem && catalog !== null;
   }
 
-  _message(problem: ProblemError, text: Texts): string {
-    return translated<Wording>(text.problems, problem.code, problem).message;
+  _message(problem: ProblemError, file: string, text: Texts): string {
+    return problemWording(problem, file, text).message;
   }
 
-  _remedy(problem: ProblemError, text: Texts): string {
-    return translated<Wording>(text.problems, problem.code, problem).remedy;
+  _remedy(problem: ProblemError, file: string, text: Texts): string {
+    return problemWording(problem, file, text).remedy;
   }
 
   _command(catalog: AppState['catalog']): string {

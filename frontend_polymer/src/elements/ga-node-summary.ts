@@ -4,7 +4,7 @@ import '@polymer/polymer/lib/elements/dom-if.js';
 import { Grade, Side, type NodeDetail, type NodeRecord } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import type { AppState } from '../session';
+import { hasBench, pairOf, type AppState } from '../session';
 import { formatExact, formatNumber } from './format';
 import './ga-copy';
 import './ga-icon';
@@ -95,7 +95,7 @@ export class GaNodeSummary extends LocalizedElement {
       detail: { type: Object, computed: '_detail(state)' },
       record: { type: Object, computed: '_record(detail, state.selected)' },
       partner: { type: Object, computed: '_partner(detail, state.selected)' },
-      isComparison: { type: Boolean, computed: '_isComparison(state.graphs)' },
+      isComparison: { type: Boolean, computed: '_isComparison(state)' },
     };
   }
 
@@ -116,8 +116,8 @@ export class GaNodeSummary extends LocalizedElement {
     return selected?.side === Side.BENCH ? detail?.npu : detail?.bench;
   }
 
-  _isComparison(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _isComparison(state: AppState): boolean {
+    return hasBench(state);
   }
 
   _kind(record: NodeRecord, text: Texts): string {
@@ -129,10 +129,7 @@ export class GaNodeSummary extends LocalizedElement {
   }
 
   _microStep(state: AppState, record: NodeRecord, text: Texts): string {
-    const { step, rank } = state.view;
-    const file = state.catalog?.files.find((candidate) => candidate.file === state.view.file);
-    const pair = file?.graphs.find((graph) => graph.step === step && graph.rank === rank);
-    return (pair?.microSteps ?? 0) > 1 ? text.details.microStep(record.microStep) : '';
+    return (pairOf(state)?.microSteps ?? 0) > 1 ? text.details.microStep(record.microStep) : '';
   }
 
   /** The grade is kept on the debug side. */

@@ -3,7 +3,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import { searchNames } from '../data/search';
 import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { AppState, Hits, Session } from '../session';
+import { hasBench, type AppState, type Hits, type Session } from '../session';
 import { formatCount } from './format';
 import './ga-icon';
 import { LocalizedElement } from './localized';
@@ -114,7 +114,7 @@ export class GaSearch extends LocalizedElement {
       session: Object,
       state: Object,
       hits: { type: Object, computed: '_hits(state.hits)' },
-      hasBench: { type: Boolean, computed: '_hasBench(state.graphs)' },
+      hasBench: { type: Boolean, computed: '_hasBench(state)' },
     };
   }
 
@@ -135,8 +135,8 @@ export class GaSearch extends LocalizedElement {
     return hits?.source === 'search' ? hits : null;
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
   /** Another graph, the same question. */

@@ -19,7 +19,7 @@ export class GaStack extends LocalizedElement {
           padding: 8px 12px;
           min-width: 0;
         }
-        header {
+        .header {
           display: flex;
           align-items: center;
           gap: 8px;
@@ -50,14 +50,14 @@ export class GaStack extends LocalizedElement {
           white-space: pre-wrap;
         }
       </style>
-      <header>
+      <div class="header">
         <span>[[label]]</span>
         <ga-copy
           value="[[_all(record)]]"
           label="[[text.stack.copy]]"
           hidden$="[[!record.stack.length]]"
         ></ga-copy>
-      </header>
+      </div>
       <p class="muted" hidden$="[[record.stack.length]]">[[_nothing(record, text)]]</p>
       <ol>
         <template is="dom-repeat" items="[[_frames(record, showLibrary)]]">

@@ -1,21 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import {
-  Grade,
-  Section,
-  type GradeBand,
-  type NodeDetail,
-  type Parameter,
-  type ParameterRow,
-} from '../generated/graph_pb';
+import type { GradeBand, NodeDetail } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { gradeBars } from './grade-style';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
-import { tensorColumns, type Cell, type Column, type ColumnGroup } from './tensor-columns';
-import { gradeName } from './words';
-
-const GROUPS: readonly ColumnGroup[] = ['shared', 'npu', 'bench', 'comparison'];
+import { tensorColumns } from './tensor-columns';
+import { tensorTable } from './tensor-table';
 
 /** One row per parameter of the selected node: debug, reference, error. */
 export class GaTensorTable extends LocalizedElement {
@@ -41,7 +31,7 @@ export class GaTensorTable extends LocalizedElement {
           background: var(--ga-surface);
           font-weight: normal;
         }
-        thead th {
+        thead :is(th, td) {
           position: sticky;
           z-index: 2;
           top: 0;
@@ -108,6 +98,11 @@ export class GaTensorTable extends LocalizedElement {
           text-decoration: underline dotted;
           text-underline-offset: 3px;
         }
+        .lone {
+          margin-left: 8px;
+          color: var(--ga-muted);
+          font: 12px/20px var(--ga-font);
+        }
         .flag {
           color: var(--ga-danger);
           font-weight: 700;
@@ -139,178 +134,30 @@ export class GaTensorTable extends LocalizedElement {
   }
 
   static override get properties() {
-    return { ...super.properties, detail: Object, bands: Array };
+    return { ...super.properties, detail: Object, bands: Array, single: Boolean };
   }
 
   static get observers() {
-    return ['_render(detail, bands, text)'];
+    return ['_render(detail, bands, single, text)'];
   }
 
   declare detail: NodeDetail;
   declare bands: readonly GradeBand[];
+  /** There is no reference to tell the model from. */
+  declare single: boolean;
 
-  _render(detail: NodeDetail | null, bands: readonly GradeBand[], text: Texts): void {
+  _render(
+    detail: NodeDetail | null,
+    bands: readonly GradeBand[],
+    single: boolean,
+    text: Texts,
+  ): void {
     const content = this.$['content'] as HTMLElement;
     if (!detail) return;
-    if (detail.rows.length === 0) {
-      const note = create('p', 'muted', text.tensors.none);
-      content.replaceChildren(note);
-      return;
-    }
-    content.replaceChildren(table(detail.rows, bands, text));
+    const side = single ? text.sides.model : text.sides.debug;
+    const columns = tensorColumns(detail.rows, bands, text);
+    content.replaceChildren(tensorTable(detail, columns, side, text));
   }
-}
-
-function table(
-  rows: readonly ParameterRow[],
-  bands: readonly GradeBand[],
-  text: Texts,
-): HTMLTableElement {
-  const columns = tensorColumns(rows, bands, text);
-  const grid = create('table', '');
-  grid.append(create('caption', 'visually-hidden', text.tensors.caption), head(columns, text));
-  const body = create('tbody', '');
-  let section: Section | undefined;
-  for (const row of rows) {
-    const parameter = row.npu ?? row.bench;
-    if (!parameter) continue;
-    if (parameter.section !== section) {
-      section = parameter.section;
-      body.append(sectionRow(section, columns.length, text));
-    }
-    body.append(parameterRow(row, columns, text));
-  }
-  grid.append(body);
-  return grid;
-}
-
-function head(columns: readonly Column[], text: Texts): HTMLTableSectionElement {
-  const section = create('thead', '');
-  const groups = create('tr', '');
-  const names = create('tr', '');
-  const corner = create('th', 'group name', text.tensors.parameter);
-  corner.scope = 'col';
-  corner.rowSpan = 2;
-  groups.append(corner);
-  const titles: Record<ColumnGroup, string> = {
-    shared: '',
-    npu: text.sides.debug,
-    bench: text.sides.reference,
-    comparison: text.tensors.errors,
-  };
-  for (const group of GROUPS) {
-    const members = columns.filter((column) => column.group === group);
-    if (members.length === 0) continue;
-    const title = create('th', group === 'shared' ? 'group' : 'group first', titles[group]);
-    title.scope = 'colgroup';
-    title.colSpan = members.length;
-    groups.append(title);
-    names.append(
-      ...members.map((column, at) => {
-        const name = create('th', cellClass(column, at), column.label);
-        name.scope = 'col';
-        name.title = column.hint;
-        return name;
-      }),
-    );
-  }
-  section.append(groups, names);
-  return section;
-}
-
-function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowElement {
-  const titles: Record<Section, string> = {
-    [Section.INPUT]: text.tensors.input,
-    [Section.OUTPUT]: text.tensors.output,
-    [Section.PARAMETERS]: text.tensors.parameters,
-    [Section.PARAMETERS_GRAD]: text.tensors.parametersGrad,
-  };
-  const row = create('tr', 'section');
-  const title = create('th', 'name', titles[section]);
-  title.scope = 'rowgroup';
-  const rest = create('td', '');
-  rest.colSpan = width;
-  row.append(title, rest);
-  return row;
-}
-
-function parameterRow(row: ParameterRow, columns: readonly Column[], text: Texts) {
-  const line = create('tr', '');
-  line.append(nameCell(row, text));
-  for (const group of GROUPS) {
-    const members = columns.filter((column) => column.group === group);
-    if (members.length === 0) continue;
-    const parameter = group === 'npu' || group === 'bench' ? row[group] : undefined;
-    if (parameter?.value !== undefined) {
-      const other = group === 'npu' ? row.bench : row.npu;
-      line.append(valueCell(parameter, other, members.length, text));
-    } else {
-      line.append(...members.map((column, at) => tensorCell(column, column.cell(row), at, text)));
-    }
-  }
-  return line;
-}
-
-function nameCell({ npu, bench }: ParameterRow, text: Texts): HTMLElement {
-  const names = [npu?.name, bench?.name].filter((name) => name !== undefined);
-  const cell = create('th', 'name', [...new Set(names)].join(' / '));
-  cell.scope = 'row';
-  if (npu?.overflows || bench?.overflows) {
-    const flag = create('span', 'flag', ' !');
-    flag.title = text.tensors.overflows;
-    cell.append(flag);
-  }
-  return cell;
-}
-
-/** What is not a tensor fills its side's columns. */
-function valueCell(
-  parameter: Parameter,
-  other: Parameter | undefined,
-  width: number,
-  text: Texts,
-): HTMLElement {
-  const differs = other !== undefined && other.value !== parameter.value;
-  const cell = create('td', 'first value');
-  cell.colSpan = width;
-  cell.title = differs ? `${parameter.value}: ${text.tensors.differs}` : (parameter.value ?? '');
-  cell.append(create('span', differs ? 'differs' : '', parameter.value));
-  return cell;
-}
-
-function tensorCell(column: Column, content: Cell, at: number, text: Texts): HTMLElement {
-  const cell = create('td', `${cellClass(column, at)} ${content.tone}`);
-  cell.title = content.title;
-  if (content.grade !== Grade.UNGRADED) {
-    cell.dataset['grade'] = String(content.grade);
-    cell.title += ` (${gradeName(content.grade, text)})`;
-    if (content.grade > Grade.OK) {
-      const bars = create('span', 'bars');
-      bars.style.cssText = gradeBars(content.grade);
-      bars.role = 'img';
-      bars.ariaLabel = gradeName(content.grade, text);
-      cell.append(bars);
-    }
-  }
-  cell.append(content.text);
-  return cell;
-}
-
-/** A line sets the groups apart; the first follows the frozen names, which have their own. */
-function cellClass(column: Column, at: number): string {
-  const isFirst = at === 0 && column.group !== 'shared';
-  return [column.numeric ? 'numeric' : '', isFirst ? 'first' : ''].join(' ').trim();
-}
-
-function create<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  className: string,
-  content = '',
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.textContent = content;
-  return element;
 }
 
 customElements.define('ga-tensor-table', GaTensorTable);

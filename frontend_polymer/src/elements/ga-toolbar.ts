@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { DatabaseFile } from '../generated/graph_pb';
 import { language, rememberLanguage, setLanguage, type Texts } from '../i18n';
-import { pairOf, type AppState, type Session } from '../session';
+import { fileOf, pairOf, type AppState, type Session } from '../session';
 import { ALL_MICRO_STEPS } from '../state';
 import type { ThemeChoice } from '../theme';
 import './ga-icon';
@@ -66,6 +66,7 @@ export class GaToolbar extends LocalizedElement {
           gap: 4px;
         }
       </style>
+      <h1 class="visually-hidden">[[text.title]]</h1>
       <label class="file">
         <span>[[text.toolbar.file]]</span>
         <select id="file" on-change="_file"></select>
@@ -98,7 +99,7 @@ export class GaToolbar extends LocalizedElement {
           class="plain"
           on-click="_language"
           title="[[text.toolbar.language]]"
-          aria-label="[[_languageLabel(text)]]"
+          lang$="[[_otherCode(text)]]"
         >
           [[_otherLanguage(text)]]
         </button>
@@ -142,8 +143,8 @@ export class GaToolbar extends LocalizedElement {
 
   _fill(state: AppState, text: Texts): void {
     const { catalog, view } = state;
-    const pairs = this.session.file?.graphs ?? [];
-    const micros = pairOf(this.session.file, view)?.microSteps ?? 0;
+    const pairs = fileOf(state)?.graphs ?? [];
+    const micros = pairOf(state)?.microSteps ?? 0;
     const all = { value: String(ALL_MICRO_STEPS), label: text.toolbar.allMicroSteps };
     this.fill('file', (catalog?.files ?? []).map(fileOption), view.file);
     this.fill('step', numbers([...new Set(pairs.map((pair) => pair.step))]), view.step);
@@ -207,8 +208,8 @@ export class GaToolbar extends LocalizedElement {
     return text.language.code === 'en' ? '中文' : 'EN';
   }
 
-  _languageLabel(text: Texts): string {
-    return `${text.toolbar.language}: ${text.language.name}`;
+  _otherCode(text: Texts): string {
+    return text.language.code === 'en' ? 'zh-CN' : 'en';
   }
 
   _theme(): void {

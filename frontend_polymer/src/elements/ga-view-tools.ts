@@ -1,9 +1,9 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { AppState } from '../session';
+import { fileOf, hasBench, type AppState } from '../session';
 import './ga-icon';
+import './ga-notes';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 
@@ -67,6 +67,7 @@ export class GaViewTools extends LocalizedElement {
         data-command="path-to-errors"
         on-click="_run"
         hidden$="[[!hasBench]]"
+        disabled$="[[disabled]]"
         title="[[text.view.pathToErrorsHint]]"
       >
         <ga-icon name="path"></ga-icon>[[text.view.pathToErrors]]
@@ -113,6 +114,7 @@ export class GaViewTools extends LocalizedElement {
         <ga-icon name="fit"></ga-icon>
       </button>
       <span class="space"></span>
+      <ga-notes file="[[_file(state)]]"></ga-notes>
       <button
         id="sync"
         class="plain"
@@ -128,28 +130,32 @@ export class GaViewTools extends LocalizedElement {
   static override get properties() {
     return {
       ...super.properties,
-      graphs: Object,
-      disabled: { type: Boolean, computed: '_disabled(graphs)' },
-      hasBench: { type: Boolean, computed: '_hasBench(graphs)' },
+      state: Object,
+      disabled: { type: Boolean, computed: '_disabled(state)' },
+      hasBench: { type: Boolean, computed: '_hasBench(state)' },
       zoom: { type: Number, value: 1 },
       sync: { type: Boolean, notify: true, value: true },
     };
   }
 
   static get observers() {
-    return ['_fillLevels(graphs, text)'];
+    return ['_fillLevels(state.graphs, text)'];
   }
 
-  declare graphs: AppState['graphs'];
+  declare state: AppState;
   declare zoom: number;
   declare sync: boolean;
 
-  _disabled(graphs: AppState['graphs']): boolean {
-    return !graphs;
+  _file(state: AppState) {
+    return fileOf(state);
   }
 
-  _hasBench(graphs: AppState['graphs']): boolean {
-    return Boolean(graphs?.[Side.BENCH]);
+  _disabled({ graphs }: AppState): boolean {
+    return graphs === null;
+  }
+
+  _hasBench(state: AppState): boolean {
+    return hasBench(state);
   }
 
   /** The first entry only names the list: choosing a level is an action, not a state. */
@@ -166,8 +172,7 @@ export class GaViewTools extends LocalizedElement {
   }
 
   _percent(zoom: number): string {
-    const percent = zoom * 100;
-    return `${percent >= 10 ? Math.round(percent) : percent.toPrecision(2)} %`;
+    return zoom < 0.01 ? '< 1 %' : `${Math.round(zoom * 100)} %`;
   }
 
   _pressed(value: boolean): string {

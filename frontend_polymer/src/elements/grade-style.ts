@@ -1,8 +1,18 @@
+import { overflowTone } from '../canvas/tone';
 import { Grade } from '../generated/graph_pb';
+import type { OverflowLevel } from './words';
 
 /** The colours of a grade, as the canvas has them; `ga-app` sets the properties. */
 export function gradeStyle(grade: Grade): string {
-  const part = (name: string) => `var(--ga-grade-${grade}-${name})`;
+  return toneStyle(grade);
+}
+
+export function overflowStyle(level: OverflowLevel): string {
+  return toneStyle(overflowTone(level));
+}
+
+function toneStyle(tone: number): string {
+  const part = (name: string) => `var(--ga-grade-${tone}-${name})`;
   return `background: ${part('fill')}; color: ${part('text')}; border-color: ${part('stroke')}`;
 }
 

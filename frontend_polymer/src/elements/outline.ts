@@ -33,14 +33,14 @@ export function describe(graph: Graph, index: number, text: Texts): string[] {
  * one is its active descendant, so a screen reader says what the arrow keys reach.
  */
 export function renderOutline(
+  canvas: HTMLElement,
   tree: HTMLElement,
-  outline: HTMLElement,
   rows: readonly SceneRow[],
   graph: Graph | null,
   text: Texts,
 ): void {
-  tree.setAttribute('role', 'tree');
-  tree.setAttribute('aria-owns', outline.id);
+  canvas.setAttribute('role', 'application');
+  canvas.setAttribute('aria-owns', tree.id);
   const places = new Map<number, Map<number, number>>();
   const middle = Math.max(
     0,
@@ -51,10 +51,10 @@ export function renderOutline(
   const items = mirrored.map((row) =>
     treeItem(row, graph!, placesBelow(graph!, row.index, places), text),
   );
-  outline.replaceChildren(...items);
+  tree.replaceChildren(...items);
   const selected = items.find((item) => item.ariaSelected === 'true');
-  if (selected) tree.setAttribute('aria-activedescendant', selected.id);
-  else tree.removeAttribute('aria-activedescendant');
+  if (selected) canvas.setAttribute('aria-activedescendant', selected.id);
+  else canvas.removeAttribute('aria-activedescendant');
 }
 
 function treeItem(

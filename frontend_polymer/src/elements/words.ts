@@ -1,7 +1,9 @@
 // The texts for codes that the server sends.
 
 import { Grade, Kind, Overflow } from '../generated/graph_pb';
+import type { ProblemError } from '../data/problem';
 import type { Texts } from '../i18n';
+import type { ProblemTexts, ProblemWording } from '../i18n/en';
 
 const GRADES: Record<Grade, keyof Texts['grades']> = {
   [Grade.UNGRADED]: 'ungraded',
@@ -44,4 +46,10 @@ export function kindName(kind: Kind, text: Texts): string {
 /** The translation under this key, or the server's own wording. */
 export function translated<T>(texts: Readonly<Record<string, T>>, key: string, otherwise: T): T {
   return Object.hasOwn(texts, key) ? texts[key]! : otherwise;
+}
+
+/** What to say about a problem: translated where there is a translation, else the server's words. */
+export function problemWording(problem: ProblemError, file: string, text: Texts): ProblemWording {
+  const wording: ProblemTexts[string] | undefined = text.problems[problem.code];
+  return wording?.(file) ?? problem;
 }

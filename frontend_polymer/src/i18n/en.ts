@@ -2,6 +2,7 @@
 export const en = {
   language: { code: 'en', name: 'English' },
 
+  title: 'Model hierarchies',
   toolbar: {
     file: 'File',
     step: 'Step',
@@ -17,10 +18,6 @@ export const en = {
 
   sides: { debug: 'Debug', reference: 'Reference', model: 'Model' },
   header: {
-    comparison: 'Comparison',
-    build: 'Single model',
-    path: 'Dump directory',
-    copyPath: 'Copy the path',
     noGraph: 'This step and rank exist on one side only.',
   },
   tasks: {
@@ -49,8 +46,6 @@ export const en = {
 
   legend: {
     label: 'Grades',
-    range: 'Error',
-    nodes: (count: string) => `${count} nodes`,
     stepThrough: (grade: string, count: string) =>
       `${grade}: ${count} nodes. Click for the next one, Shift+click for the previous one.`,
     none: (grade: string) => `${grade}: no nodes`,
@@ -80,7 +75,6 @@ export const en = {
     side: 'Side to search',
     next: 'Next match (Enter, n)',
     previous: 'Previous match (Shift+Enter, p)',
-    clear: 'Clear the search',
     none: 'No match',
     count: (count: string) => (count === '1' ? '1 match' : `${count} matches`),
     position: (position: string, total: string) => `${position} / ${total}`,
@@ -94,14 +88,12 @@ export const en = {
     copyName: 'Copy the full name',
     copied: 'Copied',
     copyFailed: 'Copying failed: the browser does not allow it here',
-    path: 'Path',
     microStep: (step: number) => `Micro-step ${step}`,
     recompute: 'Recomputed',
     error: 'Error',
     matched: 'Matched',
     matchedWith: 'Matched with',
     goToPartner: 'Go to the matched node',
-    unmatched: 'Unmatched',
     candidate: 'Nearest candidate',
     goToCandidate: 'Go to the nearest candidate',
     tensors: 'Tensors',
@@ -109,7 +101,6 @@ export const en = {
     resize: 'Height of the details',
     collapse: 'Hide the details',
     expand: 'Show the details',
-    loading: 'Loading the node…',
     failed: 'The node could not be loaded.',
     retry: 'Try again',
   },
@@ -126,7 +117,6 @@ export const en = {
     none: 'This node holds no tensors of its own.',
     noneModule: 'This node holds no tensors of its own. Open it to see what is below.',
     parameter: 'Parameter',
-    type: 'Type',
     dtype: 'Dtype',
     shape: 'Shape',
     requiresGrad: 'Grad',
@@ -146,9 +136,6 @@ export const en = {
     differs: 'The two sides differ',
     notFinite: 'Not a finite number',
     overflows: 'Overflows',
-    absolute: 'Absolute',
-    relative: 'Relative',
-    worst: 'Contribution',
     input: 'Input',
     output: 'Output',
     parameters: 'Parameters',
@@ -222,12 +209,16 @@ export const en = {
     other_type: 'A parameter has a different type',
     other_shape: 'A parameter has a different shape',
     partner_taken: 'The only candidate is matched with another node',
+    parent_unmatched: 'The module around it has no counterpart',
+    extra_call: 'The other side makes this call less often here',
+    other_order: 'The other side makes this call at another place',
+    other_class: 'A module of another class sits at this place',
+    calls_unmatched: 'None of its calls has a counterpart',
   },
 
   progress: {
     catalog: 'Looking for databases…',
     graph: 'Loading the graph…',
-    layout: 'Laying out…',
   },
 
   empty: {
@@ -241,19 +232,17 @@ export const en = {
   problem: {
     title: 'This cannot be shown',
     retry: 'Try again',
-    network: 'TensorBoard does not answer.',
-    networkRemedy: 'Check that it is still running, then try again.',
-    unexpected: 'The viewer met something unexpected.',
-    other: 'Choose another file above, or repair this one and try again.',
   },
-  /** Problem codes of the server; an unknown one is shown as the server words it. */
-  problems: {} as Record<string, { message: string; remedy: string }>,
+  /** Problems by code; without an entry the server's own words are shown, which are English. */
+  problems: {} as ProblemTexts,
 
-  diagnostics: {
-    label: (count: number) =>
-      count === 1 ? '1 note from the build' : `${count} notes from the build`,
+  notes: {
+    label: (count: string) =>
+      count === '1' ? '1 note from the build' : `${count} notes from the build`,
     title: 'Notes from the build',
-    times: (count: number) => `${count} ×`,
+    about: 'About this file',
+    task: 'Compared by',
+    builtAt: 'Built',
   },
 
   help: {
@@ -286,6 +275,14 @@ export const en = {
     help: 'This list',
   },
 };
+
+/** What happened, and what to do about it. */
+export interface ProblemWording {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export type ProblemTexts = Readonly<Record<string, (file: string) => ProblemWording>>;
 
 /** What a language has to provide. */
 export type Texts = typeof en;

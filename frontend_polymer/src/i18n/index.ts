@@ -43,6 +43,7 @@ export function language(): Language {
 export function setLanguage(next: Language): void {
   current = next;
   document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';
+  document.title = texts().title;
   for (const listener of listeners) listener(texts());
 }
 

@@ -1,8 +1,11 @@
 import type { Texts } from './en';
 
+const REBUILD = '请用 msprobe-build 重新构图。';
+
 export const zh: Texts = {
   language: { code: 'zh', name: '中文' },
 
+  title: '模型层级结构',
   toolbar: {
     file: '文件',
     step: 'Step',
@@ -18,10 +21,6 @@ export const zh: Texts = {
 
   sides: { debug: '调试侧', reference: '标杆侧', model: '模型' },
   header: {
-    comparison: '双图比对',
-    build: '单图构建',
-    path: 'dump 目录',
-    copyPath: '复制路径',
     noGraph: '该 step 和 rank 只存在于一侧。',
   },
   tasks: {
@@ -50,8 +49,6 @@ export const zh: Texts = {
 
   legend: {
     label: '精度等级',
-    range: '误差',
-    nodes: (count) => `${count} 个节点`,
     stepThrough: (grade, count) =>
       `${grade}：${count} 个节点。单击跳到下一个，Shift + 单击跳到上一个。`,
     none: (grade) => `${grade}：没有节点`,
@@ -81,7 +78,6 @@ export const zh: Texts = {
     side: '搜索哪一侧',
     next: '下一个（Enter、n）',
     previous: '上一个（Shift+Enter、p）',
-    clear: '清除搜索',
     none: '无匹配',
     count: (count) => `${count} 个结果`,
     position: (position, total) => `${position} / ${total}`,
@@ -95,14 +91,12 @@ export const zh: Texts = {
     copyName: '复制完整名称',
     copied: '已复制',
     copyFailed: '复制失败：浏览器不允许在此处复制',
-    path: '路径',
     microStep: (step) => `MicroStep ${step}`,
     recompute: '重计算',
     error: '误差',
     matched: '已匹配',
     matchedWith: '匹配节点',
     goToPartner: '跳到匹配节点',
-    unmatched: '未匹配',
     candidate: '最接近的候选',
     goToCandidate: '跳到最接近的候选节点',
     tensors: '张量',
@@ -110,7 +104,6 @@ export const zh: Texts = {
     resize: '详细信息的高度',
     collapse: '收起详细信息',
     expand: '展开详细信息',
-    loading: '正在加载节点…',
     failed: '节点加载失败。',
     retry: '重试',
   },
@@ -127,7 +120,6 @@ export const zh: Texts = {
     none: '该节点本身没有张量。',
     noneModule: '该节点本身没有张量，请展开查看其内部。',
     parameter: '参数',
-    type: '类型',
     dtype: '数据类型',
     shape: '形状',
     requiresGrad: '梯度',
@@ -147,9 +139,6 @@ export const zh: Texts = {
     differs: '两侧不一致',
     notFinite: '不是有限数值',
     overflows: '溢出',
-    absolute: '绝对',
-    relative: '相对',
-    worst: '贡献',
     input: '输入',
     output: '输出',
     parameters: '参数',
@@ -220,12 +209,16 @@ export const zh: Texts = {
     other_type: '参数类型不一致',
     other_shape: '参数形状不一致',
     partner_taken: '唯一的候选节点已与其他节点匹配',
+    parent_unmatched: '所在的模块没有对应节点',
+    extra_call: '另一侧在此处的调用次数更少',
+    other_order: '另一侧在其他位置进行此调用',
+    other_class: '该位置是另一种类的模块',
+    calls_unmatched: '其中的调用都没有对应节点',
   },
 
   progress: {
     catalog: '正在查找数据库…',
     graph: '正在加载图…',
-    layout: '正在布局…',
   },
 
   empty: {
@@ -239,17 +232,70 @@ export const zh: Texts = {
   problem: {
     title: '无法显示',
     retry: '重试',
-    network: 'TensorBoard 没有响应。',
-    networkRemedy: '请确认它仍在运行，然后重试。',
-    unexpected: '界面遇到了意外错误。',
-    other: '请在上方选择其他文件，或修复该文件后重试。',
   },
-  problems: {},
+  problems: {
+    empty_file: (file) => ({ message: `${file} 是空文件。`, remedy: REBUILD }),
+    no_permission: (file) => ({
+      message: `运行 TensorBoard 的用户无权读取 ${file}。`,
+      remedy: `请授予权限：chmod a+r ${file}`,
+    }),
+    not_a_database: (file) => ({ message: `${file} 不是 SQLite 数据库。`, remedy: REBUILD }),
+    truncated: (file) => ({
+      message: `${file} 不完整：末尾缺失。`,
+      remedy: `请重新复制该文件，或${REBUILD.slice(1)}`,
+    }),
+    newer_schema: (file) => ({
+      message: `${file} 的格式版本比当前插件更新。`,
+      remedy: '请在 TensorBoard 所在环境中升级 msprobe-graph。',
+    }),
+    damaged: (file) => ({ message: `${file} 已损坏。`, remedy: REBUILD }),
+    unfinished: (file) => ({
+      message: `${file} 有尚未写入文件本身的改动。`,
+      remedy: '请关闭正在写入它的程序，或执行：PRAGMA journal_mode = DELETE',
+    }),
+    reference_format: (file) => ({
+      message: `${file} 由其他构图工具生成，表结构不同。`,
+      remedy: '请用相同的 dump 数据通过 msprobe-build 重新构图。',
+    }),
+    foreign_database: (file) => ({
+      message: `${file} 是 SQLite 数据库，但不是 msprobe-build 的结果。`,
+      remedy: '请将它移出日志目录，或改用其他后缀。',
+    }),
+    locked: (file) => ({ message: `${file} 正被其他程序写入。`, remedy: '请稍后重试。' }),
+    too_slow: (file) => ({
+      message: `读取 ${file} 超时。`,
+      remedy: '请重试，或将文件复制到更快的磁盘。',
+    }),
+    changed: (file) => ({ message: `读取期间 ${file} 被替换。`, remedy: '请重新加载。' }),
+    unknown_file: (file) => ({
+      message: `日志目录下没有文件 ${file}。`,
+      remedy: '请刷新文件列表后重新选择。',
+    }),
+    unknown_graph: (file) => ({
+      message: `${file} 中没有该 step 和 rank 的图。`,
+      remedy: '请选择列表中的 step 和 rank。',
+    }),
+    unknown_node: (file) => ({ message: `${file} 中没有该节点。`, remedy: '请重新加载图。' }),
+    'no-answer': () => ({
+      message: 'TensorBoard 没有响应。',
+      remedy: '请确认它仍在运行且网络连接正常，然后重试。',
+    }),
+    'http-error': () => ({
+      message: '服务器返回了错误。',
+      remedy: '请确认 TensorBoard 仍在运行，然后刷新页面。',
+    }),
+    'damaged-answer': () => ({
+      message: '服务器返回的数据已损坏。',
+      remedy: '请刷新页面；如仍出现，请重新构图。',
+    }),
+  },
 
-  diagnostics: {
+  notes: {
     label: (count) => `构图时的 ${count} 条提示`,
     title: '构图时的提示',
-    times: (count) => `${count} 次`,
+    about: '关于该文件',
+    task: '比对方式',
+    builtAt: '构图时间',
   },
 
   help: {

@@ -6,6 +6,7 @@ import { placeAt, Sequence } from '../../src/canvas/minimap';
 import { GAP, Pyramid } from '../../src/canvas/pyramid';
 import { callTexts, errorText } from '../../src/canvas/text';
 import { TONES, TONE_SEVERITY, Tones } from '../../src/canvas/tone';
+import { yOf } from '../../src/canvas/viewport';
 import { Direction, Side } from '../../src/generated/graph_pb';
 import { Hierarchy } from '../../src/layout/hierarchy';
 import { SIDES } from '../../src/layout/sides';
@@ -72,10 +73,11 @@ test('a bar is filled exactly and shows everything that is there', () => {
       random.chance(0.5) ? random.below(10_000) : 0,
     );
     counts[0]!++;
-    const total = counts.reduce((a, b) => a + b);
-    const parts = shares(counts, total, 72);
+    const parts = shares(counts, 72, 2);
     expect(parts.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(72, 6);
     expect(parts.every(([, width]) => width >= 2)).toBe(true);
+    const narrow = shares(counts, 6, 5);
+    expect(narrow.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(6, 6);
     expect(parts.map(([tone]) => tone).sort()).toEqual(
       counts.flatMap((count, tone) => (count > 0 ? [tone] : [])).sort(),
     );
@@ -116,6 +118,20 @@ describe('a point of a pane', () => {
           }
         }
       }
+    });
+  });
+
+  test('where a box closes is the module that closes there', () => {
+    forSeeds(30, (random) => {
+      const hierarchy = randomHierarchy(random);
+      const { rows, expansion } = hierarchy;
+      const placer = placerOf(hierarchy, 24, Side.NPU);
+      rows.node[0].forEach((index, row) => {
+        if (index < 0 || !expansion.isOpen(Side.NPU, index)) return;
+        const y = yOf(placer.view, rows.bottom[row]! - 0.5);
+        const hit = hitAt(hierarchy, Side.NPU, placer, placer.row(row).x + 50, y, 1e9);
+        expect(hit).toEqual({ node: { side: Side.NPU, index }, onChevron: false });
+      });
     });
   });
 

@@ -156,6 +156,14 @@ describe('a damaged skeleton is refused', () => {
     }
   });
 
+  test('with a number of more than 32 bits', () => {
+    const bytes = join(
+      encodePair(small, small)[0],
+      Uint8Array.of(34, 6, 128, 128, 128, 128, 128, 1),
+    );
+    expect(() => Graph.decode(bytes)).toThrow('a number is too large');
+  });
+
   test('nested deeper than any model', () => {
     const size = Array.from({ length: 1200 }, (_, index) => 1200 - index);
     const zeros = size.map(() => 0);

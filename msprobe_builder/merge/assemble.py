@@ -1,0 +1,146 @@
+"""The merged model as an ordinary side: tree, parameter table, stacks and origins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from msprobe_builder.dump.names import COLLECTION, ROOT, Direction, Kind, Name, format_name
+from msprobe_builder.dump.stack import Frame, Stacks
+from msprobe_builder.graph.micro_steps import count_rounds
+from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import Tree, extents
+from msprobe_builder.merge.naming import merged_names
+from msprobe_builder.merge.part import StageGraph
+from msprobe_builder.merge.rounds import FINAL
+from msprobe_builder.merge.rows import merged_table
+from msprobe_builder.merge.stages import MergedModel, MergedNode
+
+PEER_COLLECTION = "Communication_Between_Stages"
+
+
+def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
+    """Number, name and fill the merged model."""
+    top = _grouped(model.top) + _peer_collections(model)
+    nodes, parent = _preorder(top)
+    names = merged_names(nodes, stages)
+    end, depth = extents(parent)
+    micro_step, micro_steps = _micro_steps(nodes, parent, top)
+    table, recipes = merged_table(nodes, stages)
+    tree = Tree(
+        names=[format_name(name) for name in names],
+        parsed=names,
+        parent=np.array(parent, dtype=np.int64),
+        subtree_end=end,
+        depth=depth,
+        micro_step=np.array(micro_step, dtype=np.int64),
+        record=np.array(
+            [index if _has_record(node, stages) else -1 for index, node in enumerate(nodes)]
+        ),
+        is_recompute=np.array([_is_recompute(node, stages) for node in nodes]),
+        micro_steps=micro_steps,
+    )
+    stacks = _stacks(tree.names, nodes, stages)
+    dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
+    return Side(dump, tree, table, [_ranks(node, stages) for node in nodes], recipes)
+
+
+def _collection(name: str, children: list[MergedNode], micro_step: int | None = None) -> MergedNode:
+    parsed = Name(Kind.COLLECTION, name, Direction.NONE, 0)
+    return MergedNode(parsed, [], micro_step, children=children)
+
+
+def _grouped(top: list[MergedNode]) -> list[MergedNode]:
+    """Runs of two or more APIs at the root become collections, as in any hierarchy."""
+    result: list[MergedNode] = []
+    run: list[MergedNode] = []
+    count = 0
+    for node in [*top, None]:
+        if node is not None and node.name.kind is Kind.API:
+            run.append(node)
+            continue
+        if len(run) > 1:
+            result.append(_collection(f"{COLLECTION}.{count}", run))
+            count += 1
+        else:
+            result += run
+        run = []
+        if node is not None:
+            result.append(node)
+    return result
+
+
+def _peer_collections(model: MergedModel) -> list[MergedNode]:
+    """Peer-to-peer calls of each round, behind everything else, so that they shift nothing."""
+    micro_batches = [own_round.micro_batch for own_round, _ in model.peer_calls]
+    last = max((number for number in micro_batches if number < FINAL), default=0)
+    return [
+        _collection(f"{PEER_COLLECTION}.{number}", nodes, min(own_round.micro_batch, last))
+        for number, (own_round, nodes) in enumerate(model.peer_calls)
+    ]
+
+
+def _preorder(top: list[MergedNode]) -> tuple[list[MergedNode], list[int]]:
+    nodes = [MergedNode(Name(Kind.MODULE, ROOT, Direction.NONE, 0), [], children=top)]
+    parent = [-1]
+    pending = [(node, 0) for node in reversed(top)]
+    while pending:
+        node, above = pending.pop()
+        index = len(nodes)
+        nodes.append(node)
+        parent.append(above)
+        pending.extend([(child, index) for child in reversed(node.children)])
+    return nodes, parent
+
+
+def _micro_steps(
+    nodes: list[MergedNode], parent: list[int], top: list[MergedNode]
+) -> tuple[list[int], int]:
+    entries = {str(place): node for place, node in enumerate(top)}
+    rounds, count = count_rounds(
+        list(entries), lambda entry: entries[entry].name, lambda _entry: False
+    )
+    of_top = {id(node): number for node, number in zip(top, rounds, strict=True)}
+    result = [0]
+    for node, above in zip(nodes[1:], parent[1:], strict=True):
+        if node.micro_step is not None:
+            result.append(node.micro_step)
+        elif above == 0:
+            result.append(of_top[id(node)])
+        else:
+            result.append(result[above])
+    return result, count
+
+
+def _stacks(names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> Stacks:
+    """Each node's stack is that of its first call that has one."""
+    stacks: list[tuple[Frame, ...]] = []
+    known: dict[tuple[int, int], int] = {}
+    of_name: dict[str, int] = {}
+    for name, node in zip(names, nodes, strict=True):
+        for call in node.calls:
+            stage = stages[call.stage]
+            own = stage.dump.stacks.of_name.get(stage.tree.names[call.node])
+            if own is None:
+                continue
+            key = call.stage, own
+            if key not in known:
+                known[key] = len(stacks)
+                stacks.append(stage.dump.stacks.stacks[own])
+            of_name[name] = known[key]
+            break
+    return Stacks(stacks, of_name)
+
+
+def _has_record(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+    return any(stages[call.stage].tree.record[call.node] >= 0 for call in node.calls)
+
+
+def _is_recompute(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+    return any(bool(stages[call.stage].tree.is_recompute[call.node]) for call in node.calls)
+
+
+def _ranks(node: MergedNode, stages: Sequence[StageGraph]) -> tuple[int, ...]:
+    return tuple(sorted({rank for call in node.calls for rank in stages[call.stage].ranks}))

@@ -1,0 +1,142 @@
+"""The statistics of one tensor from those of its parts on the tensor-parallel ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.sharding import Share, State
+from msprobe_builder.texts import Texts
+
+_ALL_MISSING = 0b1111
+# Replicas are computed by the same code from the same numbers; this leaves room for atomics.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The merged table, how each merged row was made, and the replicas that disagree."""
+
+    table: ParameterTable
+    recipes: dict[int, str]
+    drifted: list[int]
+
+
+def combine(
+    tables: Sequence[ParameterTable],
+    states: Sequence[State],
+    texts: Texts,
+    ranks: Sequence[int],
+) -> Combined:
+    """Combine equal rows of all ranks by their state.
+
+    Max of max, min of min, mean weighted by elements, norm as root of summed squares; a partial
+    tensor takes the statistics of the reduction's result; what is not known is marked missing.
+    """
+    first = tables[0]
+    stack = np.array([table.statistics for table in tables])  # (rank, statistic, row)
+    missing = first.missing.copy()
+    for table in tables[1:]:
+        missing |= table.missing
+    statistics = first.statistics.copy()
+    numel, shape_id = first.numel.copy(), first.shape_id.copy()
+    share = np.array([state.share for state in states], dtype=np.int64)
+    tensors = first.is_tensor
+    recipes: dict[int, str] = {}
+
+    shards = np.flatnonzero((share == Share.SHARD) & tensors)
+    elements = np.array([table.numel[shards] for table in tables])
+    statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
+    numel[shards] = elements.sum(axis=0)
+    for row in shards.tolist():
+        shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
+        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], ranks, shown)
+
+    for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
+        result = states[row].reduced
+        if result < 0:
+            missing[row] = _ALL_MISSING
+            recipes[row] = "partial sums whose total was not recorded: unknown"
+        else:
+            statistics[:, row] = first.statistics[:, result]
+            missing[row] = first.missing[result]
+            recipes[row] = "partial results, shown as their reduction over the ranks"
+    unknown = (share == Share.UNKNOWN) & tensors
+    missing[unknown] = _ALL_MISSING
+    for row in np.flatnonzero(unknown).tolist():
+        recipes[row] = "depends on the rank and is not reduced: unknown"
+    statistics[:, missing == _ALL_MISSING] = np.nan
+
+    table = replace(first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id)
+    replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
+    return Combined(table, recipes, replicas[_disagree(stack[:, :, replicas])].tolist())
+
+
+def _combined_shards(
+    parts: NDArray[np.float64], elements: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Statistics of shape (4, n) from parts of shape (ranks, 4, n)."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        weight = elements / elements.sum(axis=0)
+        # Parts are scaled before squaring, so that huge norms do not overflow.
+        scale = np.where(np.isfinite(parts[:, 3]), np.abs(parts[:, 3]), 1.0).max(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        norm = scale * np.sqrt(np.square(parts[:, 3] / scale).sum(axis=0))
+        return np.array(
+            [
+                parts[:, 0].max(axis=0),
+                parts[:, 1].min(axis=0),
+                (parts[:, 2] * weight).sum(axis=0),
+                norm,
+            ]
+        )
+
+
+def _whole_shape(
+    tables: Sequence[ParameterTable], row: int, cut: Cut | None, texts: Texts
+) -> tuple[int, str]:
+    shape_id = int(tables[0].shape_id[row])
+    shapes = [_shape(texts, int(table.shape_id[row])) for table in tables]
+    if cut is None or not all(len(shape) > cut.dimension for shape in shapes):
+        return shape_id, "along an unknown dimension"
+    dimension = cut.dimension
+    whole = list(shapes[0])
+    whole[dimension] = sum(shape[dimension] for shape in shapes)
+    return texts.id(str(whole)), f"along dimension {dimension}"
+
+
+def _shape(texts: Texts, shape_id: int) -> list[int]:
+    text = texts.values[shape_id] if shape_id >= 0 else "[]"
+    parts = text.strip("[]").split(",")
+    return [int(part) for part in parts] if parts != [""] else []
+
+
+def _shard_recipe(
+    parts: NDArray[np.float64], whole: NDArray[np.float64], ranks: Sequence[int], where: str
+) -> str:
+    lists = [", ".join(f"{value:.9g}" for value in column) for column in parts.T]
+    squares = " + ".join(f"{value:.9g}²" for value in parts[:, 3])
+    return (
+        f"shards of ranks {', '.join(map(str, ranks))} {where}: "
+        f"max({lists[0]}) = {whole[0]:.9g}; min({lists[1]}) = {whole[1]:.9g}; "
+        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}; "
+        f"norm √({squares}) = {whole[3]:.9g}"
+    )
+
+
+def _disagree(parts: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Columns in which a rank's max, min or norm is away from the first rank's."""
+    kept = parts[:, [0, 1, 3]]
+    first = kept[:1]
+    size = np.abs(np.where(np.isfinite(first), first, 0.0)).max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        away = np.abs(kept - first) > _TOLERANCE * size
+    away |= np.isnan(kept) != np.isnan(first)
+    away |= np.isinf(kept) & np.isinf(first) & (kept != first)
+    result: NDArray[np.bool_] = away.any(axis=(0, 1))
+    return result

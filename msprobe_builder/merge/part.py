@@ -1,0 +1,24 @@
+"""What is merged: the graph of one pipeline stage, and the pieces of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+
+
+@dataclass(frozen=True)
+class StageGraph:
+    """One pipeline stage after its tensor-parallel ranks were merged.
+
+    ``ranks`` are the ranks it came from; ``recipes`` says by row of ``table`` how a merged value
+    was made.
+    """
+
+    dump: Dump
+    tree: Tree
+    table: ParameterTable
+    ranks: tuple[int, ...]
+    recipes: dict[int, str] = field(default_factory=dict)

@@ -1,0 +1,82 @@
+"""Which parameters of which stage a merged node shows.
+
+Data enters a wrapper at the first stage it flows through and leaves at the last: its inputs come
+from the first call, its outputs from the last, its parameters from all. What every stage computes
+alike is shown as the first stage has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
+from msprobe_builder.merge.part import StageGraph
+from msprobe_builder.merge.stages import Call, MergedNode
+
+Int = NDArray[np.int64]
+
+
+def merged_table(
+    nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
+) -> tuple[ParameterTable, dict[int, str]]:
+    """The table of the merged model, and the recipe of each merged row."""
+    whole = concatenate([stage.table for stage in stages])
+    shift = np.cumsum([0, *(len(stage.table) for stage in stages)]).tolist()
+    picker = _Picker(stages)
+    rows: list[int] = []
+    owner: list[int] = []
+    recipes: dict[int, str] = {}
+    for index, node in enumerate(nodes):
+        for call, row in picker.rows(node):
+            recipe = stages[call.stage].recipes.get(row, "")
+            if len(node.calls) > 1 and node.holds_layers:
+                ranks = ", ".join(map(str, stages[call.stage].ranks))
+                recipe = "; ".join(
+                    filter(None, (recipe, f"from pipeline stage {call.stage} (rank {ranks})"))
+                )
+            if recipe:
+                recipes[len(rows)] = recipe
+            rows.append(row + shift[call.stage])
+            owner.append(index)
+    picked = np.array(rows, dtype=np.int64)
+    return take(whole, picked, np.array(owner, dtype=np.int64)), recipes
+
+
+class _Picker:
+    def __init__(self, stages: Sequence[StageGraph]) -> None:
+        self._stages = stages
+        self._start = [
+            np.searchsorted(stage.table.node, np.arange(len(stage.tree) + 1)).tolist()
+            for stage in stages
+        ]
+
+    def rows(self, node: MergedNode) -> list[tuple[Call, int]]:
+        """Calls and the rows of their stage's table, in the order of a record."""
+        if not node.calls:
+            return []
+        if len(node.calls) == 1 or not node.holds_layers:
+            return self._all(node.calls[0])
+        first, last = node.calls[0], node.calls[-1]
+        sections: list[tuple[Call, int]] = self._section(first, Section.INPUT)
+        sections += self._section(last, Section.OUTPUT)
+        known: set[int] = set()
+        for call in node.calls:
+            for section in (Section.PARAMETERS, Section.PARAMETERS_GRAD):
+                for own, row in self._section(call, section):
+                    name = int(self._stages[own.stage].table.name_id[row])
+                    if name not in known:
+                        known.add(name)
+                        sections.append((own, row))
+        return sections
+
+    def _all(self, call: Call) -> list[tuple[Call, int]]:
+        start = self._start[call.stage]
+        return [(call, row) for row in range(start[call.node], start[call.node + 1])]
+
+    def _section(self, call: Call, section: Section) -> list[tuple[Call, int]]:
+        table = self._stages[call.stage].table
+        return [(own, row) for own, row in self._all(call) if table.section[row] == section]

@@ -1,0 +1,189 @@
+"""Joining the stages of a pipeline into one hierarchy.
+
+The result says for every node of the merged model which calls of which stages it stands for; the
+values are gathered afterwards. Only names, shapes and the order of execution are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msprobe_builder.dump.names import Kind, Name
+from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
+from msprobe_builder.merge.part import StageGraph
+from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
+from msprobe_builder.merge.sequence import supersequence
+
+_ALL_MISSING = 0b1111
+
+
+class Call(NamedTuple):
+    """One node of one stage."""
+
+    stage: int
+    node: int
+
+
+@dataclass
+class MergedNode:
+    """One node of the merged model and the calls it stands for, in the order data flows."""
+
+    name: Name
+    calls: list[Call]
+    micro_step: int | None = None
+    holds_layers: bool = False
+    children: list[MergedNode] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MergedModel:
+    """The top level of the merged model, the peer-to-peer calls set aside, by round."""
+
+    top: list[MergedNode]
+    peer_calls: list[tuple[Round, list[MergedNode]]]
+
+
+def join_stages(stages: Sequence[StageGraph], chunks: int) -> MergedModel:
+    """Join the stages in pipeline order; ``chunks`` is the virtual pipeline size."""
+    return _Join(stages, number_layers([stage.tree for stage in stages], chunks)).model()
+
+
+class _Join:
+    def __init__(self, stages: Sequence[StageGraph], numbering: LayerNumbering) -> None:
+        self._stages = stages
+        self._numbering = numbering
+        self._children = [_children(stage) for stage in stages]
+        self._signatures = [_signatures(stage) for stage in stages]
+        self._aside: list[Call] = []  # peer-to-peer calls met in the round that is joined
+
+    def model(self) -> MergedModel:
+        aside: list[tuple[Round, list[MergedNode]]] = []
+        calls: dict[Round, dict[Piece, list[int]]] = {}
+        peers: dict[Round, dict[Piece, list[int]]] = {}
+        for number, stage in enumerate(self._stages):
+            top = sort_top(stage.tree, number, self._numbering)
+            for (own_round, piece), nodes in top.calls.items():
+                calls.setdefault(own_round, {})[piece] = nodes
+            for (own_round, piece), nodes in top.peer_calls.items():
+                peers.setdefault(own_round, {})[piece] = nodes
+        top_nodes = []
+        for own_round in sorted({*calls, *peers}):
+            self._aside = [
+                Call(piece.stage, node)
+                for piece, nodes in sorted(peers.get(own_round, {}).items())
+                for node in nodes
+            ]
+            sequences = self._in_flow_order(calls.get(own_round, {}), own_round)
+            top_nodes += self._join(sequences, by_value=own_round.micro_batch == FINAL)
+            if self._aside:
+                aside.append((own_round, [self._node([call]) for call in self._aside]))
+        return MergedModel(top_nodes, aside)
+
+    def _in_flow_order(self, pieces: dict[Piece, list[int]], own_round: Round) -> list[list[Call]]:
+        order = sorted(pieces, reverse=bool(own_round.backward))
+        return [[Call(piece.stage, node) for node in pieces[piece]] for piece in order]
+
+    def _join(self, sequences: Sequence[Sequence[Call]], *, by_value: bool) -> list[MergedNode]:
+        """Merge sibling sequences, given in the order data flows through their stages."""
+        groups: list[list[Call]] = []
+        for sequence in sequences:
+            added = [[call] for call in sequence]
+            groups = self._merge_two(groups, added, by_value) if groups else added
+        return [self._node(group) for group in groups]
+
+    def _merge_two(
+        self, before: list[list[Call]], after: list[list[Call]], by_value: bool
+    ) -> list[list[Call]]:
+        """Layers of different stages are walls: only what lies outside them can be shared."""
+        keys = [[self._key(group, by_value) for group in groups] for groups in (before, after)]
+        left, right = self._layers(before), self._layers(after)
+        if left is None or right is None:
+            return _merged(before, after, *keys)
+        head = _merged(
+            before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]]
+        )
+        tail = _merged(
+            before[left[1] :], after[right[1] :], keys[0][left[1] :], keys[1][right[1] :]
+        )
+        return [*head, *before[left[0] : left[1]], *after[right[0] : right[1]], *tail]
+
+    def _layers(self, groups: list[list[Call]]) -> tuple[int, int] | None:
+        """From the first layer to behind the last one."""
+        places = [
+            place
+            for place, group in enumerate(groups)
+            if self._numbering.is_layer(self._renamed(group[0]).stem)
+        ]
+        return (places[0], places[-1] + 1) if places else None
+
+    def _key(self, group: list[Call], by_value: bool) -> Hashable:
+        name = self._renamed(group[0])
+        if name.kind is Kind.MODULE:
+            return name
+        call = group[0]
+        signature = self._signatures[call.stage][call.node]
+        values = self._values(call) if by_value else None
+        return name.stem, name.direction, signature, values
+
+    def _values(self, call: Call) -> Hashable:
+        table = self._stages[call.stage].table
+        rows = table.node == call.node
+        known = table.is_tensor[rows] & (table.missing[rows] != _ALL_MISSING)
+        return table.statistics[:, rows].tobytes() if known.all() else call
+
+    def _renamed(self, call: Call) -> Name:
+        name = self._stages[call.stage].tree.parsed[call.node]
+        if name.kind is not Kind.MODULE or "." not in name.stem:
+            return name
+        return name._replace(stem=self._numbering.rename(name.stem, call.stage))
+
+    def _below(self, call: Call) -> list[Call]:
+        """Children of one node; peer-to-peer calls among them are set aside."""
+        children = self._children[call.stage].get(call.node, [])
+        peers = peer_calls(self._stages[call.stage].tree, children)
+        self._aside += [Call(call.stage, child) for child in children if child in peers]
+        return [Call(call.stage, child) for child in children if child not in peers]
+
+    def _node(self, calls: list[Call]) -> MergedNode:
+        sequences = [self._below(call) for call in calls]
+        name = self._renamed(calls[0])
+        children = self._join(sequences, by_value=False) if any(sequences) else []
+        holds_layers = any(
+            child.holds_layers or self._numbering.is_layer(child.name.stem) for child in children
+        )
+        if len(calls) > 1 and not holds_layers:
+            # The same computation on every stage: shown as the first stage ran it.
+            children = self._join(sequences[:1], by_value=False)
+        return MergedNode(name, calls, None, holds_layers, children)
+
+
+def _merged(
+    before: list[list[Call]],
+    after: list[list[Call]],
+    keys_before: Sequence[Hashable],
+    keys_after: Sequence[Hashable],
+) -> list[list[Call]]:
+    return [
+        [*(left or ()), *(right or ())]
+        for left, right in supersequence(before, after, keys_before, keys_after)
+    ]
+
+
+def _children(stage: StageGraph) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(stage.tree.parent.tolist()):
+        children.setdefault(parent, []).append(node)
+    return children
+
+
+def _signatures(stage: StageGraph) -> list[tuple[int, ...]]:
+    """Shapes of each node's parameters, as text ids."""
+    signatures: list[list[int]] = [[] for _ in range(len(stage.tree))]
+    table = stage.table
+    for node, section, shape in zip(
+        table.node.tolist(), table.section.tolist(), table.shape_id.tolist(), strict=True
+    ):
+        signatures[node] += (section, shape)
+    return [tuple(signature) for signature in signatures]

@@ -1,0 +1,72 @@
+"""Merging the tensor-parallel ranks of one pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.graph.parameter_table import ParameterTable, take
+from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.combine import combine
+from msprobe_builder.merge.part import StageGraph
+from msprobe_builder.merge.sharding import classify
+from msprobe_builder.texts import Texts
+
+Int = NDArray[np.int64]
+
+
+def merge_ranks(
+    sides: Sequence[Side], ranks: Sequence[int], texts: Texts
+) -> tuple[StageGraph, list[Diagnostic]]:
+    """One stage from its tensor-parallel ranks, whose texts share one id space."""
+    first = sides[0]
+    if len(sides) == 1:
+        return StageGraph(first.dump, first.tree, first.table, tuple(ranks)), []
+    rows, alone = _common_rows(sides)
+    diagnostics = about(
+        "warning",
+        "rank_without_twin",
+        alone,
+        "Parameters exist on some tensor-parallel ranks only and were left out of the merge.",
+    )
+    tables = [
+        take(side.table, own, first.table.node[rows[0]])
+        for side, own in zip(sides, rows, strict=True)
+    ]
+    states = classify(first.tree, tables, texts, ranks)
+    combined = combine(tables, states, texts, ranks)
+    drifted = [
+        f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
+        for row in combined.drifted
+    ]
+    diagnostics += about(
+        "warning",
+        "replicas_disagree",
+        drifted,
+        f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
+    )
+    stage = StageGraph(first.dump, first.tree, combined.table, tuple(ranks), combined.recipes)
+    return stage, diagnostics
+
+
+def _common_rows(sides: Sequence[Side]) -> tuple[list[Int], list[str]]:
+    """Rows of each rank that all ranks have, in the order of the first; names of the others."""
+    keyed = [_rows_by_key(side) for side in sides]
+    shared = [key for key in keyed[0] if all(key in other for other in keyed[1:])]
+    common = set(shared)
+    alone = sorted({key[0] for own in keyed for key in own if key not in common})
+    return [np.array([own[key] for key in shared], dtype=np.int64) for own in keyed], alone
+
+
+def _rows_by_key(side: Side) -> dict[tuple[str, int, int], int]:
+    names = side.tree.names
+    table: ParameterTable = side.table
+    return {
+        (names[node], section, name): row
+        for row, (node, section, name) in enumerate(
+            zip(table.node.tolist(), table.section.tolist(), table.name_id.tolist(), strict=True)
+        )
+    }

@@ -1,0 +1,86 @@
+"""The arguments of a Python function as its caller wrote them.
+
+``nn.functional`` hands its calls on with all defaults filled in and many arguments turned into
+keywords. The call instruction of the caller tells how many were positional and which were named.
+"""
+
+from __future__ import annotations
+
+import dis
+from bisect import bisect_right
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NamedTuple
+
+import torch
+
+_HAND_ON = torch.overrides.handle_torch_function.__code__
+_PLAIN_CALLS = frozenset({"CALL", "CALL_FUNCTION", "CALL_METHOD"})
+_KEYWORD_CALLS = frozenset({"CALL_KW", "CALL_FUNCTION_KW"})
+
+
+class Shape(NamedTuple):
+    """How many arguments a call instruction passes, and the names of the last of them."""
+
+    arguments: int
+    keywords: tuple[str, ...]
+
+
+# By identity, because hashing a code object reads all of it; the code is kept so that it lives.
+_calls: dict[int, tuple[CodeType, list[int], list[Shape | None]]] = {}
+
+
+def as_written(
+    frame: FrameType, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Positional and named arguments of the call that ``frame`` hands on, None if unknown."""
+    callee = frame.f_back
+    if frame.f_code is not _HAND_ON or not isinstance(function, FunctionType) or callee is None:
+        return None
+    code = callee.f_code
+    if code is not function.__code__ or callee.f_back is None:
+        return None
+    shape = _shape_at(callee.f_back)
+    if shape is None:
+        return None
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    positional = shape.arguments - len(shape.keywords) + (names[:1] == ("self",))
+    wanted = (*names[:positional], *shape.keywords)
+    if positional > code.co_argcount or any(name not in given for name in wanted):
+        return None
+    return (
+        tuple(given[name] for name in names[:positional]),
+        {name: given[name] for name in shape.keywords},
+    )
+
+
+def _shape_at(frame: FrameType) -> Shape | None:
+    """The call at which ``frame`` stands; its position may point behind the instruction."""
+    code = frame.f_code
+    found = _calls.get(id(code))
+    if found is None:
+        shapes = _shapes_of(code)
+        found = _calls[id(code)] = (code, list(shapes), list(shapes.values()))
+    _, offsets, shapes_in_order = found
+    index = bisect_right(offsets, frame.f_lasti) - 1
+    return shapes_in_order[index] if index >= 0 else None
+
+
+def _shapes_of(code: CodeType) -> dict[int, Shape | None]:
+    shapes: dict[int, Shape | None] = {}
+    keywords: tuple[str, ...] = ()
+    constant: Any = None
+    for instruction in dis.get_instructions(code):
+        kind = instruction.opname
+        if kind == "KW_NAMES":  # Python 3.11 and 3.12
+            keywords = code.co_consts[instruction.arg or 0]
+        elif kind == "LOAD_CONST":
+            constant = instruction.argval
+        elif kind in _PLAIN_CALLS:
+            shapes[instruction.offset] = Shape(instruction.arg or 0, keywords)
+            keywords = ()
+        elif kind in _KEYWORD_CALLS:
+            shapes[instruction.offset] = Shape(instruction.arg or 0, constant)
+        elif kind.startswith("CALL"):
+            shapes[instruction.offset] = None  # f(*args): nothing to be learned
+    return shapes
