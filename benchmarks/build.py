@@ -192,7 +192,7 @@ def main() -> None:
             made = repeated(npu, pair / "npu", copies)
             repeated(bench, pair / "bench", copies)
             both = [pair / "npu", pair / "bench"]
-            results = runs(pair, *both, both, options.reference)
+            results = runs(pair, both[0], both[1], both, options.reference)
             report(f"{made:,} pairs of calls, one rank", results)
         if options.ranks:
             pair = folder / "ranks"

@@ -25,15 +25,14 @@ CONSTRUCT = {
 }
 
 
-def small_model(scale: float = 1.0, **linear: float) -> dict[str, Record]:
+def small_model(scale: float = 1.0, linear_max: float = 2.0) -> dict[str, Record]:
     """The records of CONSTRUCT and one gradient; the outputs are ``scale`` times as large."""
 
-    def output(**more: float) -> Record:
-        changed = {"high": 2.0 * scale, "low": -2.0 * scale, "mean": 0.5 * scale, **more}
-        return tensor(3.0 * scale, **changed)
+    def output(high: float = 2.0) -> Record:
+        return tensor(3.0 * scale, high=high * scale, low=-2.0 * scale, mean=0.5 * scale)
 
     calls = {name: forward([tensor()], [output()]) for name in CONSTRUCT}
-    calls["Functional.linear.0.forward"] = forward([tensor()], [output(**linear)])
+    calls["Functional.linear.0.forward"] = forward([tensor()], [output(linear_max)])
     return {**calls, "Module.fc.Linear.parameters_grad": {"weight": [tensor()]}}
 
 
@@ -66,7 +65,7 @@ def test_the_error_of_outputs_that_are_a_factor_apart(tmp_path: Path) -> None:
 
 
 def test_an_output_of_nan(tmp_path: Path) -> None:
-    npu = write_dump(tmp_path / "npu", small_model(high=math.nan), CONSTRUCT)
+    npu = write_dump(tmp_path / "npu", small_model(linear_max=math.nan), CONSTRUCT)
     bench = write_dump(tmp_path / "bench", small_model(), CONSTRUCT)
     config = BuildConfig(npu, bench, options=BuildOptions(overflow_check=True))
     path = build(config, tmp_path / "out").path
