@@ -20,6 +20,7 @@ _COLUMNS = {
         "stem_id": "text",
         "stack_id": "stack",
     },
+    "unrecorded": {"node_id": "node"},
     "rollup": {"node_id": "node"},
     "match": {"npu_node": "node", "bench_node": "node"},
     "unmatched": {"node_id": "node", "candidate_id": "node"},
