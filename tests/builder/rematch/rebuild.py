@@ -60,9 +60,7 @@ def matched(database: Path) -> Pairs:
 def content(database: Path) -> dict[str, list[tuple[object, ...]]]:
     """Everything that follows from the matches, without ids of texts."""
     with closing(sqlite3.connect(database)) as connection:
-        comparisons = [
-            (*row[:2], *row[3:-2], row[-1]) for row in connection.execute(COMPARISONS)
-        ]
+        comparisons = [(*row[:2], *row[3:-2], row[-1]) for row in connection.execute(COMPARISONS)]
         return {"nodes": connection.execute(NODES).fetchall(), "comparisons": comparisons}
 
 
