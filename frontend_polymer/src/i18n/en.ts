@@ -84,7 +84,7 @@ export const en = {
     label: 'Details of the selected node',
     empty: 'Select a node to see its tensors, their errors and where it was called from.',
     emptyKeys: 'Double click opens a module. Press / to search, ? for all keys.',
-    firstError: 'Go to the first of the worst nodes',
+    firstError: 'Go to the first error',
     copyName: 'Copy the full name',
     copied: 'Copied',
     copyFailed: 'Copying failed: the browser does not allow it here',

@@ -87,7 +87,7 @@ export const zh: Texts = {
     label: '所选节点的详细信息',
     empty: '选择一个节点，查看它的张量、误差和调用位置。',
     emptyKeys: '双击展开模块；按 / 搜索，按 ? 查看全部快捷键。',
-    firstError: '跳到首个误差最大的节点',
+    firstError: '跳到首个误差节点',
     copyName: '复制完整名称',
     copied: '已复制',
     copyFailed: '复制失败：浏览器不允许在此处复制',
