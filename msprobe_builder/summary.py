@@ -6,6 +6,7 @@ import json
 import shlex
 
 from msprobe_builder.pipeline import BuildResult
+from msprobe_builder.printable import printable
 
 
 def summary_lines(result: BuildResult) -> list[str]:
@@ -24,7 +25,7 @@ def summary_lines(result: BuildResult) -> list[str]:
         f"{result.file_size / 2**20:,.1f} MB file"
     )
     for finding in result.diagnostics:
-        example = f" First: {finding.subject}" if finding.subject else ""
+        example = f" First: {printable(finding.subject)}" if finding.subject else ""
         count = f"{finding.count:,} x " if finding.count > 1 else ""
         lines.append(f"{finding.severity.capitalize():<9} {count}{finding.message}{example}")
     lines.append(f"Written   {result.path}")

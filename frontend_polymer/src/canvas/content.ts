@@ -1,3 +1,4 @@
+import { lowerBound } from '../data/sorted';
 import { Grade } from '../generated/graph_pb';
 import type { Frame } from './draw';
 import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
@@ -12,6 +13,9 @@ const OK: number = Grade.OK;
 const BAR_ORDER = Array.from({ length: TONES }, (_, tone) => tone).sort(
   (a, b) => TONE_SEVERITY[b]! - TONE_SEVERITY[a]!,
 );
+
+/** Width of the smallest piece of a distribution bar. */
+const NARROWEST = 2;
 
 /** Rows lower than this are plain bars of colour. */
 const OUTLINED_ROW = 13;
@@ -140,7 +144,7 @@ function drawBars(frame: Frame, items: Item[], columns: Columns): void {
     context.roundRect(x, y, width, height, height / 2);
     context.clip();
     const counts = tones.count(node + 1, graph.end[node]!);
-    for (const [part, pixels] of shares(counts, graph.end[node]! - node - 1, width)) {
+    for (const [part, pixels] of shares(counts, width, NARROWEST)) {
       context.fillStyle = palette.tones[part]!.solid;
       context.fillRect(x, y, pixels, height);
       x += pixels;
@@ -154,11 +158,13 @@ function drawBars(frame: Frame, items: Item[], columns: Columns): void {
   }
 }
 
-/** Splits a width by counts; whatever is there at all gets two pixels, so that it can be seen. */
-export function shares(counts: number[], total: number, width: number): [number, number][] {
+/** Splits a width by counts; whatever is there at all gets `least` pixels, so that it can be seen. */
+export function shares(counts: number[], width: number, least: number): [number, number][] {
   const present = BAR_ORDER.filter((tone) => counts[tone]! > 0);
-  const free = width - 2 * present.length;
-  return present.map((tone) => [tone, 2 + (free * counts[tone]!) / total]);
+  const total = present.reduce((sum, tone) => sum + counts[tone]!, 0);
+  const assured = Math.min(least, width / present.length);
+  const free = width - assured * present.length;
+  return present.map((tone) => [tone, assured + (free * counts[tone]!) / total]);
 }
 
 /** Severity as rising ticks, and overflow as stacked arrows. */
@@ -199,15 +205,4 @@ function drawArrows(
     context.lineTo(x + 4 * unit, y + 2 * unit);
   }
   context.stroke();
-}
-
-function lowerBound(sorted: Int32Array, value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -43,7 +43,7 @@ export interface Columns {
 
 /** Sizes of the columns at font size 13. */
 export const BAR_WIDTH = 72;
-const ERROR_WIDTH = 40;
+const ERROR_WIDTH = 52;
 const TICKS_WIDTH = 20;
 const FLAG_WIDTH = 18;
 /** Boxes narrower than this have no room for columns. */
@@ -59,7 +59,7 @@ export function columnsOf({ placer, graph }: Frame): Columns {
   const end = Math.min(placer.right(graph.deepest) - 6, left + FARTHEST * scale);
   const ticks = end - TICKS_WIDTH * scale;
   const error = ticks - ERROR_WIDTH * scale;
-  const bar = error - (BAR_WIDTH + 4) * scale;
+  const bar = error - (BAR_WIDTH + 6) * scale;
   const areShown = hasDetails && end - left >= LEAST_WIDTH * scale;
   return { areShown, ticks, error, bar, end, flag: bar - FLAG_WIDTH * scale };
 }

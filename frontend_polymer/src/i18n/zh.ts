@@ -209,6 +209,11 @@ export const zh: Texts = {
     other_type: '参数类型不一致',
     other_shape: '参数形状不一致',
     partner_taken: '唯一的候选节点已与其他节点匹配',
+    parent_unmatched: '所在的模块没有对应节点',
+    extra_call: '另一侧在此处的调用次数更少',
+    other_order: '另一侧在其他位置进行此调用',
+    other_class: '该位置是另一种类的模块',
+    calls_unmatched: '其中的调用都没有对应节点',
   },
 
   progress: {

@@ -2,7 +2,7 @@ import { Side } from '../generated/graph_pb';
 import { align } from './align';
 import { counterparts } from './counterpart';
 import { Expansion } from './expansion';
-import { rowAt, type Rows } from './rows';
+import { rowAt, shownNode, type Rows } from './rows';
 import { otherSide, SIDES, type Graphs, type PerSide } from './sides';
 
 export interface NodeRef {
@@ -45,9 +45,7 @@ export class Hierarchy {
 
   /** The node itself, or the folded module that hides it; null when it is filtered out. */
   shown({ side, index }: NodeRef): NodeRef | null {
-    const { parent } = this.graphs[side]!;
-    let shown = index;
-    while (shown >= 0 && this.rows.rowOf[side][shown]! < 0) shown = parent[shown]!;
+    const shown = shownNode(this.graphs[side]!.parent, this.rows.rowOf[side], index);
     return shown < 0 ? null : { side, index: shown };
   }
 

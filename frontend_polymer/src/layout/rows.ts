@@ -37,3 +37,10 @@ export function rowAt(rows: Rows, unit: number): number {
   }
   return low;
 }
+
+/** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
+export function shownNode(parent: Int32Array, rowOf: Int32Array, node: number): number {
+  let shown = node;
+  while (shown >= 0 && rowOf[shown]! < 0) shown = parent[shown]!;
+  return shown;
+}

@@ -73,10 +73,11 @@ test('a bar is filled exactly and shows everything that is there', () => {
       random.chance(0.5) ? random.below(10_000) : 0,
     );
     counts[0]!++;
-    const total = counts.reduce((a, b) => a + b);
-    const parts = shares(counts, total, 72);
+    const parts = shares(counts, 72, 2);
     expect(parts.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(72, 6);
     expect(parts.every(([, width]) => width >= 2)).toBe(true);
+    const narrow = shares(counts, 6, 5);
+    expect(narrow.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(6, 6);
     expect(parts.map(([tone]) => tone).sort()).toEqual(
       counts.flatMap((count, tone) => (count > 0 ? [tone] : [])).sort(),
     );
