@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 
-from msprobe_builder.dump.names import Kind, Name, format_name, parse_name
+from msprobe_builder.dump.names import Direction, Kind, Name, format_name, parse_name
 
 
 def find_nodes(
@@ -24,7 +24,7 @@ def find_nodes(
     )
     found: dict[str, list[tuple[int, int]]] = {}
     for graph, node, kind, stem, direction, call in rows:
-        name = format_name(Name(Kind(kind), stem, direction, call))
+        name = format_name(Name(Kind(kind), stem, Direction(direction), call))
         if name in wanted:
             found.setdefault(name, []).append((graph, node))
     return found
