@@ -94,9 +94,9 @@ def _read_side(
 ) -> Side:
     report("read npu" if side == 0 else "read bench")
     if isinstance(source, ReplicaSource):
-        result, found = read_replica(source, texts, partial(_read_rank, texts=texts))
+        result, found = read_replica(source, texts, partial(read_rank, texts=texts))
     else:
-        result, found = _read_rank(source, texts)
+        result, found = read_rank(source, texts)
     diagnostics += [
         one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)
         for one in found
@@ -104,7 +104,7 @@ def _read_side(
     return result
 
 
-def _read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
+def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
     dump = read_dump(source, texts)
     tree, found = build_tree(dump)
     found += about(
