@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from synthetic_model import API, Side, run_step
 from synthetic_tensors import (
     INPUT,

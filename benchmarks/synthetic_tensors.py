@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
 from synthetic_model import API, MODULE, Side
 
 Floats = NDArray[np.float64]

@@ -49,7 +49,7 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
         return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
     bench = _read_side(job, 1, job.bench, texts, diagnostics, report)
     task = common_task(npu.dump, bench.dump)
-    if not job.options.layer_mapping:
+    if not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
     report("match")
     matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)
@@ -94,9 +94,9 @@ def _read_side(
 ) -> Side:
     report("read npu" if side == 0 else "read bench")
     if isinstance(source, ReplicaSource):
-        result, found = read_replica(source, texts, partial(_read_rank, texts=texts))
+        result, found = read_replica(source, texts, partial(read_rank, texts=texts))
     else:
-        result, found = _read_rank(source, texts)
+        result, found = read_rank(source, texts)
     diagnostics += [
         one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)
         for one in found
@@ -104,7 +104,7 @@ def _read_side(
     return result
 
 
-def _read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
+def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
     dump = read_dump(source, texts)
     tree, found = build_tree(dump)
     found += about(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 
+from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.pipeline import BuildResult
+from msprobe_builder.printable import printable
 
 
 def summary_lines(result: BuildResult) -> list[str]:
@@ -23,14 +26,28 @@ def summary_lines(result: BuildResult) -> list[str]:
         f"Cost      {result.seconds:.1f} s, {result.peak_memory / 2**20:,.0f} MB memory, "
         f"{result.file_size / 2**20:,.1f} MB file"
     )
-    for finding in result.diagnostics:
-        example = f" First: {finding.subject}" if finding.subject else ""
-        count = f"{finding.count:,} x " if finding.count > 1 else ""
-        lines.append(f"{finding.severity.capitalize():<9} {count}{finding.message}{example}")
+    lines += _diagnostic_lines(result.diagnostics)
     lines.append(f"Written   {result.path}")
     lines.append(
         f"Look      tensorboard --logdir {shlex.quote(str(result.path.parent))} --bind_all"
     )
+    return lines
+
+
+def _diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
+    """One line for what was found alike on many steps and ranks of a side."""
+    alike: dict[tuple[str, str, str, int | None], list[Diagnostic]] = {}
+    for one in diagnostics:
+        alike.setdefault((one.severity, one.code, one.message, one.side), []).append(one)
+    lines = []
+    for (severity, _, message, _), found in alike.items():
+        total = sum(one.count for one in found)
+        count = f"{total:,} x " if total > 1 else ""
+        ranks = {(one.step, one.rank) for one in found}
+        places = f" On {len(ranks):,} ranks." if len(ranks) > 1 else ""
+        subject = next((one.subject for one in found if one.subject), None)
+        example = f" First: {printable(subject)}" if subject else ""
+        lines.append(f"{severity.capitalize():<9} {count}{message}{places}{example}")
     return lines
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.merge.dimensions import Cut
-from msprobe_builder.merge.sharding import Share, State
+from msprobe_builder.merge.rank_tables import parse_shape
+from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
 
 _ALL_MISSING = 0b1111
@@ -66,10 +67,12 @@ def combine(
             statistics[:, row] = first.statistics[:, result]
             missing[row] = first.missing[result]
             recipes[row] = "partial results, shown as their reduction over the ranks"
-    unknown = (share == Share.UNKNOWN) & tensors
+    unknown = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
     missing[unknown] = _ALL_MISSING
     for row in np.flatnonzero(unknown).tolist():
         recipes[row] = "depends on the rank and is not reduced: unknown"
+        if share[row] == Share.UNKNOWN:
+            shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
     table = replace(first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id)
@@ -100,20 +103,13 @@ def _combined_shards(
 def _whole_shape(
     tables: Sequence[ParameterTable], row: int, cut: Cut | None, texts: Texts
 ) -> tuple[int, str]:
-    shape_id = int(tables[0].shape_id[row])
-    shapes = [_shape(texts, int(table.shape_id[row])) for table in tables]
+    shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
     if cut is None or not all(len(shape) > cut.dimension for shape in shapes):
-        return shape_id, "along an unknown dimension"
+        return -1, "along an unknown dimension"
     dimension = cut.dimension
     whole = list(shapes[0])
     whole[dimension] = sum(shape[dimension] for shape in shapes)
     return texts.id(str(whole)), f"along dimension {dimension}"
-
-
-def _shape(texts: Texts, shape_id: int) -> list[int]:
-    text = texts.values[shape_id] if shape_id >= 0 else "[]"
-    parts = text.strip("[]").split(",")
-    return [int(part) for part in parts] if parts != [""] else []
 
 
 def _shard_recipe(

@@ -84,12 +84,51 @@ def reshaped(cut: Cut, source: list[int], shape: list[int]) -> Cut | None:
     return None
 
 
+def split_like(cut: Cut | None, source: list[int], shape: list[int]) -> Cut | None:
+    """The cut of something made of a shard by splitting or joining what follows the cut."""
+    if cut is None or cut.outer != 1 or cut.dimension >= min(len(source), len(shape)):
+        return None
+    return cut if source[: cut.dimension] == shape[: cut.dimension] else None
+
+
+def factor_cuts(
+    cuts: Sequence[Cut | None], is_shard: Sequence[bool], ranks: Sequence[int]
+) -> tuple[Cut | None, Cut | None]:
+    """How the factors of a matrix product are cut: what is summed over must fit together.
+
+    A shard and a replica can only be cut outside the sum. Of two shards the first decides: cut
+    along its last dimension the other is cut along the summed one.
+    """
+    if not all(is_shard):
+        # The second factor of a product with a whole first one keeps its sums whole.
+        return None, Cut(ranks[1] - 1) if is_shard[1] else None
+    if cuts[0] is not None and cuts[0].dimension == ranks[0] - 1 and ranks[1] == 2:
+        return cuts[0], Cut(0)
+    return cuts[0], cuts[1]
+
+
+def removes_cut(cut: Cut, source: list[int], shape: list[int]) -> bool:
+    """Whether a call that shrinks ``source`` to ``shape`` removed just the cut dimension."""
+    removals = [
+        dimension
+        for dimension in range(len(source))
+        if source[:dimension] + source[dimension + 1 :] == shape
+    ]
+    return removals == [cut.dimension]
+
+
 def alike(shape: list[int], recent: Sequence[tuple[Cut, list[int]]]) -> Cut | None:
-    """The cut of a tensor of unknown origin: that of the latest one of nearly the same shape."""
+    """The cut of a tensor of unknown origin: that of recent ones of the same shape, if one.
+
+    Without any the latest one that differs from it in one other dimension.
+    """
+    same = {cut for cut, other in recent if other == shape}
+    if same:
+        return same.pop() if len(same) == 1 else None
     for cut, other in reversed(recent):
         if len(other) != len(shape) or cut.dimension >= len(shape):
             continue
         different = [index for index in range(len(shape)) if other[index] != shape[index]]
-        if len(different) <= 1 and cut.dimension not in different:
+        if len(different) == 1 and cut.dimension not in different:
             return cut
     return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.layout import ParallelLayout
+from msprobe_builder.merge.rank_tables import parse_numbers
 
 _REDUCTIONS = ("all_reduce", "reduce_scatter_tensor", "_reduce_scatter_base")
 
@@ -46,5 +46,5 @@ def _groups(side: Side) -> list[list[int]]:
     ):
         is_group = type_id >= 0 and value_id >= 0 and values[type_id].endswith("ProcessGroup")
         if is_group and tree.parsed[node].stem.rpartition(".")[2] in _REDUCTIONS:
-            found.append(sorted(json.loads(values[value_id])))
+            found.append(sorted(parse_numbers(values[value_id]) or ()))
     return found

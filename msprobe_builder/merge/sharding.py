@@ -10,48 +10,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-
-import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind, Name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.dimensions import Cut, alike, output_cut, reshaped
+from msprobe_builder.merge.dimensions import (
+    Cut,
+    alike,
+    factor_cuts,
+    output_cut,
+    removes_cut,
+    reshaped,
+    split_like,
+)
+from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
+from msprobe_builder.merge.rank_tables import RankTables
+from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
 
-Int = NDArray[np.int64]
-
-
-class Share(IntEnum):
-    """How the tensors of the ranks make up one tensor."""
-
-    REPLICA = 0  # all ranks hold the same
-    SHARD = 1  # each holds a part along one dimension
-    PARTIAL = 2  # the whole is the reduction of all
-    UNKNOWN = 3  # depends on the rank in another way
-
-
-@dataclass(frozen=True)
-class State:
-    """The share of one tensor; the ``cut`` of a shard is None when it is not known.
-
-    ``reduced`` is the row that holds a partial tensor made whole, -1 when there is none.
-    """
-
-    share: Share
-    cut: Cut | None = None
-    reduced: int = -1
-
-
-_LAST = Cut(-1)
 _REMEMBERED = 64  # shards looked back at for one of the same shape
-
-REPLICA = State(Share.REPLICA)
-UNKNOWN = State(Share.UNKNOWN)
 
 _REDUCTIONS = {
     "all_reduce": (0, 0),  # position of what goes in, of what comes out
@@ -63,40 +41,7 @@ _SHRINKING = frozenset(
     "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
 )
 _PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__", "__rmatmul__"})
-
-
-def module_class(name: Name) -> str:
-    """The class of a module call or of a module's gradients."""
-    return name.stem.removesuffix(".parameters_grad").rpartition(".")[2]
-
-
-def parameter_state(class_name: str, parameter: str) -> State:
-    """The share of a module's own parameter or of its gradient."""
-    is_bias = parameter.rpartition(".")[2].startswith("bias")
-    if "ColumnParallel" in class_name or class_name == "QKVParallelLinear":
-        # A fused layer norm's weight is no part of the linear layer.
-        return REPLICA if "layer_norm" in parameter else State(Share.SHARD, Cut(0))
-    if "RowParallel" in class_name:
-        return REPLICA if is_bias else State(Share.SHARD, Cut(1))
-    if "VocabParallelEmbedding" in class_name:
-        return State(Share.SHARD, Cut(0))
-    return REPLICA
-
-
-def boundary_state(class_name: str, direction: Direction, section: Section) -> State | None:
-    """The share of what enters and leaves a parallel layer, None for other classes.
-
-    In backward the inputs are gradients of outputs and the outputs gradients of inputs.
-    """
-    backward = direction is Direction.BACKWARD
-    entering = (section is Section.INPUT) != backward
-    if "ColumnParallel" in class_name:
-        return REPLICA if entering else State(Share.SHARD, _LAST)
-    if "RowParallel" in class_name:
-        return State(Share.SHARD, _LAST) if entering else REPLICA
-    if "VocabParallelEmbedding" in class_name:
-        return REPLICA
-    return None
+_JOINS = frozenset({"cat", "concat", "concatenate"})
 
 
 def classify(
@@ -114,16 +59,17 @@ class _Flow:
         texts: Texts,
         group: Sequence[int],
     ) -> None:
-        self._tree, self._tables, self._texts = tree, tables, texts
-        self._table = tables[0]
-        self._group = str(sorted(group))
-        self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
-        self._keys = _fingerprints(tables)
-        self._agree = _agreement(tables)
-        self._state = [UNKNOWN] * len(self._table)
+        self._tree = tree
+        self._ranks = RankTables(tree, tables, texts)
+        self._group = sorted(group)
+        self._state = [UNKNOWN] * len(self._ranks)
         self._known: dict[bytes, tuple[State, list[int]]] = {}
         self._recent: deque[tuple[Cut, list[int]]] = deque(maxlen=_REMEMBERED)
+        self._uninitialised: set[int] = set()
+        self._made_uninitialised: set[bytes] = set()
+        self._before: dict[int, int] = {}  # the module left last, by what holds it
         self._number = {name: node for node, name in enumerate(tree.parsed)}
+        self._parameter_cuts = self._find_parameter_cuts()
         self._reduced = self._find_reductions()
 
     def states(self) -> list[State]:
@@ -138,15 +84,31 @@ class _Flow:
                 open_modules.append(node)
         while open_modules:
             self._leave(open_modules.pop())
-        return self._state
+        return [self._looked_back(row) for row in range(len(self._state))]
 
-    def _rows(self, node: int, *sections: Section) -> list[int]:
-        section = self._table.section
-        return [
-            row
-            for row in range(self._start[node], self._start[node + 1])
-            if section[row] in sections and self._table.is_tensor[row]
-        ]
+    def _looked_back(self, row: int) -> State:
+        """The state of a row with what later calls told of the same tensor."""
+        state = self._state[row]
+        if state.share is Share.UNKNOWN and not self._ranks.shape(row):
+            return LOCAL  # a scalar is no part of anything
+        is_open = state.share is Share.UNKNOWN and not self._ranks.is_whole_number(row)
+        if not is_open and (state.share is not Share.SHARD or state.cut is not None):
+            return state
+        found = self._look_up(row) if row not in self._uninitialised else None
+        if found is None or found.share is not Share.SHARD:
+            return state
+        return State(Share.SHARD, self._from_front(found.cut, self._ranks.shape(row)))
+
+    def _find_parameter_cuts(self) -> dict[tuple[int, ...], set[Cut | None]]:
+        """How parameters are cut, by their shape on a rank; None where one is no shard."""
+        found: dict[tuple[int, ...], set[Cut | None]] = {}
+        for node, name in enumerate(self._tree.parsed):
+            if name.kind is not Kind.MODULE:
+                continue
+            for row in self._ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
+                cut = parameter_state(module_class(name), self._ranks.name(row)).cut
+                found.setdefault(tuple(self._ranks.shape(row)), set()).add(cut)
+        return found
 
     def _find_reductions(self) -> dict[bytes, int]:
         """Fingerprint of what goes into a reduction over the group, and the row of its result."""
@@ -155,27 +117,16 @@ class _Flow:
             places = _REDUCTIONS.get(_operator(name))
             if places is None or not self._is_over_group(node):
                 continue
-            inputs, outputs = self._rows(node, Section.INPUT), self._rows(node, Section.OUTPUT)
+            inputs = self._ranks.tensors(node, Section.INPUT)
+            outputs = self._ranks.tensors(node, Section.OUTPUT)
             if len(inputs) > places[0] and len(outputs) > places[1]:
                 result = outputs[places[1]]
-                if self._texts_equal_shape(inputs[places[0]], result):
-                    found.setdefault(self._keys[inputs[places[0]]], result)
+                if self._ranks.shape(inputs[places[0]]) == self._ranks.shape(result):
+                    found.setdefault(self._ranks.keys[inputs[places[0]]], result)
         return found
 
-    def _texts_equal_shape(self, one: int, other: int) -> bool:
-        return int(self._table.shape_id[one]) == int(self._table.shape_id[other])
-
-    def _is_over_group(self, node: int) -> bool:
-        """Whether a collective runs over the tensor-parallel group; no group means all ranks."""
-        values = self._texts.values
-        for row in range(self._start[node], self._start[node + 1]):
-            type_id, value_id = self._table.type_id[row], self._table.value_id[row]
-            if type_id >= 0 and value_id >= 0 and values[type_id].endswith("ProcessGroup"):
-                return bool(values[value_id] == self._group)
-        return True
-
     def _look_up(self, row: int) -> State | None:
-        key = self._keys[row]
+        key = self._ranks.keys[row]
         result = self._reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
@@ -183,32 +134,40 @@ class _Flow:
         if found is None:
             return None
         state, shape = found
-        own = self._shape(row)
+        own = self._ranks.shape(row)
         if state.cut is None or shape == own:
             return state
         return State(state.share, reshaped(state.cut, shape, own))  # a view of it
 
-    def _set(self, row: int, state: State) -> None:
-        shape = self._shape(row)
+    def _set(self, row: int, state: State, *, is_certain: bool = False) -> None:
+        shape = self._ranks.shape(row)
         if state.share is Share.SHARD:
-            cut = self._forward_cut(row) or state.cut or alike(shape, self._recent)
+            twin = None if is_certain else self._forward_cut(row)
+            cut = twin or state.cut
+            if cut is None and not self._is_between_modules(row):
+                cut = alike(shape, self._recent)
             state = State(Share.SHARD, self._from_front(cut, shape))
             if state.cut is not None:
                 self._recent.append((state.cut, shape))
         self._state[row] = state
         if state.share is not Share.PARTIAL:
-            self._known[self._keys[row]] = state, shape
+            self._known[self._ranks.keys[row]] = state, shape
+
+    def _correct(self, row: int, cut: Cut) -> None:
+        """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""
+        if self._state[row] != State(Share.SHARD, cut):
+            self._set(row, State(Share.SHARD, cut), is_certain=True)
 
     def _forward_cut(self, row: int) -> Cut | None:
         """A gradient is cut like the tensor of its forward call that has its shape."""
-        name = self._tree.parsed[self._table.node[row]]
+        name = self._tree.parsed[self._ranks.node(row)]
         if name.direction is not Direction.BACKWARD:
             return None
         twin = self._number.get(name._replace(direction=Direction.FORWARD))
         if twin is None:
             return None
-        for own in range(self._start[twin], self._start[twin + 1]):
-            if self._table.shape_id[own] == self._table.shape_id[row]:
+        for own in self._ranks.tensors(twin, *Section):
+            if self._ranks.shape(own) == self._ranks.shape(row):
                 cut = self._state[own].cut
                 if cut is not None:
                     return cut
@@ -225,42 +184,59 @@ class _Flow:
 
         Equal on all ranks it is shared data; otherwise it is a shard if it looks like a recent one.
         """
-        if self._agree[row]:
+        if self._ranks.agree[row]:
             return REPLICA
-        cut = self._forward_cut(row) or alike(self._shape(row), self._recent)
-        return UNKNOWN if cut is None or self._is_whole_number(row) else State(Share.SHARD, cut)
+        shape = self._ranks.shape(row)
+        cuts = self._parameter_cuts.get(tuple(shape))
+        if cuts and None not in cuts and self._is_between_modules(row):
+            return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
+        cut = self._forward_cut(row) or alike(shape, self._recent)
+        return (
+            UNKNOWN if cut is None or self._ranks.is_whole_number(row) else State(Share.SHARD, cut)
+        )
+
+    def _is_between_modules(self, row: int) -> bool:
+        """Whether a row belongs to no module: there gradients and parameters are worked on."""
+        above = int(self._tree.parent[self._ranks.node(row)])
+        return above <= 0 or self._tree.parsed[above].kind is Kind.COLLECTION
+
+    def _is_over_group(self, node: int) -> bool:
+        """Whether a collective runs over the tensor-parallel group; no group means all ranks."""
+        return self._ranks.group(node) in (None, self._group)
 
     def _by_surroundings(self, node: int, row: int) -> State:
         """What enters or leaves a module unrecorded is a shard if the module works on shards."""
         state = self._by_numbers(row)
-        if state.share is not Share.UNKNOWN or self._is_whole_number(row):
+        if state.share is not Share.UNKNOWN or self._ranks.is_whole_number(row):
             return state
-        around = (node, int(self._tree.parent[node]))
-        inputs = [own for place in around for own in self._rows(place, Section.INPUT)]
-        if any(self._state[own].share is Share.SHARD for own in inputs):
-            return State(Share.SHARD)
-        return state
-
-    def _is_whole_number(self, row: int) -> bool:
-        dtype_id = self._table.dtype_id[row]
-        name = self._texts.values[dtype_id].lower() if dtype_id >= 0 else ""
-        return "int" in name or "bool" in name
+        parent = int(self._tree.parent[node])
+        around = self._ranks.tensors(node, Section.INPUT)
+        if parent in self._before:  # nearest first
+            around += self._ranks.tensors(self._before[parent], Section.OUTPUT, Section.INPUT)
+        around += self._ranks.tensors(parent, Section.INPUT)
+        shards = [own for own in around if self._state[own].share is Share.SHARD]
+        if not shards:
+            return state
+        shape = self._ranks.shape(row)
+        cuts = [split_like(self._state[own].cut, self._ranks.shape(own), shape) for own in shards]
+        return State(Share.SHARD, next((cut for cut in cuts if cut is not None), None))
 
     def _enter(self, node: int) -> None:
         name = self._tree.parsed[node]
         class_name = module_class(name)
-        for row in self._rows(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
-            parameter = self._texts.values[self._table.name_id[row]]
+        for row in self._ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
+            parameter = self._ranks.name(row)
             self._set(row, parameter_state(class_name, parameter))
         self._pass_boundary(node, Section.INPUT)
 
     def _leave(self, node: int) -> None:
         self._pass_boundary(node, Section.OUTPUT)
+        self._before[int(self._tree.parent[node])] = node
 
     def _pass_boundary(self, node: int, section: Section) -> None:
         """What the flow of data says goes before what the class says: layers can gather."""
         name = self._tree.parsed[node]
-        for row in self._rows(node, section):
+        for row in self._ranks.tensors(node, section):
             rule = boundary_state(module_class(name), name.direction, section)
             seen = self._look_up(row)
             if rule is None:
@@ -271,25 +247,60 @@ class _Flow:
                 state = seen
             self._set(row, state)
 
-    def _shape(self, row: int) -> list[int]:
-        shape_id = self._table.shape_id[row]
-        text = self._texts.values[shape_id] if shape_id >= 0 else "[]"
-        parts = text.strip("[]").split(",")
-        return [int(part) for part in parts] if parts != [""] else []
-
     def _call(self, node: int) -> None:
         name = self._tree.parsed[node]
         operator = _operator(name)
-        inputs = self._rows(node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD)
-        outputs = self._rows(node, Section.OUTPUT)
+        inputs = self._ranks.tensors(
+            node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD
+        )
+        outputs = self._ranks.tensors(node, Section.OUTPUT)
         for row in inputs:
+            key = self._ranks.keys[row]
+            if key in self._made_uninitialised:
+                self._uninitialised.add(row)
             self._set(row, self._look_up(row) or self._by_numbers(row))
         if name.stem.startswith("Distributed.") and self._is_over_group(node):
             self._collective(operator, outputs)
             return
+        self._correct_inputs(operator, inputs, outputs)
+        inputs = [row for row in inputs if row not in self._uninitialised]
         shares = {self._state[row].share for row in inputs}
         for row in outputs:
             self._set(row, self._output(node, operator, inputs, row, shares))
+
+    def _correct_inputs(self, operator: str, inputs: list[int], outputs: list[int]) -> None:
+        """Conclude from the inputs that are known how the others must be cut."""
+        shards = [row for row in inputs if self._state[row].share is Share.SHARD]
+        if not shards:
+            return
+        if operator in _PRODUCTS:
+            factors = [row for row in inputs if len(self._ranks.shape(row)) > 1]
+            if len(factors) == 2:
+                cuts = [self._state[row].cut if row in shards else None for row in factors]
+                known = factor_cuts(
+                    cuts,
+                    [row in shards for row in factors],
+                    [len(self._ranks.shape(r)) for r in factors],
+                )
+                for row, cut in zip(factors, known, strict=True):
+                    if cut is not None:
+                        self._correct(row, cut)
+            return
+        shape = self._ranks.shape(outputs[0]) if outputs else []
+        for row in inputs:
+            if row in shards:
+                continue
+            own = self._ranks.shape(row)
+            for other in shards:
+                cut = self._state[other].cut
+                if cut is None or cut.dimension >= len(own):
+                    continue
+                # Beside a shard of the same shape, or empty, in a call that works by element.
+                alike_shape = own == self._ranks.shape(other) == shape and own[cut.dimension] > 1
+                if alike_shape or (operator in _JOINS and 0 in own):
+                    self._correct(row, cut)
+                    self._uninitialised.discard(row)
+                    break
 
     def _collective(self, operator: str, outputs: list[int]) -> None:
         if operator in _REDUCTIONS:
@@ -299,73 +310,64 @@ class _Flow:
                 self._set(row, REPLICA if whole else State(Share.SHARD, Cut(0)))
             return
         for row in outputs:
-            gathered = operator in _GATHERS and self._agree[row]
+            gathered = operator in _GATHERS and self._ranks.agree[row]
             self._set(row, REPLICA if gathered else self._by_numbers(row))
 
     def _output(
         self, node: int, operator: str, inputs: list[int], row: int, shares: set[Share]
     ) -> State:
-        result = self._reduced.get(self._keys[row])
+        result = self._reduced.get(self._ranks.keys[row])
         if result is not None:
             return State(Share.PARTIAL, None, result)
         if operator in UNINITIALISED:
-            return REPLICA
-        if Share.UNKNOWN in shares or self._depends_on_rank(node):
+            self._uninitialised.add(row)
+            self._made_uninitialised.add(self._ranks.keys[row])
+            return UNKNOWN
+        if self._is_gradient_of_shard(node, row):
+            return State(Share.SHARD)
+        if Share.UNKNOWN in shares:
+            return UNKNOWN
+        if shares <= {Share.REPLICA, Share.LOCAL} and (
+            Share.LOCAL in shares or self._ranks.depends_on_rank(node)
+        ):
+            return LOCAL
+        if Share.LOCAL in shares or self._ranks.depends_on_rank(node):
             return UNKNOWN
         if Share.PARTIAL in shares:
-            return REPLICA if self._agree[row] and Share.SHARD not in shares else UNKNOWN
+            return REPLICA if self._ranks.agree[row] and Share.SHARD not in shares else UNKNOWN
         if Share.SHARD not in shares:
             return REPLICA if inputs else self._by_numbers(row)
         shards = [own for own in inputs if self._state[own].share is Share.SHARD]
-        shapes = [self._shape(own) for own in shards]
+        shapes = [self._ranks.shape(own) for own in shards]
         if operator in _PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
             return State(Share.PARTIAL)
-        shape = self._shape(row)
+        shape = self._ranks.shape(row)
         if operator in _SHRINKING and len(shape) < max(map(len, shapes)):
-            return UNKNOWN
+            own = self._state[shards[0]].cut
+            return LOCAL if own and removes_cut(own, shapes[0], shape) else UNKNOWN
         cut = output_cut(
             operator,
             self._tree.parsed[node].direction,
             [(self._state[own].cut, one) for own, one in zip(shards, shapes, strict=True)],
             shape,
-            self._numbers(node),
+            self._ranks.numbers(node),
         )
         return State(Share.SHARD, cut)
 
-    def _numbers(self, node: int) -> list[int]:
-        """Whole-number arguments of a call in order."""
-        values = self._texts.values
-        found = []
-        for row in range(self._start[node], self._start[node + 1]):
-            type_id, value_id = self._table.type_id[row], self._table.value_id[row]
-            if type_id >= 0 and value_id >= 0 and values[type_id] == "int":
-                found.append(int(values[value_id]))
-        return found
-
-    def _depends_on_rank(self, node: int) -> bool:
-        """Whether an argument that is no tensor differs between the ranks."""
-        rows = slice(self._start[node], self._start[node + 1])
-        first = self._table.value_id[rows]
-        return any(not np.array_equal(first, other.value_id[rows]) for other in self._tables[1:])
+    def _is_gradient_of_shard(self, node: int, row: int) -> bool:
+        """Whether a backward call puts out the gradient of a shard its forward call took in."""
+        name = self._tree.parsed[node]
+        twin = self._number.get(name._replace(direction=Direction.FORWARD))
+        if name.direction is not Direction.BACKWARD or twin is None:
+            return False
+        shape = self._ranks.shape(row)
+        inputs = [
+            own
+            for own in self._ranks.tensors(twin, Section.INPUT)
+            if self._ranks.shape(own) == shape and not self._ranks.is_whole_number(own)
+        ]
+        return bool(inputs) and all(self._state[own].share is Share.SHARD for own in inputs)
 
 
 def _operator(name: Name) -> str:
     return name.stem.rpartition(".")[2] if name.kind is Kind.API else ""
-
-
-def _fingerprints(tables: Sequence[ParameterTable]) -> list[bytes]:
-    """What a tensor looks like on all ranks: dtype, number of elements and statistics."""
-    parts = [tables[0].dtype_id.astype(np.float64), tables[0].numel]
-    parts += [statistic for table in tables for statistic in table.statistics]
-    rows = np.ascontiguousarray(np.array(parts).T)
-    return [row.tobytes() for row in rows]
-
-
-def _agreement(tables: Sequence[ParameterTable]) -> NDArray[np.bool_]:
-    """Rows whose statistics are equal on all ranks."""
-    first = tables[0].statistics
-    agree = np.ones(first.shape[1], dtype=bool)
-    for table in tables[1:]:
-        other = table.statistics
-        agree &= ((first == other) | (np.isnan(first) & np.isnan(other))).all(axis=0)
-    return agree

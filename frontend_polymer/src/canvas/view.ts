@@ -166,6 +166,12 @@ export class HierarchyView extends EventTarget {
     this.invalidate();
   }
 
+  /** Brings a node to the middle without selecting it. */
+  bring(node: NodeRef): void {
+    this.show(node, true);
+    this.invalidate();
+  }
+
   private show(node: NodeRef, centre: boolean): void {
     const unit = this.topOf(node);
     if (unit === null) return;

@@ -5,7 +5,7 @@ import { Grade, Side, type GradeBand, type NodeDetail } from '../generated/graph
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
-import { firstOfTheWorst } from './first-error';
+import { firstError } from './first-error';
 import './ga-icon';
 import './ga-node-summary';
 import './ga-resize';
@@ -238,7 +238,7 @@ export class GaDetails extends LocalizedElement {
   _firstError(): void {
     const graph = this.state.graphs?.[Side.NPU];
     if (!graph) return;
-    const detail = { side: Side.NPU, index: firstOfTheWorst(graph) };
+    const detail = { side: Side.NPU, index: firstError(graph) };
     this.dispatchEvent(new CustomEvent('go-to', { detail }));
   }
 

@@ -8,6 +8,7 @@ import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, hasBench, type AppState, type Hits, type Session } from '../session';
+import { firstError, leastError } from './first-error';
 import type { GaTip } from './ga-tip';
 import './ga-tip';
 import type { ViewCommand } from './ga-view-tools';
@@ -164,6 +165,8 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setGraphs(npu, bench);
     this.view.setMicroStep(this.state.view.micro);
     this.view.expandToErrors(this.leastError());
+    const first = firstError(npu);
+    if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
   }
 
   _microChanged(micro: number): void {
@@ -242,10 +245,9 @@ export class GaHierarchy extends LocalizedElement {
     return this.$['canvas'] as HTMLElement;
   }
 
-  /** Serious and worse; in a file without any, the worst there is. */
+  /** What the path to errors leads to. */
   private leastError(): Grade {
-    const worst = this.shown?.[Side.NPU].worstGrade(0) ?? Grade.SERIOUS;
-    return [Grade.SERIOUS, Grade.MODERATE].find((grade) => worst >= grade) ?? Grade.SLIGHT;
+    return this.shown ? leastError(this.shown[Side.NPU]) : Grade.SERIOUS;
   }
 
   private showTip(node: NodeRef | null, x: number, y: number): void {

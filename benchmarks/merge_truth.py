@@ -1,0 +1,301 @@
+"""How well merged splits of a training agree with the same training on a single rank.
+
+``python benchmarks/merge_truth.py FOLDER`` prints the table of docs/parallel-merge.md; FOLDER holds
+the unpacked archives ``megatron_*`` of tests/data. Causes of differences are told apart by
+:func:`cause`; what has none of the known ones is printed to standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msprobe_builder.compare import read_rank
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.discover import discover
+from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.texts import Texts
+
+# Sums in float32 over other orders; measured against the largest statistic of the tensor.
+TOLERANCE = 1e-4
+
+
+class Split(NamedTuple):
+    """A dump of the training on many ranks, how it was split, and the dump it must equal."""
+
+    name: str
+    layout: dict[str, Any]
+    truth: str
+
+
+SPLITS = (
+    Split("megatron_tp1pp2", {"rank_size": 2, "tp": 1, "pp": 2}, "megatron_tp1pp1"),
+    Split("megatron_tp1pp2vpp2", {"rank_size": 2, "tp": 1, "pp": 2, "vpp": 2}, "megatron_tp1pp1"),
+    Split("megatron_tp2pp1", {"rank_size": 2, "tp": 2, "pp": 1}, "megatron_tp1pp1"),
+    Split("megatron_tp2pp2", {"rank_size": 4, "tp": 2, "pp": 2}, "megatron_tp1pp1"),
+    Split("megatron_tp2pp1_L0", {"rank_size": 2, "tp": 2, "pp": 1}, "megatron_tp1pp1_L0"),
+    Split("megatron_tp2pp1dp2", {"rank_size": 4, "tp": 2, "pp": 1}, "megatron_tp1pp1dp2"),
+)
+
+
+class Finding(NamedTuple):
+    """A difference from the truth; ``place`` is the node it stands below."""
+
+    kind: str
+    call: str
+    place: str
+    is_final: bool  # after the last backward pass, outside of modules
+    parameter: str = ""
+    detail: str = ""
+
+
+KINDS = {
+    "missing": "calls missing",
+    "extra": "calls added",
+    "missing tensor": "tensors missing",
+    "extra tensor": "tensors added",
+    "micro-step": "other micro-step",
+    "away": "out of tolerance",
+    "unknown": "marked unknown",
+    "unknown shape": "shape unknown",
+    "other shape": "other shape",
+}
+VALUE_KINDS = ("away", "unknown", "unknown shape")
+
+
+@dataclass
+class Agreement:
+    """One merged replica against its truth."""
+
+    nodes: int = 0
+    values: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def cause(finding: Finding) -> str | None:
+    """Why a merge differs from the truth, None when it should not."""
+    operator = finding.call.rsplit(".", 2)[0]
+    below = finding.place.rpartition(".forward")[0] or finding.place.rpartition(".backward")[0]
+    if finding.kind == "extra" and operator.startswith("Distributed."):
+        return "communication between the ranks"
+    if operator == "Torch.empty":
+        if finding.kind == "extra" and finding.place.startswith("Communication_Between_Stages"):
+            return "communication between the ranks"
+        if finding.kind == "extra" and below.endswith("core_attention.DotProductAttention"):
+            return "a buffer that every process allocates once"
+        return "uninitialised memory" if finding.kind in VALUE_KINDS else None
+    if finding.is_final and operator in _NORMS and finding.kind not in ("missing", "micro-step"):
+        return "the training script reduces gradient norms per rank"
+    if finding.kind == "unknown shape" and finding.call.startswith("Module."):
+        is_attention = "core_attention" in below
+        return "calls that reshape are not recorded (L0)" if is_attention else None
+    if finding.kind == "missing" and operator == "Tensor.view_as":
+        is_column = below.endswith("ColumnParallelLinear")
+        return "a branch that Megatron takes without tensor parallelism" if is_column else None
+    if operator in ("Tensor.__eq__", "Torch.all") and finding.kind in VALUE_KINDS:
+        is_attention = below.endswith("core_attention.DotProductAttention")
+        return "the state of the random numbers" if is_attention else None
+    if finding.kind in ("extra", *VALUE_KINDS) and operator in _MASKING:
+        is_vocabulary = below.endswith("VocabParallelEmbedding")
+        is_loss = finding.kind != "extra" and finding.place.startswith("Apis_Between_Modules")
+        return "vocabulary masks of each rank" if is_vocabulary or is_loss else None
+    return None
+
+
+_NORMS = frozenset(
+    "Tensor.norm Tensor.__pow__ Torch.stack Tensor.sum Distributed.all_reduce".split()
+)
+_MASKING = frozenset(
+    "Tensor.__lt__ Tensor.__ge__ Tensor.__or__ Tensor.__sub__ Tensor.__isub__ Tensor.__rsub__ "
+    "Tensor.__setitem__ Tensor.view_as Tensor.float Torch.max Functional.embedding".split()
+)
+
+
+def compare_split(folder: Path, split: Split) -> list[Agreement]:
+    """Merge each replica of a split and compare it with the truth."""
+    layout = parse_layout(split.layout, split.name)
+    whole = parse_layout({"rank_size": layout.dp, "tp": 1, "pp": 1}, split.truth)
+    result = []
+    for one, other in zip(replicas(layout), replicas(whole), strict=True):
+        texts = Texts()
+        sources = {
+            place.rank: source
+            for place, source in discover(
+                folder / split.name / "step0", split.name
+            ).directories.items()
+        }
+        merged, found = read_replica(
+            ReplicaSource(layout, one, sources), texts, partial(read_rank, texts=texts)
+        )
+        truth, _ = read_rank(folder / split.truth / "step0" / f"rank{other.label}", texts)
+        result.append(_agreement(merged, truth, texts, found))
+    return result
+
+
+def _agreement(merged: Side, truth: Side, texts: Texts, found: list[Diagnostic]) -> Agreement:
+    pairs = _aligned(merged, truth)
+    result = Agreement(diagnostics=found)
+    result.findings += _alone("extra", merged, {one for one, _ in pairs})
+    result.findings += _alone("missing", truth, {other for _, other in pairs})
+    rows = _rows(merged), _rows(truth)
+    is_final = _final(truth)
+    for one, other in pairs:
+        result.nodes += 1
+        names, parent = truth.tree.names, truth.tree.parent
+        place = names[other], names[parent[other]], other in is_final
+        if merged.tree.micro_step[one] != truth.tree.micro_step[other]:
+            result.findings.append(Finding("micro-step", *place))
+        left, right = rows[0][one], rows[1][other]
+        for kind, keys in (
+            ("missing tensor", right.keys() - left.keys()),
+            ("extra tensor", left.keys() - right.keys()),
+        ):
+            result.findings += [Finding(kind, *place, texts.values[key[1]]) for key in keys]
+        for key in left.keys() & right.keys():
+            result.values += 1
+            parameter = texts.values[key[1]]
+            for kind, detail in _differences(merged, left[key], truth, right[key], texts):
+                result.findings.append(Finding(kind, *place, parameter, detail))
+    return result
+
+
+def _differences(
+    merged: Side, row: int, truth: Side, other: int, texts: Texts
+) -> Iterator[tuple[str, str]]:
+    shapes = int(merged.table.shape_id[row]), int(truth.table.shape_id[other])
+    if shapes[0] < 0 <= shapes[1]:
+        yield "unknown shape", merged.recipes.get(row, "")
+    elif shapes[0] != shapes[1]:
+        yield "other shape", f"{texts.values[shapes[0]]}, truth {texts.values[shapes[1]]}"
+    expected = truth.table.statistics[:, other]
+    if merged.table.missing[row] == 0b1111:
+        if np.isfinite(expected).any():
+            yield "unknown", merged.recipes.get(row, "")
+        return
+    own = merged.table.statistics[:, row]
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    if not np.allclose(own, expected, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+        yield "away", f"{own.tolist()}, truth {expected.tolist()}"
+
+
+def _final(side: Side) -> set[int]:
+    """Calls outside of modules after the last backward pass."""
+    backward = [
+        int(side.tree.subtree_end[node])
+        for node, name in enumerate(side.tree.parsed)
+        if name.kind is Kind.MODULE and name.direction is Direction.BACKWARD
+    ]
+    last = max(backward, default=len(side.tree))
+    return {node for node in range(last + 1, len(side.tree)) if _is_outside(side, node)}
+
+
+def _is_outside(side: Side, node: int) -> bool:
+    above = int(side.tree.parent[node])
+    return above == 0 or side.tree.parsed[above].kind is Kind.COLLECTION
+
+
+def _aligned(merged: Side, truth: Side) -> list[tuple[int, int]]:
+    """Nodes of equal name and order below nodes that are aligned themselves."""
+    children = _children(merged), _children(truth)
+    pairs = [(0, 0)]
+    for one, other in pairs:
+        left, right = children[0][one], children[1][other]
+        keys = [_key(merged, node) for node in left], [_key(truth, node) for node in right]
+        pairs += [
+            (left[block.a + step], right[block.b + step])
+            for block in SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
+            for step in range(block.size)
+        ]
+    return pairs
+
+
+def _children(side: Side) -> dict[int, list[int]]:
+    """Children by parent; calls of collections count as children of what holds the collection."""
+    parents = side.tree.parent.tolist()
+    result: dict[int, list[int]] = defaultdict(list)
+    for node, parent in enumerate(parents[1:], start=1):
+        if side.tree.parsed[node].kind is Kind.COLLECTION:
+            continue
+        is_grouped = side.tree.parsed[parent].kind is Kind.COLLECTION
+        result[parents[parent] if is_grouped else parent].append(node)
+    return result
+
+
+def _key(side: Side, node: int) -> tuple[Any, ...]:
+    name = side.tree.parsed[node]
+    # Extra calls shift the numbers of later calls of the same API.
+    return (format_name(name),) if name.kind is Kind.MODULE else (name.stem, name.direction)
+
+
+def _alone(kind: str, side: Side, known: set[int]) -> list[Finding]:
+    """Calls without partner."""
+    names, parent, is_final = side.tree.names, side.tree.parent, _final(side)
+    return [
+        Finding(kind, names[node], names[parent[node]], node in is_final)
+        for node in range(1, len(names))
+        if node not in known and side.tree.parsed[node].kind is not Kind.COLLECTION
+    ]
+
+
+def _rows(side: Side) -> dict[int, dict[tuple[int, int], int]]:
+    table = side.table
+    result: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
+    for row in np.flatnonzero(table.is_tensor).tolist():
+        result[int(table.node[row])][int(table.section[row]), int(table.name_id[row])] = row
+    return result
+
+
+def table_lines(found: Mapping[str, Sequence[Agreement]]) -> Iterator[str]:
+    """The table as Markdown."""
+    yield f"| split | calls | tensors | {' | '.join(KINDS.values())} | without a known cause |"
+    yield f"|---|{'--:|' * (len(KINDS) + 3)}"
+    for name, agreements in found.items():
+        findings = [finding for one in agreements for finding in one.findings]
+        kinds = Counter(finding.kind for finding in findings)
+        numbers = [
+            sum(one.nodes for one in agreements),
+            sum(one.values for one in agreements),
+            *(kinds[kind] for kind in KINDS),
+            sum(cause(finding) is None for finding in findings),
+        ]
+        yield f"| `{name}` | {' | '.join(f'{number:,}' for number in numbers)} |"
+
+
+def cause_lines(found: Mapping[str, Sequence[Agreement]]) -> Iterator[str]:
+    """The causes with their numbers as Markdown."""
+    counts: Counter[tuple[str | None, str]] = Counter()
+    for agreements in found.values():
+        counts.update((cause(item), item.kind) for one in agreements for item in one.findings)
+    yield "| cause | " + " | ".join(KINDS.values()) + " |"
+    yield f"|---|{'--:|' * len(KINDS)}"
+    for why in sorted({why for why, _ in counts}, key=str):
+        numbers = " | ".join(f"{counts[why, kind]:,}" for kind in KINDS)
+        yield f"| {why or '**not known**'} | {numbers} |"
+
+
+def main() -> None:
+    """Print both tables, then every difference without a known cause."""
+    folder = Path(sys.argv[1])
+    found = {split.name: compare_split(folder, split) for split in SPLITS}
+    print("\n".join([*table_lines(found), "", *cause_lines(found)]))
+    for name, agreements in found.items():
+        for one in agreements:
+            for finding in one.findings:
+                if cause(finding) is None:
+                    print(name, *finding, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

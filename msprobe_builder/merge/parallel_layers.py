@@ -1,0 +1,44 @@
+"""What the class of a parallel layer says of its parameters and of what enters and leaves it."""
+
+from __future__ import annotations
+
+from msprobe_builder.dump.names import Direction, Name
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.share import REPLICA, Share, State
+
+LAST = Cut(-1)
+
+
+def module_class(name: Name) -> str:
+    """The class of a module call or of a module's gradients."""
+    return name.stem.removesuffix(".parameters_grad").rpartition(".")[2]
+
+
+def parameter_state(class_name: str, parameter: str) -> State:
+    """The share of a module's own parameter or of its gradient."""
+    is_bias = parameter.rpartition(".")[2].startswith("bias")
+    if "ColumnParallel" in class_name or class_name == "QKVParallelLinear":
+        # A fused layer norm's weight is no part of the linear layer.
+        return REPLICA if "layer_norm" in parameter else State(Share.SHARD, Cut(0))
+    if "RowParallel" in class_name:
+        return REPLICA if is_bias else State(Share.SHARD, Cut(1))
+    if "VocabParallelEmbedding" in class_name:
+        return State(Share.SHARD, Cut(0))
+    return REPLICA
+
+
+def boundary_state(class_name: str, direction: Direction, section: Section) -> State | None:
+    """The share of what enters and leaves a parallel layer, None for other classes.
+
+    In backward the inputs are gradients of outputs and the outputs gradients of inputs.
+    """
+    backward = direction is Direction.BACKWARD
+    entering = (section is Section.INPUT) != backward
+    if "ColumnParallel" in class_name:
+        return REPLICA if entering else State(Share.SHARD, LAST)
+    if "RowParallel" in class_name:
+        return State(Share.SHARD, LAST) if entering else REPLICA
+    if "VocabParallelEmbedding" in class_name:
+        return REPLICA
+    return None
