@@ -1,6 +1,7 @@
 import type { Graph } from '../data/graph';
 import { rowAt, shownNode, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
+import type { Tree } from '../layout/tree';
 import { drawItems } from './content';
 import type { Placer } from './geometry';
 import { itemOf, itemsOf } from './items';
@@ -19,6 +20,7 @@ export interface Frame {
   readonly placer: Placer;
   readonly side: Side;
   readonly graph: Graph;
+  readonly tree: Tree;
   readonly rows: Rows;
   readonly open: Uint8Array;
   readonly view: View;
@@ -26,9 +28,9 @@ export interface Frame {
   readonly tones: Tones;
   readonly pyramid: () => Pyramid;
   readonly measure: Measure;
-  /** Node selected on this side, -1 for none. */
+  /** Selected on this side, -1 for none. */
   readonly selected: number;
-  /** Node of this side that stands for the one selected on the other, -1 for none. */
+  /** What stands for the one selected on the other side, -1 for none. */
   readonly counterpart: number;
   /** Row under the pointer on either side, -1 for none. */
   readonly hover: number;
@@ -178,10 +180,10 @@ function drawShadow({ surface, palette }: Frame, x: number, y: number, width: nu
 /** Outlines a node, or the folded module that hides it. */
 function drawOutline(frame: Frame, node: number, colour: string): void {
   if (node < 0) return;
-  const { placer, rows, side, graph } = frame;
+  const { placer, rows, side, tree } = frame;
   const { context } = frame.surface;
   const { geometry } = placer;
-  const shown = shownNode(graph.parent, rows.rowOf[side], node);
+  const shown = shownNode(tree.parent, rows.rowOf[side], node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);
   const width = geometry.hasBoxes ? 2 : 1.5;
