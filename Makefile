@@ -106,4 +106,5 @@ $(EXAMPLE)/.unpacked: $(wildcard $(EXAMPLE)/*.tar.xz) | $(PY)
 $(DEMO)/.built: $(EXAMPLE)/.unpacked $(EXAMPLE)/compare.json $(VENV)/.runtime $(BUILDER_SOURCES)
 	@rm -rf $(DEMO)
 	$(VENV)/bin/msprobe-build -i $(EXAMPLE)/compare.json -o $(DEMO)
+	@if $(PY) -c 'import torch' 2>/dev/null; then scripts/demo_training $(VENV) $(DEMO); fi
 	@touch $@

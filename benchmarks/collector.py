@@ -3,8 +3,9 @@
     python benchmarks/collector.py
     python benchmarks/collector.py --reference /path/to/python   # with mindstudio-probe installed
 
-Each measurement is the median of several recorded steps of one process; the reference collector
-runs in the interpreter that is named, never in ours.
+Each measurement is the median CPU time of several recorded steps of one process with one thread,
+so other work on the machine hardly shows; the reference collector runs in the interpreter that is
+named, never in ours.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
@@ -27,7 +28,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 LEVELS = ("L0", "L1", "mix")
 KINDS = ("statistics", "md5")
-STEPS = 5
+STEPS = 7
 
 
 def blocks(width: int, layers: int, length: int) -> tuple[Any, Any]:
@@ -90,7 +91,7 @@ NETS: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def measure(net: str, tool: str, level: str, kind: str) -> dict[str, float]:
-    """Seconds per step and the peak of memory in MB; runs in a process of its own."""
+    """CPU seconds per step and the peak of memory in MB; runs in a process of its own."""
     import resource
 
     import torch
@@ -110,9 +111,9 @@ def measure(net: str, tool: str, level: str, kind: str) -> dict[str, float]:
     def timed(run: Callable[[], None]) -> float:
         seconds = []
         for _ in range(STEPS):
-            begin = time.perf_counter()
+            begin = time.process_time()
             run()
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(time.process_time() - begin)
         return statistics.median(seconds)
 
     for _ in range(3):

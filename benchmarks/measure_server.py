@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tb_graph_ascend.generated import graph_pb2 as pb
 from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.test import Client, TestResponse
 
+from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.plugin import GraphAscendPlugin
 
 REPEATS = 5

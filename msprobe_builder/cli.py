@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msprobe_builder.config import read_config
 from msprobe_builder.errors import BuildError, UsageError
-from msprobe_builder.match.choose import check_files
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
 from msprobe_builder.summary import summary_json, summary_lines
@@ -28,8 +27,10 @@ EXIT_INCOMPLETE = 3
 _EPILOG = """\
 compare.json:
   npu_path              directory of the dump under debug (required)
-  bench_path            directory of the reference dump; without it one dump is shown alone
-  is_print_compare_log  print one line per operator that is not ok (default true)
+  bench_path            directory of the reference dump; without it one dump
+                        is shown alone
+  is_print_compare_log  print one line per operator that is not ok
+                        (default true)
 
 exit status:
   0  the database was written
@@ -43,8 +44,8 @@ def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     result = argparse.ArgumentParser(
         prog="msprobe-build",
-        description="Rebuild the module hierarchy of numeric dumps, compare two runs and write "
-        "one .vis.db file for TensorBoard.",
+        description="Rebuild the module hierarchy of numeric dumps, compare two runs and\n"
+        "write one .vis.db file for TensorBoard.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -151,7 +152,6 @@ def _run(options: argparse.Namespace) -> int:
                 allow_missing=options.allow_missing,
             ),
         )
-        check_files(config.options)
         result = build(
             config,
             options.output_path,

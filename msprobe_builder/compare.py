@@ -49,7 +49,7 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
         return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
     bench = _read_side(job, 1, job.bench, texts, diagnostics, report)
     task = common_task(npu.dump, bench.dump)
-    if not job.options.layer_mapping:
+    if not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
     report("match")
     matching, found = match_nodes(npu, bench, job.options, texts, step=job.step, rank=job.rank)

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from msprobe_builder.printable import printable
+
 
 def operator_lines(database: Path) -> Iterator[str]:
     """Lines for the npu nodes graded worse than ok."""
@@ -17,6 +19,6 @@ def operator_lines(database: Path) -> Iterator[str]:
             " WHERE side = 'npu' AND node.grade BETWEEN 2 AND 5 ORDER BY step, rank, seq"
         )
         for step, rank, grade, error, name in rows:
-            yield f"step {step} rank {rank}  {grade:<8}  error {error:.6f}  {name}"
+            yield f"step {step} rank {rank}  {grade:<8}  error {error:.6f}  {printable(name)}"
     finally:
         connection.close()

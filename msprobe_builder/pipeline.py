@@ -22,6 +22,7 @@ from msprobe_builder.errors import BuildError
 from msprobe_builder.executor import STAGES, Outcome, remove_shards, run_jobs
 from msprobe_builder.jobs import pair_up, pair_up_replicas
 from msprobe_builder.link.communication import link_communication
+from msprobe_builder.match.choose import check_files
 from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
@@ -67,6 +68,7 @@ def build(
     Raises BuildError with one sentence for the user; nothing is left behind then.
     """
     began = time.monotonic()
+    check_files(config.options)
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
     if config.npu_layout is None:
@@ -207,12 +209,7 @@ def _gather(
         connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         gatherer = Gatherer(connection)
         for outcome in done[1:]:
-            task = gatherer.append(outcome.shard)
-            if task != gatherer.task:
-                raise BuildError(
-                    f"{done[0].job.npu} holds data of task {gatherer.task} and {outcome.job.npu} "
-                    f"of task {task}; build dumps of one kind."
-                )
+            gatherer.append(outcome.shard)
             outcome.shard.unlink()
         connection.execute("BEGIN")
         found += link_communication(connection)

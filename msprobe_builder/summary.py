@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.pipeline import BuildResult
+from msprobe_builder.printable import printable
 
 
 def summary_lines(result: BuildResult) -> list[str]:
@@ -45,7 +46,7 @@ def _diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
         ranks = {(one.step, one.rank) for one in found}
         places = f" On {len(ranks):,} ranks." if len(ranks) > 1 else ""
         subject = next((one.subject for one in found if one.subject), None)
-        example = f" First: {subject}" if subject else ""
+        example = f" First: {printable(subject)}" if subject else ""
         lines.append(f"{severity.capitalize():<9} {count}{message}{places}{example}")
     return lines
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from msprobe_collector.stack import NO_STACK
-
-if TYPE_CHECKING:
-    from msprobe_collector.gradients import Backward
-    from msprobe_collector.session import Pending
+from msprobe_collector.writer import StepFiles
 
 
 class Call:
@@ -32,6 +30,29 @@ class Call:
         self.under_backward = under_backward  # it runs inside this call's backward
         self.path = path  # of a module: what stands before its class
         self.kept = False  # by the selection, with everything inside it
+
+
+class Pending:
+    """A call that was entered: what is known of it before it returns."""
+
+    __slots__ = ("call", "edges", "first_node", "has_tensors", "held", "record", "stack")
+
+    def __init__(self, call: Call, stack: int) -> None:
+        self.call = call
+        self.stack = stack
+        self.record: dict[str, Any] = {}
+        self.has_tensors = False
+        self.edges: list[tuple[Any, int] | None] | None = None  # None: gradients are not watched
+        self.first_node = 0
+        self.held: Held | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """The arguments of a call, kept until it is known whether they are worth saving."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
 
 
 class OpenModule:
@@ -66,28 +87,23 @@ class ThreadState(threading.local):
         return self.phase, None, NO_STACK
 
 
-class OpenBackwards:
-    """Backward calls that have begun and wait for more gradients, oldest first."""
+def place_forward(files: StepFiles, call: Call) -> None:
+    """Put a call below its parent in construct.json, parents first."""
+    if call.parent is not None:
+        place_forward(files, call.parent)
+        files.place(call.forward_name, call.parent.forward_name)
+    elif call.under_backward is not None:
+        place_backward(files, call.under_backward)
+        files.place(call.forward_name, call.under_backward.backward_name)
+    else:
+        files.place(call.forward_name, None)
 
-    def __init__(self) -> None:
-        self._open: dict[Backward, None] = {}
 
-    def add(self, backward: Backward) -> None:
-        self._open[backward] = None
-
-    def remove(self, backward: Backward) -> None:
-        self._open.pop(backward, None)
-
-    def of_task(self, task: int) -> list[Backward]:
-        return [backward for backward in list(self._open) if backward.task == task]
-
-    def all(self) -> list[Backward]:
-        return list(self._open)
-
-    def enclosing(self, path: str) -> Call | None:
-        """The module whose backward runs around a call at ``path`` ("" for an API)."""
-        for backward in reversed(list(self._open)):
-            candidate = backward.call
-            if candidate.path and (not path or path.startswith(candidate.path + ".")):
-                return candidate
-        return None
+def place_backward(files: StepFiles, call: Call) -> None:
+    """The backward call stands where the forward call stood, one world over."""
+    around = call.parent if call.parent is not None else call.under_backward
+    if around is None:
+        files.place(call.backward_name, None)
+    else:
+        place_backward(files, around)
+        files.place(call.backward_name, around.backward_name)

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from msprobe_collector.calls import Pending
 from msprobe_collector.redirect import Redirect
-from msprobe_collector.session import Pending, Session
+from msprobe_collector.session import Session
 
 _FUNCTIONS = (
     "send",

@@ -261,3 +261,35 @@ def _count(backward: Backward, ended: _Event) -> None:
     backward.waiting_nodes -= 1
     if backward.waiting_nodes == 0:
         ended(backward)
+
+
+class OpenBackwards:
+    """Backward calls that have begun and wait for more gradients, oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[Backward, None] = {}
+
+    def add(self, backward: Backward) -> None:
+        self._open[backward] = None
+
+    def remove(self, backward: Backward) -> None:
+        self._open.pop(backward, None)
+
+    def of_task(self, task: int) -> list[Backward]:
+        return [backward for backward in list(self._open) if backward.task == task]
+
+    def all(self) -> list[Backward]:
+        return list(self._open)
+
+    def enclosing(self, path: str) -> Call | None:
+        """The module whose backward runs around a call at ``path`` ("" for an API)."""
+        for backward in reversed(list(self._open)):
+            candidate = backward.call
+            if candidate.path and (not path or path.startswith(candidate.path + ".")):
+                return candidate
+        return None
+
+
+def is_recomputing() -> bool:
+    """A forward call inside a backward pass that builds a graph repeats an earlier one."""
+    return torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()

@@ -12,10 +12,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from msprobe_collector.call_sites import as_written
+from msprobe_collector.calls import Pending
+from msprobe_collector.items import collect_tensors
 from msprobe_collector.names import Action, Api, changes_arguments, describe_function
 from msprobe_collector.operators import operator_name
 from msprobe_collector.redirect import Redirect
-from msprobe_collector.session import Pending, Session, collect_tensors
+from msprobe_collector.session import Session
 
 _SEED_OF_BACKWARD = torch.autograd._make_grads.__code__
 

@@ -289,3 +289,15 @@ def _group_ranks(group: Any) -> list[int]:
 
 def _group_id(ranks: list[int]) -> str:
     return f"{zlib.crc32(str(ranks).encode()):08x}"
+
+
+def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:
+    """The tensors in nested arguments, in the order in which they would be described."""
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif isinstance(value, dict):
+        for part in value.values():
+            collect_tensors(part, found, depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEPTH_LIMIT:
+        for part in value:
+            collect_tensors(part, found, depth + 1)

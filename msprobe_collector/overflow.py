@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
 
+from msprobe_collector.calls import Held
 from msprobe_collector.items import Items
 
 
@@ -23,14 +23,6 @@ class Overflow:
         """One more origin; True when the limit is reached."""
         self._count += 1
         return self._count == self._limit
-
-
-@dataclass(frozen=True)
-class Held:
-    """The arguments of a call, kept until it is known whether they are worth saving."""
-
-    args: list[Any]
-    kwargs: dict[str, Any]
 
 
 def hold(args: Any, kwargs: dict[str, Any], changes: bool) -> Held:

@@ -9,24 +9,25 @@ The established name has no number and stands for the last pass. Earlier passes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.items import Item
-from msprobe_collector.overflow import is_finite
 
-if TYPE_CHECKING:
-    from msprobe_collector.session import Session
+Describe: TypeAlias = Callable[[str, torch.Tensor, str], "Item | None"]
+Write: TypeAlias = Callable[[str, "dict[str, Item]"], None]
 
 
 class ParameterGradients:
     """Hooks on parameters between start and stop."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, describe: Describe, write: Write) -> None:
+        self._describe = describe
+        self._write = write
         self._handles: list[RemovableHandle] = []
         self._watched: list[tuple[str, str, torch.nn.Parameter, Any]] = []
         self._seen: set[tuple[str, str]] = set()
@@ -53,23 +54,15 @@ class ParameterGradients:
         self._backward_number[stem] = int(number)
 
     def _arrive(self, stem: str, name: str, gradient: torch.Tensor) -> None:
-        if not self._session.active or stem not in self._kept:
-            return
-        with torch._C.DisableTorchFunction():
-            self._seen.add((stem, name))
-            self._describe(stem, name, gradient)
+        if stem in self._kept:
+            with torch._C.DisableTorchFunction():
+                self._seen.add((stem, name))
+                self._take(stem, name, gradient)
 
-    def _describe(self, stem: str, name: str, gradient: torch.Tensor) -> None:
-        session = self._session
-        record = f"{stem}.parameters_grad"
-        try:
-            path = session.save_path(record)
-            path = None if path is None else f"{path}.{name}"
-            item = session.items.tensor(gradient.detach(), path)
-        except Exception as error:
-            session.report(record, error)
-            return
-        self._arriving.setdefault(stem, {})[name] = item
+    def _take(self, stem: str, name: str, gradient: torch.Tensor) -> None:
+        item = self._describe(f"{stem}.parameters_grad", gradient, name)
+        if item is not None:
+            self._arriving.setdefault(stem, {})[name] = item
 
     def end_pass(self) -> None:
         """A backward pass is over: its gradients become the latest of their modules."""
@@ -86,7 +79,7 @@ class ParameterGradients:
         for stem, name, parameter, before in self._watched:
             unseen = (stem, name) not in self._seen and stem in self._kept
             if unseen and parameter.grad is not None and _identity(parameter.grad) != before:
-                self._describe(stem, name, parameter.grad)
+                self._take(stem, name, parameter.grad)
         for stem, gradients in self._arriving.items():
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)
@@ -101,14 +94,6 @@ class ParameterGradients:
         self._seen.clear()
         self._backward_number.clear()
         self._kept.clear()
-
-    def _write(self, name: str, gradients: dict[str, Item]) -> None:
-        session = self._session
-        if session.overflow is not None:
-            session.items.settle()
-            if is_finite(gradients):
-                return
-        session.files.add_record(name, {key: [item] for key, item in gradients.items()})
 
 
 def _identity(gradient: torch.Tensor | None) -> tuple[int, int] | None:

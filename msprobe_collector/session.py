@@ -12,15 +12,22 @@ from typing import Any
 
 import torch
 
-from msprobe_collector.calls import Call, OpenBackwards, ThreadState
+from msprobe_collector.calls import Call, Pending, ThreadState, place_backward, place_forward
 from msprobe_collector.config import Config
-from msprobe_collector.gradients import Backward, Key, edges_of, trace, watch
-from msprobe_collector.items import Item, Items
+from msprobe_collector.gradients import (
+    Backward,
+    OpenBackwards,
+    edges_of,
+    is_recomputing,
+    trace,
+    watch,
+)
+from msprobe_collector.items import Item, Items, collect_tensors
 from msprobe_collector.overflow import (
-    Held,
     Overflow,
     attach_inputs,
     hold,
+    is_finite,
     is_origin,
     is_origin_backward,
 )
@@ -33,21 +40,6 @@ from msprobe_collector.writer import StepFiles, tensor_directory
 _log = logging.getLogger("msprobe_collector")
 _FLUSH_RECORDS = 2000
 _FLUSH_SECONDS = 1.0
-
-
-class Pending:
-    """A call that was entered: what is known of it before it returns."""
-
-    __slots__ = ("call", "edges", "first_node", "has_tensors", "held", "record", "stack")
-
-    def __init__(self, call: Call, stack: int) -> None:
-        self.call = call
-        self.stack = stack
-        self.record: dict[str, Any] = {}
-        self.has_tensors = False
-        self.edges: list[Key | None] | None = None  # None: its gradients are not watched
-        self.first_node = 0
-        self.held: Held | None = None
 
 
 class Session:
@@ -64,7 +56,7 @@ class Session:
         self.selection = Selection(config.names, config.scope)
         checks_overflow = config.task == "overflow_check"
         self.overflow = Overflow(config.overflow_nums) if checks_overflow else None
-        self.parameters = ParameterGradients(self)
+        self.parameters = ParameterGradients(self.describe_gradient, self._add_gradients)
         self._structure_only = config.task == "structure"
         self._saves_all = config.task == "tensor"
         self._saves_some = bool(config.tensor_list)
@@ -265,19 +257,26 @@ class Session:
         edges = pending.edges or []
         graph = trace(edges, outputs, pending.first_node)
         if graph.outputs:
-            describe = partial(self._describe_gradient, call)
+            describe = partial(self.describe_gradient, call.backward_name)
             backward = Backward(call, len(edges), len(outputs), describe)
             watch(graph, backward, self.begin_backward, self.end_backward)
 
-    def _describe_gradient(self, call: Call, gradient: torch.Tensor, where: str) -> Item | None:
+    def describe_gradient(self, name: str, gradient: torch.Tensor, where: str) -> Item | None:
+        """The record of a gradient of the call ``name``; None when nothing is recorded now."""
         if not self.active or self._structure_only:
             return None
         try:
-            path = self.save_path(call.backward_name)
-            return self.items.tensor(gradient.detach(), _at(path, where))
+            return self.items.tensor(gradient.detach(), _at(self.save_path(name), where))
         except Exception as error:
-            self.report(call.backward_name, error)
+            self.report(name, error)
             return None
+
+    def _add_gradients(self, name: str, gradients: dict[str, Item]) -> None:
+        if self.overflow is not None:
+            self.items.settle()
+            if is_finite(gradients):
+                return
+        self.files.add_record(name, {key: [item] for key, item in gradients.items()})
 
     def begin_backward(self, backward: Backward) -> None:
         if backward.task != -1 or not self.active:
@@ -329,30 +328,13 @@ class Session:
             if self.active:
                 self._flush_if_due()
 
-    # -- hierarchy ----------------------------------------------------------------------------
-
     def place_forward(self, call: Call) -> None:
-        """Put a call below its parent in construct.json, parents first."""
-        if not self.config.with_modules:
-            return
-        if call.parent is not None:
-            self.place_forward(call.parent)
-            self.files.place(call.forward_name, call.parent.forward_name)
-        elif call.under_backward is not None:
-            self.place_backward(call.under_backward)
-            self.files.place(call.forward_name, call.under_backward.backward_name)
-        else:
-            self.files.place(call.forward_name, None)
+        if self.config.with_modules:
+            place_forward(self.files, call)
 
     def place_backward(self, call: Call) -> None:
-        if not self.config.with_modules:
-            return
-        around = call.parent if call.parent is not None else call.under_backward
-        if around is None:
-            self.files.place(call.backward_name, None)
-        else:
-            self.place_backward(around)
-            self.files.place(call.backward_name, around.backward_name)
+        if self.config.with_modules:
+            place_backward(self.files, call)
 
     # -- the rest -----------------------------------------------------------------------------
 
@@ -388,20 +370,3 @@ class Session:
 
 def _at(path: str | None, where: str) -> str | None:
     return None if path is None else f"{path}.{where}"
-
-
-def is_recomputing() -> bool:
-    """A forward call inside a backward pass that builds a graph repeats an earlier one."""
-    return torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()
-
-
-def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:
-    """The tensors in nested arguments, in the order in which they would be described."""
-    if isinstance(value, torch.Tensor):
-        found.append(value)
-    elif isinstance(value, dict):
-        for part in value.values():
-            collect_tensors(part, found, depth + 1)
-    elif isinstance(value, list | tuple) and depth < 400:
-        for part in value:
-            collect_tensors(part, found, depth + 1)

@@ -164,10 +164,8 @@ def _read_row(numbers: list[float], kind: str) -> Values:
 
 
 def checksum(tensor: torch.Tensor) -> str:
-    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits; bfloat16 as float32."""
+    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
     here = tensor.detach().cpu()
-    if here.dtype is torch.bfloat16:
-        here = here.float()
     here = here.resolve_conj().resolve_neg().contiguous()
     if not here.numel():
         return f"{zlib.crc32(b''):08x}"

@@ -33,22 +33,32 @@ class Answer:
     build: Callable[[], Message]
 
 
-def answer(request: Request, route: Callable[[Request], Answer]) -> Response:
-    """What ``route`` answers, or the problem that it met."""
+def answer(
+    request: Request,
+    question: Callable[[Request], Answer] | None,
+    change: Callable[[Request], Message] | None,
+) -> Response:
+    """What a route answers to GET and to POST, or the problem that it met."""
+    methods = (*(METHODS if question else ()), *(("POST",) if change else ()))
     try:
-        if request.method not in METHODS:
-            raise _method_not_allowed(request.method)
+        if request.method not in methods:
+            raise _method_not_allowed(request.method, methods)
         content_type = _content_type(request)
-        found = route(request)
+        if request.method == "POST":
+            assert change is not None
+            body = _serialise(change(request), content_type)
+            return respond(request, body, content_type, cache="no-store")
+        assert question is not None
+        found = question(request)
         etag = make_etag(_SERVER, request.full_path, found.revision)
         if request.if_none_match.contains_weak(etag):
             return not_modified(content_type, etag)
         body = _serialise(found.build(), content_type)
     except ProblemError as error:
-        return _refuse(request, error)
+        return _refuse(request, error, methods)
     except Exception:
         _log.exception("Could not answer %s", request.full_path)
-        return _refuse(request, _internal_error())
+        return _refuse(request, _internal_error(), methods)
     return respond(request, body, content_type, etag=etag)
 
 
@@ -70,18 +80,21 @@ def _serialise(message: Message, content_type: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _refuse(request: Request, error: ProblemError) -> Response:
+def _refuse(request: Request, error: ProblemError, methods: tuple[str, ...]) -> Response:
     content_type = FORMATS.get(request.args.get("format", ""), PROTOBUF_TYPE)
     body = _serialise(encode_problem(error.problem), content_type)
-    return respond(request, body, content_type, status=error.status, cache="no-store")
+    response = respond(request, body, content_type, status=error.status, cache="no-store")
+    if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(methods)
+    return response
 
 
-def _method_not_allowed(method: str) -> ProblemError:
+def _method_not_allowed(method: str, methods: tuple[str, ...]) -> ProblemError:
     return ProblemError(
         HTTPStatus.METHOD_NOT_ALLOWED,
         "method_not_allowed",
         f"{method[:80]} is not possible here.",
-        "Use GET.",
+        f"Use {' or '.join(one for one in methods if one != 'HEAD')}.",
     )
 
 

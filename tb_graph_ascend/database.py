@@ -6,8 +6,10 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from tb_graph_ascend.discover import HEADER_SIZE, DatabaseFile, read_file
+from tb_graph_ascend.open_files import held_open
 from tb_graph_ascend.problems import ProblemError, cannot_show, try_again
 
 SCHEMA_VERSION = 1
@@ -18,9 +20,10 @@ REBUILD = "Build it again with msprobe-build."
 
 TABLES = frozenset(
     [
-        *("argument", "comparison", "diagnostic", "frame", "grade", "graph", "match", "meta"),
-        *("node", "overflow_parameter", "rollup", "stack", "tensor", "text", "unmatched"),
-        "unmatched_reason",
+        *("argument", "communication", "comparison", "diagnostic", "edit", "frame", "grade"),
+        *("graph", "match", "merge_recipe", "meta", "node", "origin", "overflow_parameter"),
+        *("rollup", "stack", "tensor", "text", "unmatched", "unmatched_before"),
+        *("unmatched_reason", "unrecorded"),
     ]
 )
 FOREIGN_TABLES = frozenset({"tb_nodes", "tb_config"})  # of the tool this one replaces
@@ -35,16 +38,16 @@ def open_database(file: DatabaseFile) -> Iterator[sqlite3.Connection]:
     """A connection that reads ``file`` at its revision; trouble ends in a ProblemError."""
     check_header(file)
     try:
-        with closing(_connect(file)) as connection:
-            _check_tables(file, connection)
+        with held_open(file.path), closing(_connect(file)) as connection:
+            check_tables(file, connection)
             now = read_file(file.name, file.path)
             if now is None or now.revision != file.revision:
                 raise try_again(
                     "changed", f"{file.name} was replaced while it was read.", "Load it again."
                 )
             yield connection
-    except (sqlite3.Error, DamagedError) as error:
-        raise _problem(file, error) from error
+    except (sqlite3.Error, DamagedError, FileNotFoundError) as error:
+        raise problem_of(file, error) from error
 
 
 def check_header(file: DatabaseFile) -> None:
@@ -91,10 +94,22 @@ def _connect(file: DatabaseFile) -> sqlite3.Connection:
                 "Close the program that writes to it, or run: PRAGMA journal_mode = DELETE",
             )
         mode = "mode=ro&immutable=1"
+    connection = connect(file.path, mode, BUSY_SECONDS)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(path: Path, mode: str, busy_seconds: float) -> sqlite3.Connection:
+    """A connection that trusts nothing in the file and gives up after a while."""
     connection = sqlite3.connect(
-        f"{file.path.as_uri()}?{mode}",
+        f"{path.as_uri()}?{mode}",
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=busy_seconds,
         isolation_level=None,
         check_same_thread=False,
     )
@@ -102,9 +117,8 @@ def _connect(file: DatabaseFile) -> sqlite3.Connection:
         connection.text_factory = _decode
         deadline = time.monotonic() + QUERY_SECONDS
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 200_000)
-        for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
             connection.execute(f"PRAGMA {pragma}")
-        connection.execute("BEGIN")
     except BaseException:
         connection.close()
         raise
@@ -115,7 +129,8 @@ def _decode(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _check_tables(file: DatabaseFile, connection: sqlite3.Connection) -> None:
+def check_tables(file: DatabaseFile, connection: sqlite3.Connection) -> None:
+    """Refuse a database that is none of ours or lacks a table."""
     # Virtual tables have no root page: they would run code of the file's choice.
     query = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
     tables = {name for (name,) in connection.execute(query)}
@@ -136,7 +151,8 @@ def _check_tables(file: DatabaseFile, connection: sqlite3.Connection) -> None:
         raise DamagedError(f"table {min(missing)} is missing")
 
 
-def _problem(file: DatabaseFile, error: Exception) -> ProblemError:
+def problem_of(file: DatabaseFile, error: Exception) -> ProblemError:
+    """What an error that SQLite or the content of a file has caused means to the user."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return try_again(

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tb_graph_ascend.open_files import read_start
 from tb_graph_ascend.problems import not_found
 
 SUFFIX = ".vis.db"
@@ -119,9 +120,7 @@ def read_file(name: str, path: Path) -> DatabaseFile | None:
     """Size, time and revision; None when the file has gone."""
     header = b""
     try:
-        with path.open("rb") as stream:
-            status = os.fstat(stream.fileno())
-            header = stream.read(HEADER_SIZE)
+        header, status = read_start(path, HEADER_SIZE)
     except PermissionError:
         status = path.stat()
     except OSError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
 from tb_graph_ascend.discover import DatabaseFile
+from tb_graph_ascend.encode_edits import encode_edit, encode_edit_state
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
+from tb_graph_ascend.query_communication import CommunicationPartner
 from tb_graph_ascend.query_node import NodeDetail, NodeRecord
 from tb_graph_ascend.query_parameters import (
     METRICS,
@@ -23,7 +24,9 @@ from tb_graph_ascend.query_summary import Summary
 
 def encode_problem(problem: Problem) -> pb.Problem:
     """The body of every answer with a status of 400 or above."""
-    return pb.Problem(code=problem.code, message=problem.message, remedy=problem.remedy)
+    return pb.Problem(
+        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    )
 
 
 def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
@@ -31,7 +34,9 @@ def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
     return pb.Catalog(logdir=logdir, files=files)
 
 
-def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFile:
+def encode_file(
+    file: DatabaseFile, content: Summary | Problem, is_writable: bool
+) -> pb.DatabaseFile:
     """A file with what it holds, or why that cannot be shown."""
     message = pb.DatabaseFile(
         file=file.name, size=file.size, modified=file.modified, revision=file.revision
@@ -45,7 +50,9 @@ def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFi
     message.bench_path = content.meta.get("bench_path", "")
     message.created_at = content.meta.get("created_at", "")
     message.overflow_checked = content.meta.get("overflow_checked") == "1"
-    message.writable = os.access(file.path, os.W_OK) and os.access(file.path.parent, os.W_OK)
+    message.writable = is_writable
+    if is_writable:
+        message.edits.CopyFrom(encode_edit_state(content.edits))
     message.graphs.extend(
         pb.GraphPair(
             step=pair.step,
@@ -55,6 +62,10 @@ def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFi
             bench_nodes=pair.bench_nodes,
             grade_counts=pair.grade_counts,
             worst_grade=pb.Grade.Name(pair.worst_grade),
+            npu_unmatched=pair.grade_counts[pb.GRADE_UNMATCHED] if pair.grade_counts else 0,
+            bench_unmatched=pair.bench_unmatched,
+            overflow_counts=pair.overflow_counts,
+            bench_overflow_counts=pair.bench_overflow_counts,
         )
         for pair in content.graphs
     )
@@ -80,6 +91,9 @@ def encode_file(file: DatabaseFile, content: Summary | Problem) -> pb.DatabaseFi
             side=entry.side,
         )
         for entry in content.diagnostics
+    )
+    message.failed_ranks.extend(
+        pb.FailedRank(step=step, rank=rank, reason=reason) for step, rank, reason in content.failed
     )
     return message
 
@@ -112,6 +126,7 @@ def encode_node(revision: str, detail: NodeDetail) -> pb.NodeDetail:
         npu=None if detail.npu is None else _encode_record(detail.npu),
         bench=None if detail.bench is None else _encode_record(detail.bench),
         rows=(_encode_row(row) for row in detail.rows),
+        history=map(encode_edit, detail.history),
     )
 
 
@@ -141,7 +156,25 @@ def _encode_record(record: NodeRecord) -> pb.NodeRecord:
         unmatched_detail=record.unmatched_detail,
         candidate_index=None if candidate is None else candidate.index,
         candidate_name="" if candidate is None else candidate.name,
-        match_source=record.match_source,
+        match_source=record.match.source,
+        match_author=record.match.author,
+        matched_at=record.match.matched_at,
+        match_note=record.match.note,
+        communication=map(_encode_partner, record.communication),
+        origin_ranks=record.origin_ranks,
+    )
+
+
+def _encode_partner(partner: CommunicationPartner) -> pb.CommunicationPartner:
+    return pb.CommunicationPartner(
+        step=partner.step,
+        rank=partner.rank,
+        index=partner.index,
+        name=partner.name,
+        role=partner.role,
+        grade=pb.Grade.Name(partner.grade),
+        overflow=pb.Overflow.Name(partner.overflow),
+        **_known({"error": partner.error}, data_equal=partner.data_equal),
     )
 
 
@@ -164,6 +197,7 @@ def _encode_parameter(parameter: Parameter) -> pb.Parameter:
         value=parameter.value,
         file=parameter.file,
         overflows=parameter.overflows,
+        recipe=parameter.recipe,
         **_known(
             dict(zip(STATISTICS, parameter.statistics, strict=True)),
             requires_grad=parameter.requires_grad,

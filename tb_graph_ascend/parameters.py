@@ -6,7 +6,8 @@ import re
 
 from werkzeug.wrappers import Request
 
-from tb_graph_ascend.problems import bad_request
+from tb_graph_ascend.problems import ProblemError, bad_request
+from tb_graph_ascend.query_search import EXECUTION, MAX_PAGE, ORDERS, Search
 
 SIDES = {"npu": 0, "bench": 1, "0": 0, "1": 1}
 MAX_NUMBER = 2**32 - 1
@@ -41,3 +42,56 @@ def read_side(request: Request, name: str) -> int:
             "bad_parameter", f"Parameter {name} is {value[:80]!r}.", f"Give {name} as npu or bench."
         )
     return SIDES[value]
+
+
+def read_search(request: Request) -> Search:
+    """What to look for; every parameter may be left out."""
+    order = _optional(request, "order") or EXECUTION
+    if order not in ORDERS:
+        raise _bad("order", order, f"Give order as {' or '.join(ORDERS)}.")
+    regex = _optional(request, "regex")
+    if regex not in ("", "0", "1"):
+        raise _bad("regex", regex, "Give regex as 0 or 1.")
+    return Search(
+        name=_optional(request, "name"),
+        regex=regex == "1",
+        operator=_optional(request, "operator"),
+        dtype=_optional(request, "dtype"),
+        shape=_optional(request, "shape"),
+        grades=_codes(request, "grade", 6),
+        overflows=_codes(request, "overflow", 3),
+        reasons=tuple(filter(None, _optional(request, "reason").split(","))),
+        side=read_side(request, "side") if _optional(request, "side") else None,
+        step=read_number(request, "step") if _optional(request, "step") else None,
+        rank=read_number(request, "rank") if _optional(request, "rank") else None,
+        order=order,
+        offset=read_number(request, "cursor") if _optional(request, "cursor") else 0,
+        limit=_limit(request),
+    )
+
+
+def _limit(request: Request) -> int:
+    if not _optional(request, "limit"):
+        return Search.limit
+    limit = read_number(request, "limit")
+    if not 0 < limit <= MAX_PAGE:
+        raise _bad("limit", str(limit), f"Give limit as a number from 1 to {MAX_PAGE}.")
+    return limit
+
+
+def _codes(request: Request, name: str, highest: int) -> tuple[int, ...]:
+    """Codes separated by commas."""
+    value = _optional(request, name)
+    codes = value.split(",") if value else []
+    if not all(re.fullmatch("[0-9]", code) and int(code) <= highest for code in codes):
+        raise _bad(name, value, f"Give numbers from 0 to {highest}, separated by commas.")
+    return tuple(map(int, codes))
+
+
+def _optional(request: Request, name: str) -> str:
+    values = request.args.getlist(name)
+    return read_text(request, name) if any(values) else ""
+
+
+def _bad(name: str, value: str, remedy: str) -> ProblemError:
+    return bad_request("bad_parameter", f"Parameter {name} is {value[:80]!r}.", remedy)

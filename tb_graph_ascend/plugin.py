@@ -6,6 +6,7 @@ or speaks protobuf is imported with the first request.
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 from collections.abc import Callable
@@ -20,9 +21,14 @@ from tb_graph_ascend.discover import LogDirectory
 from tb_graph_ascend.responses import respond
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from tb_graph_ascend.change_routes import ChangeRoutes
     from tb_graph_ascend.routes import Routes
 
-DATA_ROUTES = ("catalog", "skeleton", "node")
+QUESTIONS = ("catalog", "skeleton", "node", "search", "candidates", "across", "matches")
+CHANGES = ("match", "undo", "redo", "matches")
+DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +40,9 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
     def __init__(self, context: base_plugin.TBContext) -> None:
         self._logdir = LogDirectory(context.logdir)
-        self._routes: Routes | None = None
+        self._readonly = bool(getattr(context.flags, "graph_ascend_readonly", False))
+        self._questions: Routes | None = None
+        self._changes: ChangeRoutes | None = None
 
     def is_active(self) -> bool:
         """Whether there is any file to show."""
@@ -51,24 +59,52 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return {"/index.js": static, "/assets/*": static, **data}
 
     def _data_app(self, name: str) -> Callable[..., Any]:
+        def change(request: Request) -> Message:
+            found: Message = getattr(self._load_changes(), name)(request)
+            return found
+
         def app(request: Request) -> Response:
             try:
                 from tb_graph_ascend.answers import answer
 
-                routes = self._load_routes()
+                question = getattr(self._load_questions(), name) if name in QUESTIONS else None
             except Exception:
                 _log.exception("The plugin graph_ascend is not installed properly.")
                 return _broken_installation(request)
-            return answer(request, getattr(routes, name))
+            return answer(request, question, change if name in CHANGES else None)
 
         return Request.application(app)
 
-    def _load_routes(self) -> Routes:
+    def _load_questions(self) -> Routes:
         from tb_graph_ascend.routes import Routes
 
-        if self._routes is None:
-            self._routes = Routes(self._logdir)
-        return self._routes
+        if self._questions is None:
+            self._questions = Routes(self._logdir, writable=not self._readonly)
+        return self._questions
+
+    def _load_changes(self) -> ChangeRoutes:
+        """Only now the builder is loaded; who only looks does without it."""
+        from tb_graph_ascend.change_routes import ChangeRoutes
+
+        if self._changes is None:
+            self._changes = ChangeRoutes(self._logdir, writable=not self._readonly)
+        return self._changes
+
+
+class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
+    """Adds the plugin's option to TensorBoard's command line."""
+
+    def define_flags(self, parser: argparse.ArgumentParser) -> None:
+        """``--graph_ascend_readonly``."""
+        parser.add_argument_group("graph_ascend plugin").add_argument(
+            "--graph_ascend_readonly",
+            action="store_true",
+            help="let nobody match nodes by hand: never write to .vis.db files",
+        )
+
+    def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:
+        """The plugin itself."""
+        return GraphAscendPlugin(context)
 
 
 def _broken_installation(request: Request) -> Response:

@@ -13,15 +13,18 @@ class Problem:
     code: str
     message: str
     remedy: str
+    revision: str = ""  # of the file now, when the request was based on another one
 
 
 class ProblemError(Exception):
     """Ends a request with ``problem`` and an HTTP status of 400 or above."""
 
-    def __init__(self, status: HTTPStatus, code: str, message: str, remedy: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, code: str, message: str, remedy: str, revision: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
-        self.problem = Problem(code, message, remedy)
+        self.problem = Problem(code, message, remedy, revision)
 
 
 def bad_request(code: str, message: str, remedy: str) -> ProblemError:
@@ -37,6 +40,11 @@ def not_found(code: str, message: str, remedy: str) -> ProblemError:
 def cannot_show(code: str, message: str, remedy: str) -> ProblemError:
     """The file is there, but its content cannot be shown."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, code, message, remedy)
+
+
+def conflict(code: str, message: str, remedy: str, revision: str = "") -> ProblemError:
+    """The file is not as the request takes it to be."""
+    return ProblemError(HTTPStatus.CONFLICT, code, message, remedy, revision)
 
 
 def try_again(code: str, message: str, remedy: str) -> ProblemError:

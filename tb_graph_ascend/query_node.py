@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from tb_graph_ascend.cells import flag, integer, number, optional_integer, text
 from tb_graph_ascend.database import DamagedError
 from tb_graph_ascend.problems import not_found
+from tb_graph_ascend.query_communication import CommunicationPartner, read_partners
+from tb_graph_ascend.query_edits import Edit, read_history
 from tb_graph_ascend.query_graph import BENCH, NPU, SIDE_NAMES, Graph, find_graph, read_graph
+from tb_graph_ascend.query_names import node_name
 from tb_graph_ascend.query_parameters import (
     Parameter,
     ParameterRow,
@@ -19,10 +22,9 @@ from tb_graph_ascend.query_parameters import (
 )
 
 MATCH_SOURCES = ("exact", "fuzzy", "mapping", "manual", "file")
-KIND_API = 1
 PARTNER_QUERIES = (
-    "SELECT bench_node, source FROM match WHERE npu_node = ?",
-    "SELECT npu_node, source FROM match WHERE bench_node = ?",
+    "SELECT bench_node, source, author, matched_at, note FROM match WHERE npu_node = ?",
+    "SELECT npu_node, source, author, matched_at, note FROM match WHERE bench_node = ?",
 )
 LIBRARY = re.compile(r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python3[^/]*/|^<(frozen|string)")
 
@@ -40,6 +42,16 @@ class StackFrame:
     def is_library(self) -> bool:
         """Whether the file belongs to an installed package or to Python itself."""
         return LIBRARY.search(self.file.replace("\\", "/")) is not None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who or what matched a node; author, time and note only of matches by hand."""
+
+    source: str = ""
+    author: str = ""
+    matched_at: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,9 @@ class NodeRecord:
     unmatched_reason: str
     unmatched_detail: str
     candidate: Candidate | None
-    match_source: str
+    match: Origin
+    communication: tuple[CommunicationPartner, ...]
+    origin_ranks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,7 @@ class NodeDetail:
     npu: NodeRecord | None
     bench: NodeRecord | None
     rows: tuple[ParameterRow, ...]
+    history: tuple[Edit, ...]
 
 
 def read_node(
@@ -94,34 +109,31 @@ def read_node(
     other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
     node = graph.first_node + index
     match = connection.execute(PARTNER_QUERIES[side], (node,)).fetchone()
-    source = "" if match is None else MATCH_SOURCES[integer(match[1], 0, len(MATCH_SOURCES) - 1)]
-    own_record = _read_record(connection, graph, other, node, source)
+    origin = Origin()
+    if match is not None:
+        source = MATCH_SOURCES[integer(match[1], 0, len(MATCH_SOURCES) - 1)]
+        origin = Origin(source, *map(text, match[2:]))
+    own_record = _read_record(connection, graph, other, node, origin)
     own_parameters = read_parameters(connection, node)
     partner, partner_record = None, None
     partner_parameters: list[Parameter] = []
     if match is not None and other is not None:
         partner = integer(match[0], other.first_node, other.last_node)
-        partner_record = _read_record(connection, other, graph, partner, source)
+        partner_record = _read_record(connection, other, graph, partner, origin)
         partner_parameters = read_parameters(connection, partner)
     if side == NPU:
         comparisons = read_comparisons(connection, node)
         rows = pair_parameters(own_parameters, partner_parameters, comparisons)
-        return NodeDetail(own_record, partner_record, tuple(rows))
+        history = read_history(connection, (node, partner))
+        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history))
     comparisons = read_comparisons(connection, partner)
     rows = pair_parameters(partner_parameters, own_parameters, comparisons)
-    return NodeDetail(partner_record, own_record, tuple(rows))
-
-
-def node_name(kind: int, stem: str, direction: int, call: int) -> str:
-    """The name in the dump: an API counts its calls before the direction, a module after it."""
-    if direction == 0:
-        return stem
-    word = ("forward", "backward")[direction - 1]
-    return f"{stem}.{call}.{word}" if kind == KIND_API else f"{stem}.{word}.{call}"
+    history = read_history(connection, (partner, node))
+    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history))
 
 
 def _read_record(
-    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int, source: str
+    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int, match: Origin
 ) -> NodeRecord:
     row = connection.execute(
         "SELECT parent_id, kind, micro_step, is_recompute, error, grade, overflow, stack_id,"
@@ -153,7 +165,14 @@ def _read_record(
         unmatched_reason=text(reason),
         unmatched_detail=text(detail),
         candidate=candidate,
-        match_source=source,
+        match=match,
+        communication=read_partners(connection, node),
+        origin_ranks=tuple(
+            integer(rank)
+            for (rank,) in connection.execute(
+                "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank", (node,)
+            )
+        ),
     )
 
 

@@ -46,6 +46,7 @@ class Parameter:
     file: str = ""
     value: str | None = None
     overflows: bool = False
+    recipe: str = ""  # how a merged value was made
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,9 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
         "SELECT ordinal FROM overflow_parameter WHERE node_id = ?", (node,)
     )
     bad = {ordinal for (ordinal,) in overflowing}
+    recipes = dict(
+        connection.execute("SELECT ordinal, recipe FROM merge_recipe WHERE node_id = ?", (node,))
+    )
     tensors = connection.execute(
         "SELECT ordinal, section, name.value, type.value, dtype.value, shape.value,"
         " requires_grad, md5, file, nan_flags, max, min, mean, norm FROM tensor"
@@ -126,6 +130,7 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
             md5=text(md5),
             file=text(file),
             overflows=ordinal in bad,
+            recipe=text(recipes.get(ordinal)),
         )
         for ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
         *statistics in tensors
@@ -146,6 +151,7 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
             type=text(kind),
             value=optional_text(value),
             overflows=ordinal in bad,
+            recipe=text(recipes.get(ordinal)),
         )
         for ordinal, section, name, kind, value in arguments
     ]
@@ -155,7 +161,7 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
 def read_comparisons(connection: sqlite3.Connection, npu_node: int | None) -> list[Comparison]:
     """The compared pairs of a node with its partner."""
     rows = connection.execute(
-        "SELECT npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal,"  # noqa: S608 - METRICS
+        "SELECT npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal,"
         " error, nan_flags,"
         f" note.value, {', '.join(METRICS)} FROM comparison"
         " LEFT JOIN text AS note ON note.text_id = note_id"

@@ -83,7 +83,7 @@ def _read_nodes(
     """Whole-number columns of the nodes with their partners' ids, and their errors."""
     own, partner = ("npu_node", "bench_node") if graph.side == NPU else ("bench_node", "npu_node")
     query = (
-        "SELECT stem_id, direction, ifnull(call, 0), kind,"  # noqa: S608 - names from above
+        "SELECT stem_id, direction, ifnull(call, 0), kind,"
         " subtree_end, micro_step, grade,"
         f" ifnull(overflow, 0), ifnull({partner}, {NO_NODE}), ifnull(error, -1.0)"
         f" FROM node LEFT JOIN match ON {own} = node_id WHERE node_id BETWEEN ? AND ?"

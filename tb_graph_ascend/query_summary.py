@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tb_graph_ascend.cells import MAX_NODE, integer, number, optional_integer, text
+from tb_graph_ascend.query_edits import EditState, read_edit_state
 from tb_graph_ascend.query_graph import BENCH, NPU
 
 MAX_DIAGNOSTICS = 1000
@@ -23,6 +24,9 @@ class GraphPair:
     bench_nodes: int
     grade_counts: tuple[int, ...]  # npu nodes per grade
     worst_grade: int
+    bench_unmatched: int = 0
+    overflow_counts: tuple[int, ...] = ()  # npu nodes per level above none; empty when there are 0
+    bench_overflow_counts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Summary:
     graphs: tuple[GraphPair, ...]
     bands: tuple[GradeBand, ...]
     diagnostics: tuple[Diagnostic, ...]
+    failed: tuple[tuple[int, int, str], ...]  # step, rank, why the build left it out
+    edits: EditState
 
     @property
     def is_comparison(self) -> bool:
@@ -93,35 +99,59 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
             (MAX_DIAGNOSTICS,),
         )
     ]
-    return Summary(meta, _read_graphs(connection), tuple(bands), tuple(diagnostics))
+    failed = connection.execute(
+        "SELECT step, rank, message FROM diagnostic WHERE code = 'rank_failed'"
+        " AND step IS NOT NULL AND rank IS NOT NULL ORDER BY step, rank"
+    )
+    return Summary(
+        meta,
+        _read_graphs(connection),
+        tuple(bands),
+        tuple(diagnostics),
+        tuple((integer(step), integer(rank), text(why)) for step, rank, why in failed),
+        read_edit_state(connection),
+    )
 
 
 def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
     rows = connection.execute(
-        "SELECT step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
+        "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
         " ungraded, ok, slight, moderate, serious, severe, unmatched"
         " FROM graph JOIN node AS root ON root.node_id = first_node"
         " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
     ).fetchall()
+    overflows = _read_overflows(connection)
     pairs: dict[tuple[int, int], GraphPair] = {}
-    for step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
+    for graph, step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
         place = (integer(step), integer(rank))
-        if integer(side, NPU, BENCH) == BENCH:
-            npu = pairs.get(place, GraphPair(*place, integer(micro_steps), 0, 0, (), 0))
-            bench_nodes = integer(node_count)
-            pairs[place] = GraphPair(
-                *place,
-                npu.micro_steps,
-                npu.npu_nodes,
-                bench_nodes,
-                npu.grade_counts,
-                npu.worst_grade,
-            )
-            continue
         counts = [integer(count or 0, 0, MAX_NODE) for count in below]
         counts[integer(own_grade, 0, GRADES - 1)] += 1
-        worst_grade = integer(worst or 0, 0, GRADES - 1)
+        if integer(side, NPU, BENCH) == BENCH:
+            npu = pairs.get(place, GraphPair(*place, integer(micro_steps), 0, 0, (), 0))
+            pairs[place] = replace(
+                npu,
+                bench_nodes=integer(node_count),
+                bench_unmatched=counts[GRADES - 1],
+                bench_overflow_counts=overflows.get(graph, ()),
+            )
+            continue
         pairs[place] = GraphPair(
-            *place, integer(micro_steps), integer(node_count), 0, tuple(counts), worst_grade
+            *place,
+            integer(micro_steps),
+            integer(node_count),
+            0,
+            tuple(counts),
+            integer(worst or 0, 0, GRADES - 1),
+            overflow_counts=overflows.get(graph, ()),
         )
     return tuple(pairs[place] for place in sorted(pairs))
+
+
+def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]]:
+    """Nodes per overflow level, 0 at none, of each graph in which any overflows."""
+    result: dict[int, list[int]] = {}
+    for graph, level, count in connection.execute(
+        "SELECT graph_id, overflow, count(*) FROM node WHERE overflow IS NOT NULL GROUP BY 1, 2"
+    ):
+        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, MAX_NODE)
+    return {graph: tuple(counts) for graph, counts in result.items()}

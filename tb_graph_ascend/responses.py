@@ -38,8 +38,6 @@ def respond(
         response.content_encoding = "gzip"
     response.set_data(body)
     _set_headers(response, etag, cache)
-    if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        response.headers["Allow"] = ", ".join(METHODS)
     return response
 
 

@@ -38,7 +38,9 @@ def serve(request: Request, directory: Path = STATIC) -> Response:
     """The file that the request's path names."""
     if request.method not in METHODS:
         status = HTTPStatus.METHOD_NOT_ALLOWED
-        return respond(request, b"Use GET.\n", PLAIN_TEXT, status=status, cache="no-store")
+        response = respond(request, b"Use GET.\n", PLAIN_TEXT, status=status, cache="no-store")
+        response.headers["Allow"] = ", ".join(METHODS)
+        return response
     name = request.path.rpartition("/plugin/graph_ascend/")[2]
     path = list_files(directory).get(name)
     if path is not None:

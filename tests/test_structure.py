@@ -21,7 +21,7 @@ LONGEST_MODULE = 400
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 # Each subpackage of the builder may import from those before it.
-BUILDER_ORDER = ["dump", "graph", "merge", "match", "link", "metrics", "store", "export"]
+BUILDER_ORDER = ["dump", "graph", "merge", "match", "link", "metrics", "store", "rematch", "export"]
 
 
 def sources() -> list[Path]:

@@ -18,9 +18,9 @@ DEFAULT_QUERY = "layers=475&steps=5&wide=10000"
 
 def main() -> None:
     query = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_QUERY
-    server = subprocess.Popen(
-        ["npx", "vite", "--host", "127.0.0.1", "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
+    # Not through npx, which would leave the server running when it is ended.
+    vite = ["node", "node_modules/vite/bin/vite.js", "--host", "127.0.0.1", "--port", "0"]
+    server = subprocess.Popen(vite, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         address = next(

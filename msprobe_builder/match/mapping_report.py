@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.match.mapping import Layers, Mapped
+from msprobe_builder.match.path_tree import PathTree
 from msprobe_builder.match.places import Path
 from msprobe_builder.match.rules import TOP_LAYER, Rule, Rules
 from msprobe_builder.match.translate import translate
@@ -29,12 +30,12 @@ def report_rules(rules: Rules, mapped: Mapped) -> list[Diagnostic]:
                 "each rule."
             )
             return [Diagnostic("warning", "mapping_reversed", message, str(rules.file))]
-    known = _beginnings(bench)
+    known = PathTree(bench.paths())
     found = []
     for number, rule in enumerate(rules.rules):
         if number not in reached:
             found.append(_about_rule(rules, rule, "mapping_rule_unused", _why_unused(rule, npu)))
-        elif not reached[number] & known:
+        elif not any(path in known for path in reached[number]):
             problem = f"it leads to '{'.'.join(min(reached[number]))}', which bench does not have"
             found.append(_about_rule(rules, rule, "mapping_rule_without_target", problem))
     return found + _clashes(rules, mapped)
@@ -47,10 +48,6 @@ def _why_unused(rule: Rule, npu: Layers) -> str:
     near = difflib.get_close_matches(rule.owner, names, n=1)
     hint = f" (the nearest is '{near[0]}')" if near else ""
     return f"npu has no module of class '{rule.owner}'{hint}"
-
-
-def _beginnings(layers: Layers) -> set[Path]:
-    return {path[:end] for path in layers.paths() for end in range(1, len(path) + 1)}
 
 
 def _clashes(rules: Rules, mapped: Mapped) -> list[Diagnostic]:

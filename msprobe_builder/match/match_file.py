@@ -37,13 +37,20 @@ def read_match_file(file: Path) -> list[ChosenPair]:
     ``{"npu name": "bench name", …}`` of the reference tool's ``.vis.config`` files.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise UsageError(f"{file} does not exist; give the path of a match file.") from error
     except OSError as error:
         raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text; save it as UTF-8.") from error
+    return parse_match_file(text, str(file))
+
+
+def parse_match_file(text: str, file: str) -> list[ChosenPair]:
+    """The same of a text that is at hand; ``file`` is what errors call it."""
+    try:
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{file} is not valid JSON{where}; correct it there.") from error
@@ -60,7 +67,7 @@ def read_match_file(file: Path) -> list[ChosenPair]:
     ]
 
 
-def _chosen(file: Path, where: str, entry: Any) -> ChosenPair:
+def _chosen(file: str, where: str, entry: Any) -> ChosenPair:
     if not isinstance(entry, dict) or not entry.keys() <= _KEYS:
         raise UsageError(
             f"{file}: {where} must be an object with 'npu', 'bench' and, if wanted, "

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msprobe_builder.match.path_tree import ROOT, PathTree
 from msprobe_builder.match.places import Path
 from msprobe_builder.match.rules import TOP_LAYER, Rule
 
@@ -28,29 +29,32 @@ def translate(
     of_class: dict[str, list[int]] = defaultdict(list)
     for number in sorted(range(len(rules)), key=lambda number: -len(rules[number].npu)):
         of_class[rules[number].owner].append(number)
-    at_path: dict[Path, list[int]] = {}
+    tree = PathTree()
+    beginning: dict[int, list[int]] = {}  # rules by number of the path they begin behind
     for path, names in (classes | {(): classes.get((), set()) | {TOP_LAYER}}).items():
         numbers = [number for name in names for number in of_class.get(name, ())]
         if numbers:
-            at_path[path] = sorted(numbers, key=lambda number: (-len(rules[number].npu), number))
-    if not at_path:
+            numbers.sort(key=lambda number: (-len(rules[number].npu), number))
+            beginning[tree.add(path)] = numbers
+    if not beginning:
         return {path: Translation(path, ()) for path in paths}
-    return {path: _translated(path, at_path, rules) for path in paths}
+    return {path: _translated(path, tree, beginning, rules) for path in paths}
 
 
-def _translated(path: Path, at_path: dict[Path, list[int]], rules: tuple[Rule, ...]) -> Translation:
-    result: Path = ()
+def _translated(
+    path: Path, tree: PathTree, beginning: dict[int, list[int]], rules: tuple[Rule, ...]
+) -> Translation:
+    result: list[str] = []
     applied = []
-    done = 0
+    place, done = ROOT, 0
     while done < len(path):
-        for number in at_path.get(path[:done], ()):
+        read, written = path[done : done + 1], path[done : done + 1]
+        for number in beginning.get(place, ()):
             rule = rules[number]
             if path[done : done + len(rule.npu)] == rule.npu:
-                result += rule.bench
-                applied.append((result, number))
-                done += len(rule.npu)
+                read, written = rule.npu, rule.bench
+                applied.append(((*result, *written), number))
                 break
-        else:
-            result += path[done : done + 1]
-            done += 1
-    return Translation(result, tuple(applied))
+        result += written
+        place, done = tree.step(place, read), done + len(read)
+    return Translation(tuple(result), tuple(applied))

@@ -20,6 +20,7 @@ _COLUMNS = {
         "stem_id": "text",
         "stack_id": "stack",
     },
+    "unrecorded": {"node_id": "node"},
     "rollup": {"node_id": "node"},
     "match": {"npu_node": "node", "bench_node": "node"},
     "unmatched": {"node_id": "node", "candidate_id": "node"},
@@ -62,18 +63,13 @@ class Gatherer:
         self._texts: dict[str, int] = {
             value: text_id for text_id, value in connection.execute("SELECT * FROM text")
         }
-        self.task = _task(connection, "main")
 
-    def append(self, shard: Path) -> str | None:
-        """Copy all rows of one shard and return its task; one of another task is left alone."""
+    def append(self, shard: Path) -> None:
+        """Copy all rows of one shard."""
         run = self._connection.execute
         if self._connection.in_transaction:
             run("COMMIT")
         run("ATTACH ? AS shard", (str(shard),))
-        task = _task(self._connection, "shard")
-        if task != self.task:
-            run("DETACH shard")
-            return task
         run("BEGIN")
         self._map_texts()
         shift = {kind: run(query).fetchone()[0] or 0 for kind, query in _SHIFTED.items()}
@@ -85,7 +81,6 @@ class Gatherer:
         run("DROP TABLE temp.text_map")
         run("COMMIT")
         run("DETACH shard")
-        return task
 
     def _map_texts(self) -> None:
         run = self._connection.execute
@@ -100,11 +95,6 @@ class Gatherer:
             pairs.append((old, new))
         self._connection.executemany("INSERT INTO main.text VALUES (?, ?)", fresh)
         self._connection.executemany("INSERT INTO temp.text_map VALUES (?, ?)", pairs)
-
-
-def _task(connection: sqlite3.Connection, schema: str) -> str | None:
-    row = connection.execute(f"SELECT value FROM {schema}.meta WHERE key = 'task'").fetchone()
-    return None if row is None else row[0]
 
 
 def _translated(column: str, kind: str | None, shift: dict[str, int]) -> str:

@@ -57,6 +57,14 @@ CREATE TABLE node (
     overflow     INTEGER CHECK (overflow IN (1, 2, 3))            -- medium, high, critical
 );
 
+-- Few nodes overflow: counting and finding them must not read all the others.
+CREATE INDEX node_overflow ON node (overflow) WHERE overflow IS NOT NULL;
+
+-- Nodes of the hierarchy that have no record in dump.json; nothing of them can be compared.
+CREATE TABLE unrecorded (
+    node_id INTEGER PRIMARY KEY REFERENCES node
+);
+
 -- What lies below each module and collection (the node itself not counted).
 CREATE TABLE rollup (
     node_id        INTEGER PRIMARY KEY REFERENCES node,
@@ -214,13 +222,25 @@ CREATE TABLE diagnostic (
 -- The user's own changes, oldest first: what undo and the audit trail read.
 CREATE TABLE edit (
     edit_id    INTEGER PRIMARY KEY,
+    batch      INTEGER NOT NULL,    -- first edit of those that were made, and are undone, together
     edited_at  TEXT NOT NULL,
     author     TEXT,
     action     TEXT NOT NULL,       -- match, unmatch
     npu_node   INTEGER NOT NULL REFERENCES node,
     bench_node INTEGER NOT NULL REFERENCES node,
+    source     INTEGER NOT NULL,    -- of the match that was made or ended
     reason     TEXT,
     undone     INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX edit_npu ON edit (npu_node);
+CREATE INDEX edit_bench ON edit (bench_node);
+
+-- What unmatched said of nodes that were matched by hand since; it holds again when that ends.
+CREATE TABLE unmatched_before (
+    node_id      INTEGER PRIMARY KEY REFERENCES node,
+    reason       INTEGER NOT NULL REFERENCES unmatched_reason (reason),
+    candidate_id INTEGER REFERENCES node,
+    detail       TEXT
 );
 
 -- For people: readable names over the tables above.

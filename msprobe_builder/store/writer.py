@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.names import Direction, Kind
@@ -65,7 +66,14 @@ def write_pair(connection: sqlite3.Connection, result: PairResult) -> None:
         _write_matching(connection, result.matching, npu_base, bench_base)
     if result.comparisons is not None and result.bench is not None:
         tables = result.npu.table, result.bench.table
-        _write_comparisons(connection, result.comparisons, *tables, result.texts, npu_base)
+        texts = result.texts
+        write_comparisons(
+            connection,
+            result.comparisons,
+            *tables,
+            np.arange(len(result.npu.tree)) + npu_base,
+            lambda note: texts.id(note) + 1,
+        )
     stacks.write(connection)
     write_diagnostics(connection, result.diagnostics)
     _insert(
@@ -152,6 +160,7 @@ def _write_graph(
             graph.overflow,
         ],
     )
+    _insert(connection, "unrecorded", "?", [np.flatnonzero(tree.record < 0) + base])
     rollup = roll_up(tree.subtree_end, graph.grade, graph.overflow)
     _insert(
         connection,
@@ -260,14 +269,15 @@ def _write_unmatched(
     )
 
 
-def _write_comparisons(
+def write_comparisons(
     connection: sqlite3.Connection,
     comparisons: Comparisons,
     npu: ParameterTable,
     bench: ParameterTable,
-    texts: Texts,
-    npu_base: int,
+    npu_nodes: NDArray[np.int64],
+    text_id: Callable[[str], int],
 ) -> None:
+    """Store errors; ``npu_nodes`` are the ids of the table's nodes, ``text_id`` stores notes."""
     pairs = comparisons.pairs
     measured = [name for name in METRICS if name in comparisons.metrics]
     flags = np.zeros(len(pairs), dtype=np.int64)
@@ -277,7 +287,7 @@ def _write_comparisons(
     columns = ["npu_node", "npu_ordinal", "bench_ordinal", *measured]
     columns += ["md5_equal", "requires_grad_equal", "error", "nan_flags", "note_id"]
     values: list[Any] = [
-        npu.node[pairs.npu] + npu_base,
+        npu_nodes[npu.node[pairs.npu]],
         npu.ordinal[pairs.npu],
         bench.ordinal[pairs.bench],
         *(
@@ -288,18 +298,18 @@ def _write_comparisons(
         comparisons.requires_grad_equal,
         comparisons.error,
         flags,
-        _note_ids(comparisons, texts),
+        _note_ids(comparisons, text_id),
     ]
     places = ["?"] * (len(columns) - 5) + ["nullif(?, -1)", "nullif(?, -1)", "?", "?", "?"]
     _insert(connection, f"comparison ({', '.join(columns)})", ", ".join(places), values)
 
 
-def _note_ids(comparisons: Comparisons, texts: Texts) -> Iterable[int | None]:
+def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> Iterable[int | None]:
     if not comparisons.notes:
         return repeat(None)
     ids: list[int | None] = [None] * len(comparisons.pairs)
     for position, note in comparisons.notes.items():
-        ids[position] = texts.id(note) + 1
+        ids[position] = text_id(note)
     return ids
 
 

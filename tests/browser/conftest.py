@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+import node
 from tests.browser.watch import watched_page
 from tests.conftest import REPOSITORY
 
@@ -32,6 +33,9 @@ def browser() -> Iterator[Browser]:
     )
     if found.returncode != 0:
         pytest.fail(found.stderr.strip())
+    # Playwright's own Node.js needs a library that a small Debian does not have.
+    if installed := node.find():
+        os.environ.setdefault("PLAYWRIGHT_NODEJS_PATH", str(installed.program))
     as_root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

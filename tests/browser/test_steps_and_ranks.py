@@ -56,7 +56,7 @@ def test_an_answer_that_comes_too_late_is_dropped(
     page.route("**/skeleton?*rank=1*", lambda route: held.append(route))
 
     frame.select_option("ga-toolbar #rank", "1")
-    expect(frame.locator("ga-app .waiting")).to_have_text("Loading the graph…")
+    expect(frame.locator("ga-progress p")).to_have_text("Loading the graph…")
     assert scene(frame) == [], "the previous rank is not shown under the new number"
     frame.select_option("ga-toolbar #rank", "2")
     frame.wait_for_function(SHOWS_GRAPHS)

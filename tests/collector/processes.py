@@ -29,5 +29,6 @@ def _enter(rank: int, work: Callable[..., None], meeting: str, arguments: tuple[
     dist.init_process_group("gloo", rank=rank, world_size=WORLD, init_method=f"file://{meeting}")
     try:
         work(rank, *arguments)
+        dist.barrier()  # gloo aborts a process whose peer leaves in the middle of a call
     finally:
         dist.destroy_process_group()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,20 @@ MESSAGES: dict[str, type[Message]] = {
     "catalog": pb.Catalog,
     "skeleton": pb.Skeleton,
     "node": pb.NodeDetail,
+    "search": pb.SearchResult,
+    "candidates": pb.Candidates,
+    "across": pb.NodeAcross,
+    "matches": pb.MatchFile,
 }
 EXAMPLE = "runs/example.vis.db"
 GOOD: dict[str, dict[str, str]] = {
     "catalog": {},
     "skeleton": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu"},
     "node": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu", "index": "3"},
+    "search": {"file": EXAMPLE},
+    "candidates": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu", "index": "4"},
+    "across": {"file": EXAMPLE, "name": "Functional.linear.3.forward", "side": "npu"},
+    "matches": {"file": EXAMPLE},
 }
 
 
@@ -44,9 +53,11 @@ def ask(logdir: Path) -> Ask:
     return client_of(logdir)
 
 
-def client_of(logdir: Path | str) -> Ask:
+def client_of(logdir: Path | str, *, readonly: bool = False) -> Ask:
     """Requests to a plugin over any log directory, routed as TensorBoard does."""
-    apps = GraphAscendPlugin(TBContext(logdir=str(logdir))).get_plugin_apps()
+    flags = Namespace(graph_ascend_readonly=readonly)
+    context = TBContext(logdir=str(logdir), flags=flags)
+    apps = GraphAscendPlugin(context).get_plugin_apps()
 
     def route(path: str) -> Callable[..., Any]:
         if path in apps:
@@ -56,15 +67,19 @@ def client_of(logdir: Path | str) -> Ask:
 
     def ask(
         name: str,
+        /,
         *,
         method: str = "GET",
         headers: dict[str, str] | None = None,
         raw_query: str | None = None,
+        data: bytes | str | None = None,
         **query: object,
     ) -> TestResponse:
         client = Client(route("/" + name))
         query_string = query if raw_query is None else raw_query
-        return client.open(PREFIX + name, method=method, headers=headers, query_string=query_string)
+        return client.open(
+            PREFIX + name, method=method, headers=headers, query_string=query_string, data=data
+        )
 
     return ask
 

@@ -11,32 +11,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.plugin import DATA_ROUTES
+from tb_graph_ascend.plugin import CHANGES, QUESTIONS
 from tests.plugin.conftest import EXAMPLE, GOOD, MESSAGES, Ask, node, parse, problem_of, skeleton
 
-GRAPH_ROUTES = [name for name, good in GOOD.items() if good]
-NUMBERS = [
-    (name, key) for name in GRAPH_ROUTES for key in GOOD[name] if key not in ("file", "side")
-]
+FILE_ROUTES = [name for name, good in GOOD.items() if good]
+GRAPH_ROUTES = [name for name, good in GOOD.items() if "step" in good]
+SIDE_ROUTES = [name for name, good in GOOD.items() if "side" in good]
+NUMBERS = [(name, key) for name in GOOD for key in GOOD[name] if key in ("step", "rank", "index")]
+NUMBERS += [("search", key) for key in ("step", "rank", "cursor", "limit")]
 
 
-@pytest.mark.parametrize("name", DATA_ROUTES)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_a_good_request_is_answered(ask: Ask, name: str) -> None:
     response = ask(name, **GOOD[name])
     assert response.content_type == "application/x-protobuf"
     assert parse(name, response).ByteSize() > 0
 
 
-@pytest.mark.parametrize("name", DATA_ROUTES)
+@pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_only_reading_is_possible(ask: Ask, name: str, method: str) -> None:
+def test_a_question_is_only_asked(ask: Ask, name: str, method: str) -> None:
+    if name in CHANGES and method == "POST":
+        return
     response = ask(name, method=method, **GOOD[name])
     assert response.status_code == 405
-    assert response.headers["Allow"] == "GET, HEAD"
+    assert response.headers["Allow"] == "GET, HEAD" + ", POST" * (name in CHANGES)
     assert problem_of(response).code == "method_not_allowed"
 
 
-@pytest.mark.parametrize("name", DATA_ROUTES)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_an_unknown_format_is_refused(ask: Ask, name: str) -> None:
     response = ask(name, **GOOD[name], format="xml")
     assert response.status_code == 400
@@ -62,7 +65,7 @@ def test_a_number_is_a_number(ask: Ask, name: str, key: str, value: str) -> None
     assert key in problem_of(response).message
 
 
-@pytest.mark.parametrize("name", GRAPH_ROUTES)
+@pytest.mark.parametrize("name", SIDE_ROUTES)
 @pytest.mark.parametrize("value", ["left", "2", "NPU", "-1"])
 def test_a_side_is_npu_or_bench(ask: Ask, name: str, value: str) -> None:
     response = ask(name, **{**GOOD[name], "side": value})
@@ -70,7 +73,7 @@ def test_a_side_is_npu_or_bench(ask: Ask, name: str, value: str) -> None:
     assert "npu or bench" in problem_of(response).remedy
 
 
-@pytest.mark.parametrize("name", GRAPH_ROUTES)
+@pytest.mark.parametrize("name", FILE_ROUTES)
 @pytest.mark.parametrize(
     "file",
     [
@@ -130,9 +133,9 @@ def test_a_file_that_has_gone_since_the_catalog(ask: Ask, logdir: Path) -> None:
     assert problem_of(ask("skeleton", **GOOD["skeleton"])).code == "unknown_file"
 
 
-@pytest.mark.parametrize("name", DATA_ROUTES)
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_a_problem_reads_the_same_as_json(ask: Ask, name: str) -> None:
-    good = {**GOOD[name], "step": "x"} if GOOD[name] else {"method": "POST"}
+    good = {**GOOD[name], "file": "x"} if GOOD[name] else {"method": "POST"}
     as_protobuf, as_json = ask(name, **good), ask(name, **good, format="json")
     assert as_json.content_type == "application/json"
     assert as_json.status_code == as_protobuf.status_code
@@ -160,11 +163,13 @@ def test_any_query_gets_a_well_formed_answer(ask: Ask) -> None:
         st.integers(-2, 2**70).map(str),
         st.text(max_size=20),
     )
-    keys = st.sampled_from(["file", "step", "rank", "side", "index", "format", "lang", ""])
+    keys = st.sampled_from(
+        ["file", "step", "rank", "side", "index", "format", "name", "order", "grade", "lang", ""]
+    )
     queries = st.dictionaries(keys, st.one_of(values, st.lists(values, max_size=2)))
 
     @settings(max_examples=300, deadline=None)
-    @given(st.sampled_from(DATA_ROUTES), queries, st.booleans())
+    @given(st.sampled_from(QUESTIONS), queries, st.booleans())
     def check(name: str, query: dict[str, str | list[str]], start_good: bool) -> None:
         response = ask(name, **({**GOOD[name], **query} if start_good else query))
         assert 200 <= response.status_code < 300 or 400 <= response.status_code < 500

@@ -1,3 +1,4 @@
+import { lowerBound } from '../data/sorted';
 import { Grade } from '../generated/graph_pb';
 import type { Frame } from './draw';
 import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
@@ -12,6 +13,9 @@ const OK: number = Grade.OK;
 const BAR_ORDER = Array.from({ length: TONES }, (_, tone) => tone).sort(
   (a, b) => TONE_SEVERITY[b]! - TONE_SEVERITY[a]!,
 );
+
+/** Width of the smallest piece of a distribution bar. */
+const NARROWEST = 2;
 
 /** Rows lower than this are plain bars of colour. */
 const OUTLINED_ROW = 13;
@@ -56,13 +60,13 @@ function drawFills({ surface, palette, placer }: Frame, items: Item[]): void {
 }
 
 /** A folded module shows the worst that it hides at its left edge. */
-function drawStrips({ surface, graph, palette, tones, placer }: Frame, items: Item[]): void {
+function drawStrips({ surface, palette, tones, placer }: Frame, items: Item[]): void {
   const { context } = surface;
   const { radius, rowHeight } = placer.geometry;
   const width = Math.max(3, Math.min(5, rowHeight / 5));
-  for (const { node, box, isOpen, hasChildren } of items) {
+  for (const { from, to, box, isOpen, hasChildren } of items) {
     if (isOpen || !hasChildren) continue;
-    const worst = tones.worst(node + 1, graph.end[node]!);
+    const worst = tones.worst(from, to);
     if (worst === UNGRADED || worst === OK) continue;
     context.fillStyle = palette.tones[worst]!.solid;
     context.beginPath();
@@ -72,16 +76,14 @@ function drawStrips({ surface, graph, palette, tones, placer }: Frame, items: It
 }
 
 /** A bar left of each search hit; hollow beside a folded module that hides some. */
-function drawHits({ surface, hits, graph, palette }: Frame, items: Item[]): void {
+function drawHits({ surface, hits, palette }: Frame, items: Item[]): void {
   if (hits.length === 0) return;
   const { context } = surface;
   context.fillStyle = context.strokeStyle = palette.hit;
   context.lineWidth = 1;
-  for (const { node, box, isOpen } of items) {
-    const at = lowerBound(hits, node);
-    if (at === hits.length) continue;
-    if (node === hits[at]) context.fillRect(box.x - 5, box.y, 3, box.height);
-    else if (!isOpen && hits[at]! < graph.end[node]!) {
+  for (const { id, box, isOpen, from, to } of items) {
+    if (hits[lowerBound(hits, id)] === id) context.fillRect(box.x - 5, box.y, 3, box.height);
+    else if (!isOpen && (hits[lowerBound(hits, from)] ?? to) < to) {
       context.strokeRect(box.x - 4.5, box.y + 0.5, 2, box.height - 1);
     }
   }
@@ -117,30 +119,30 @@ export function chevronRoom(font: number): number {
 }
 
 /** Whether the grades below a module are worth a bar: not if all is well or nothing is known. */
-export function hasBar({ graph, tones }: Frame, { node, hasChildren }: Item): boolean {
+export function hasBar({ tones }: Frame, { from, to, hasChildren }: Item): boolean {
   if (!hasChildren) return false;
-  const worst = tones.worst(node + 1, graph.end[node]!);
+  const worst = tones.worst(from, to);
   return worst !== UNGRADED && worst !== OK;
 }
 
 /** How the grades below a module are distributed. */
 function drawBars(frame: Frame, items: Item[], columns: Columns): void {
-  const { surface, graph, palette, tones, placer } = frame;
+  const { surface, palette, tones, placer } = frame;
   const { context } = surface;
   const { font } = placer.geometry;
   const width = (BAR_WIDTH * font) / 13;
   const height = Math.max(4, Math.round(font * 0.5));
   for (const item of items) {
     if (!hasBar(frame, item)) continue;
-    const { node, box, tone } = item;
+    const { from, to, box, tone } = item;
     const y = Math.round(box.y + (box.height - height) / 2);
     let x = columns.bar;
     context.save();
     context.beginPath();
     context.roundRect(x, y, width, height, height / 2);
     context.clip();
-    const counts = tones.count(node + 1, graph.end[node]!);
-    for (const [part, pixels] of shares(counts, graph.end[node]! - node - 1, width)) {
+    const counts = tones.count(from, to);
+    for (const [part, pixels] of shares(counts, width, NARROWEST)) {
       context.fillStyle = palette.tones[part]!.solid;
       context.fillRect(x, y, pixels, height);
       x += pixels;
@@ -154,18 +156,21 @@ function drawBars(frame: Frame, items: Item[], columns: Columns): void {
   }
 }
 
-/** Splits a width by counts; whatever is there at all gets two pixels, so that it can be seen. */
-export function shares(counts: number[], total: number, width: number): [number, number][] {
+/** Splits a width by counts; whatever is there at all gets `least` pixels, so that it can be seen. */
+export function shares(counts: number[], width: number, least: number): [number, number][] {
   const present = BAR_ORDER.filter((tone) => counts[tone]! > 0);
-  const free = width - 2 * present.length;
-  return present.map((tone) => [tone, 2 + (free * counts[tone]!) / total]);
+  const total = present.reduce((sum, tone) => sum + counts[tone]!, 0);
+  const assured = Math.min(least, width / present.length);
+  const free = width - assured * present.length;
+  return present.map((tone) => [tone, assured + (free * counts[tone]!) / total]);
 }
 
 /** Severity as rising ticks, and overflow as stacked arrows. */
 function drawTicks(frame: Frame, items: Item[], columns: Columns): void {
-  const { surface, graph, palette, placer } = frame;
+  const { surface, palette, placer } = frame;
   const unit = placer.geometry.font / 13;
-  for (const { node, box, tone } of items) {
+  for (const item of items) {
+    const { box, tone } = item;
     const { ticks, text } = palette.tones[tone]!;
     const base = Math.round(box.y + box.height / 2 + 5 * unit);
     surface.context.fillStyle = text;
@@ -174,11 +179,18 @@ function drawTicks(frame: Frame, items: Item[], columns: Columns): void {
       const x = columns.ticks + (2 + tick * 4.5) * unit;
       surface.context.fillRect(x, base - height, 2.5 * unit, height);
     }
-    const level = graph.overflow[node]!;
+    const level = overflowOf(frame, item);
     if (level === 0) continue;
     const middle = box.y + box.height / 2;
     drawArrows(surface.context, columns.flag + 7 * unit, middle, unit, level, text);
   }
+}
+
+/** The worst of a node itself, or of the layers of a folded series. */
+export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number {
+  if (!tree.isSeries(id)) return graph.overflow[id]!;
+  if (isOpen) return 0;
+  return Math.max(...Array.from(tree.children(id), (layer) => graph.overflow[layer]!));
 }
 
 function drawArrows(
@@ -199,15 +211,4 @@ function drawArrows(
     context.lineTo(x + 4 * unit, y + 2 * unit);
   }
   context.stroke();
-}
-
-function lowerBound(sorted: Int32Array, value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

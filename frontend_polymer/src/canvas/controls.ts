@@ -9,6 +9,7 @@ import { pressKey, type KeyTarget } from './keys';
 import { placeAt, Sequence } from './minimap';
 import type { Panes } from './panes';
 import type { Placer } from './geometry';
+import { seenAt } from './scene';
 import { ROW_HEIGHT } from './viewport';
 
 /** What gestures and keys act on. */
@@ -66,7 +67,8 @@ export class Controls implements GestureTarget, KeyTarget {
     const hit = this.hitAt(side, x, y);
     if (!hit) return;
     event.preventDefault();
-    this.of.emit('menu', { node: hit.node, x: event.clientX, y: event.clientY });
+    const seen = seenAt(this.of.hierarchy()!, hit.node);
+    this.of.emit('menu', { ...seen, x: event.clientX, y: event.clientY });
   }
 
   hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
@@ -107,7 +109,9 @@ export class Controls implements GestureTarget, KeyTarget {
   private hover(node: NodeRef | null, x: number, y: number): void {
     if (node?.index === this.hovered?.index && node?.side === this.hovered?.side) return;
     this.hovered = node;
-    this.of.emit('hover', { node, x, y });
+    const hierarchy = this.of.hierarchy();
+    const seen = node && hierarchy ? seenAt(hierarchy, node) : { node: null, layers: null };
+    this.of.emit('hover', { ...seen, x, y });
     this.of.redraw();
   }
 
@@ -135,7 +139,7 @@ export class Controls implements GestureTarget, KeyTarget {
   inward(): void {
     const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
     if (!selected) this.step(1);
-    else if (!hierarchy!.graphs[selected.side]!.hasChildren(selected.index)) return;
+    else if (!hierarchy!.trees[selected.side]!.hasChildren(selected.index)) return;
     else if (this.isExpanded(selected)) this.step(1);
     else this.of.toggle(selected.side, selected.index);
   }

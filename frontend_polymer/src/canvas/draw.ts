@@ -1,6 +1,7 @@
 import type { Graph } from '../data/graph';
-import { rowAt, type Rows } from '../layout/rows';
+import { rowAt, shownNode, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
+import type { Tree } from '../layout/tree';
 import { drawItems } from './content';
 import type { Placer } from './geometry';
 import { itemOf, itemsOf } from './items';
@@ -11,7 +12,7 @@ import type { Pyramid } from './pyramid';
 import { stickyRows } from './sticky';
 import type { Surface } from './surface';
 import type { Tones } from './tone';
-import { unitAt, type View } from './viewport';
+import { unitAt, yOf, type View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
 export interface Frame {
@@ -19,6 +20,7 @@ export interface Frame {
   readonly placer: Placer;
   readonly side: Side;
   readonly graph: Graph;
+  readonly tree: Tree;
   readonly rows: Rows;
   readonly open: Uint8Array;
   readonly view: View;
@@ -26,9 +28,9 @@ export interface Frame {
   readonly tones: Tones;
   readonly pyramid: () => Pyramid;
   readonly measure: Measure;
-  /** Node selected on this side, -1 for none. */
+  /** Selected on this side, -1 for none. */
   readonly selected: number;
-  /** Node of this side that stands for the one selected on the other, -1 for none. */
+  /** What stands for the one selected on the other side, -1 for none. */
   readonly counterpart: number;
   /** Row under the pointer on either side, -1 for none. */
   readonly hover: number;
@@ -60,12 +62,16 @@ function drawSticky(frame: Frame): void {
   const { context } = surface;
   const { gap, rowHeight } = placer.geometry;
   // The outer ones last: one that is pushed out disappears behind them.
-  for (const { row, box } of stickyRows(rows, placer, surface.height).reverse()) {
+  for (const [place, { row, box }] of stickyRows(rows, placer, surface.height)
+    .reverse()
+    .entries()) {
     const node = rows.node[side][row]!;
     if (node < 0 || open[node] !== 1) continue;
     context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
     const margin = Math.ceil(placer.geometry.indent / 3);
-    context.fillRect(box.x - margin, box.y - gap, box.width + 2 * margin, rowHeight + gap);
+    const [left, width] = [box.x - margin, box.width + 2 * margin];
+    context.fillRect(left, box.y - gap, width, rowHeight + gap);
+    if (place === 0) drawShadow(frame, left, box.y + rowHeight, width);
     drawItems(frame, [itemOf(frame, node, row, box)]);
   }
 }
@@ -92,10 +98,15 @@ function drawGaps(frame: Frame, first: number, last: number): void {
   }
   context.fillStyle = palette.gap;
   context.fill(path);
-  context.fillStyle = hatch(context, palette.gapHatch, ratio);
+  const pattern = hatch(context, palette.gapHatch, ratio);
+  // The lines scroll along.
+  const shift = yOf(frame.view, 0) % HATCH_SIZE;
+  pattern.setTransform(new DOMMatrix().translate(0, shift).scale(1 / ratio));
+  context.fillStyle = pattern;
   context.fill(path);
 }
 
+const HATCH_SIZE = 8;
 const hatches = new Map<string, CanvasPattern>();
 
 function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number): CanvasPattern {
@@ -103,7 +114,7 @@ function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number)
   let pattern = hatches.get(key);
   if (!pattern) {
     const tile = document.createElement('canvas');
-    const size = 8;
+    const size = HATCH_SIZE;
     tile.width = tile.height = Math.round(size * ratio);
     const paint = tile.getContext('2d')!;
     paint.scale(tile.width / size, tile.height / size);
@@ -115,7 +126,6 @@ function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number)
     }
     paint.stroke();
     pattern = context.createPattern(tile, 'repeat')!;
-    pattern.setTransform(new DOMMatrix().scale(1 / ratio));
     hatches.set(key, pattern);
   }
   return pattern;
@@ -158,13 +168,22 @@ function drawHover(frame: Frame): void {
   context.fillRect(0, y - geometry.gap / 2, width, height + geometry.gap);
 }
 
+function drawShadow({ surface, palette }: Frame, x: number, y: number, width: number): void {
+  const { context } = surface;
+  const shadow = context.createLinearGradient(0, y, 0, y + 5);
+  shadow.addColorStop(0, palette.shadow);
+  shadow.addColorStop(1, 'transparent');
+  context.fillStyle = shadow;
+  context.fillRect(x, y, width, 5);
+}
+
 /** Outlines a node, or the folded module that hides it. */
 function drawOutline(frame: Frame, node: number, colour: string): void {
   if (node < 0) return;
-  const { placer, rows, side, graph } = frame;
+  const { placer, rows, side, tree } = frame;
   const { context } = frame.surface;
   const { geometry } = placer;
-  const shown = shownNode(graph, rows, side, node);
+  const shown = shownNode(tree.parent, rows.rowOf[side], node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);
   const width = geometry.hasBoxes ? 2 : 1.5;
@@ -176,11 +195,4 @@ function drawOutline(frame: Frame, node: number, colour: string): void {
   context.roundRect(box.x - 1, box.y - 1, box.width + 2, height + 2, geometry.radius + 1);
   context.stroke();
   context.setLineDash([]);
-}
-
-/** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
-export function shownNode(graph: Graph, rows: Rows, side: Side, node: number): number {
-  let shown = node;
-  while (shown >= 0 && rows.rowOf[side][shown]! < 0) shown = graph.parent[shown]!;
-  return shown;
 }

@@ -66,25 +66,26 @@ export class Painter {
   draw(pane: Pane, view: View, extent: Extent, attention: Attention): void {
     const { side, surface, minimap } = pane;
     const { hierarchy, palette } = this;
-    const graph = hierarchy?.graphs[side];
+    const tree = hierarchy?.trees[side];
     const tones = this.tones[side];
-    if (!hierarchy || !graph || !tones) {
+    if (!hierarchy || !tree || !tones) {
       surface.clear(palette.background);
       minimap.clear(palette.background);
       return;
     }
+    const { graph } = tree;
     const { rows, expansion, microStep } = hierarchy;
     const { selected, hovered } = attention;
     const open = expansion.open[side];
     const opposite = selected?.side === otherSide(side) ? hierarchy.counterpart(selected) : null;
     const common = {
-      ...{ side, graph, rows, open, tones, palette, view, hits: this.hits[side] },
+      ...{ side, graph, tree, rows, open, tones, palette, view, hits: this.hits[side] },
       selected: selected?.side === side ? selected.index : -1,
     };
     drawPane({
       ...common,
       ...{ surface, placer: this.placer(pane, view, extent), measure: this.measure },
-      pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, graph, open, tones)),
+      pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,
       hover: hovered ? hierarchy.rowOf(hovered) : -1,
     });

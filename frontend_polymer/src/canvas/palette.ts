@@ -24,11 +24,12 @@ export interface Palette {
   readonly boxStroke: string;
   readonly gap: string;
   readonly gapHatch: string;
+  /** Falls from the modules that stick to the upper edge; fades to nothing. */
+  readonly shadow: string;
   readonly hover: string;
   readonly selection: string;
   readonly counterpart: string;
   readonly hit: string;
-  readonly chevron: string;
   readonly minimapBackground: string;
   /** Over what the pane does not show. */
   readonly minimapShade: string;
@@ -58,13 +59,13 @@ const LIGHT: Palette = {
   boxStroke: '#d3d9e1',
   gap: '#f4f5f7',
   gapHatch: '#e3e6ea',
+  shadow: 'rgba(30, 40, 60, 0.16)',
   hover: 'rgba(32, 90, 200, 0.07)',
   selection: '#1a56db',
   counterpart: '#6d9bff',
   hit: '#9333ea',
-  chevron: '#6b7480',
   minimapBackground: '#f4f5f7',
-  minimapShade: 'rgba(244, 245, 247, 0.55)',
+  minimapShade: 'rgba(244, 245, 247, 0.3)',
 };
 
 const DARK: Palette = {
@@ -85,13 +86,13 @@ const DARK: Palette = {
   boxStroke: '#3b4149',
   gap: '#1f2125',
   gapHatch: '#2d3137',
+  shadow: 'rgba(0, 0, 0, 0.5)',
   hover: 'rgba(140, 175, 255, 0.10)',
   selection: '#8ab0ff',
   counterpart: '#5579c4',
   hit: '#c792ff',
-  chevron: '#a0a8b3',
   minimapBackground: '#222529',
-  minimapShade: 'rgba(27, 29, 32, 0.5)',
+  minimapShade: 'rgba(27, 29, 32, 0.3)',
 };
 
 export function paletteOf(theme: Theme): Palette {

@@ -13,7 +13,7 @@ import { contentWidth, type Placer } from './geometry';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
-import { sceneOf, type SceneRow } from './scene';
+import { sceneOf, seenAt, type SceneRow } from './scene';
 import type { ColourMode } from './tone';
 import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
 
@@ -38,6 +38,8 @@ export class HierarchyView extends EventTarget {
   private chosen: NodeRef | null = null;
   private readonly controls: Controls;
   private frame = 0;
+  /** What was asked for; null leaves it to the model. */
+  private wantsFolding: boolean | null = null;
 
   constructor(host: HTMLElement) {
     super();
@@ -73,6 +75,7 @@ export class HierarchyView extends EventTarget {
   /** Shows two graphs, or one when there is no reference. Selection and hits are dropped. */
   setGraphs(npu: Graph, bench: Graph | null): void {
     this.hierarchy = new Hierarchy([npu, bench]);
+    if (this.wantsFolding !== null) this.hierarchy.foldsLayers = this.wantsFolding;
     this.hierarchy.expansion.sync = this.camera.isSynced;
     this.painter.setHierarchy(this.hierarchy);
     this.chosen = null;
@@ -137,13 +140,14 @@ export class HierarchyView extends EventTarget {
 
   // --- selection
 
+  /** Of folded layers, the one to look at first. */
   get selected(): NodeRef | null {
-    return this.chosen;
+    return this.chosen && this.hierarchy!.node(this.chosen);
   }
 
   /** The node opposite, matched or evidently the same call; null when there is none. */
   counterpart(node: NodeRef): NodeRef | null {
-    return this.hierarchy?.counterpart(node) ?? null;
+    return this.hierarchy?.counterpart(this.hierarchy.node(node)) ?? null;
   }
 
   select(side: Side, index: number | null, options: SelectOptions = {}): void {
@@ -157,12 +161,18 @@ export class HierarchyView extends EventTarget {
     if (node) {
       this.controls.active = node.side;
       if (options.reveal !== false && hierarchy.rowOf(node) < 0) {
-        hierarchy.expansion.reveal(node.side, node.index);
-        this.expansionChanged(node);
+        this.change(node, ({ expansion }) => expansion.reveal(node.side, node.index));
       }
       if (origin !== 'pointer') this.show(node, options.centre === true);
     }
-    this.emit('select', { node, origin });
+    const seen = node ? seenAt(hierarchy, node) : { node, layers: null };
+    this.emit('select', { ...seen, origin });
+    this.invalidate();
+  }
+
+  /** Brings a node to the middle without selecting it. */
+  bring(node: NodeRef): void {
+    this.show(node, true);
     this.invalidate();
   }
 
@@ -188,10 +198,27 @@ export class HierarchyView extends EventTarget {
 
   toggle(side: Side, index: number): void {
     const { hierarchy } = this;
-    if (!hierarchy?.graphs[side]?.hasChildren(index)) return;
+    if (!hierarchy?.trees[side]?.hasChildren(index)) return;
     const isOpen = hierarchy.expansion.isOpen(side, index);
-    hierarchy.expansion.set(side, index, !isOpen);
-    this.expansionChanged({ side, index });
+    this.change({ side, index }, ({ expansion }) => expansion.set(side, index, !isOpen));
+  }
+
+  /** Whether layers that follow each other are folded into one row: at first if they are many. */
+  get foldsLayers(): boolean {
+    return this.hierarchy?.foldsLayers ?? false;
+  }
+
+  /** Whether the model has layers that can be folded into one row. */
+  get hasLayers(): boolean {
+    return this.hierarchy?.hasSeries ?? false;
+  }
+
+  /** Also for models shown later. */
+  setFoldLayers(areFolded: boolean): void {
+    this.wantsFolding = areFolded;
+    if (this.foldsLayers === areFolded || !this.hierarchy) return;
+    this.chosen = this.selected;
+    this.change(this.chosen, (hierarchy) => (hierarchy.foldsLayers = areFolded));
   }
 
   expandAll(): void {
@@ -224,13 +251,11 @@ export class HierarchyView extends EventTarget {
   }
 
   private expand(change: (expansion: Expansion) => void): void {
-    if (!this.hierarchy) return;
-    change(this.hierarchy.expansion);
-    this.expansionChanged(this.chosen);
+    if (this.hierarchy) this.change(this.chosen, ({ expansion }) => change(expansion));
   }
 
   /** Lays out anew; `anchor` if it is in view, or else the uppermost node, stays where it is. */
-  private expansionChanged(anchor: NodeRef | null): void {
+  private change(anchor: NodeRef | null, change: (hierarchy: Hierarchy) => void): void {
     const hierarchy = this.hierarchy!;
     const side = anchor?.side ?? this.active;
     const view = this.camera.view(side);
@@ -241,8 +266,12 @@ export class HierarchyView extends EventTarget {
       held = hierarchy.nodeNear(unitAt(view, 0));
       y = yOf(view, this.topOf(held)!);
     }
+    const node = hierarchy.node(held);
+    change(hierarchy);
     hierarchy.relayout();
     this.rowsChanged();
+    // A series is gone when layers are not folded any more.
+    if (held.index >= hierarchy.trees[side]!.size) held = node;
     const top = (this.topOf(held) ?? 0) - (y / view.rowHeight) * UNITS_PER_ROW;
     this.camera.set(side, { ...view, top });
     this.emit('expandchange', null);
@@ -277,7 +306,7 @@ export class HierarchyView extends EventTarget {
 
   private extent(side: Side): Extent {
     const { width, height } = this.panes.list[side].surface;
-    const deepest = this.hierarchy?.graphs[side]?.deepest ?? 0;
+    const deepest = this.hierarchy?.trees[side]?.deepest ?? 0;
     return {
       ...{ width, height, units: this.hierarchy?.rows.height ?? 0 },
       contentWidth: (rowHeight) => contentWidth(rowHeight, width, deepest),
@@ -296,17 +325,17 @@ export class HierarchyView extends EventTarget {
     if (!hierarchy) return null;
     const { rowHeight, top, left } = this.camera.view(this.active);
     return {
-      ...{ open: openOf(hierarchy), selected: this.chosen },
+      ...{ open: openOf(hierarchy), selected: this.selected, foldLayers: this.foldsLayers },
       ...{ zoom: rowHeight / ROW_HEIGHT, top: top / UNITS_PER_ROW, left },
     };
   }
 
   /** Restores what `getState` told; what does not belong to these graphs is ignored. */
-  setState({ open, selected, zoom, top, left }: HierarchyState): void {
+  setState({ open, selected, zoom, top, left, foldLayers }: HierarchyState): void {
     const { hierarchy } = this;
     if (!hierarchy) return;
-    restoreOpen(hierarchy, open);
-    this.expansionChanged(null);
+    if (foldLayers !== undefined) this.setFoldLayers(foldLayers);
+    this.change(null, () => restoreOpen(hierarchy, open));
     this.choose(known(hierarchy, selected), 'program');
     this.camera.set(this.active, {
       ...{ rowHeight: zoom * ROW_HEIGHT, top: top * UNITS_PER_ROW, left },

@@ -1,5 +1,6 @@
 import type { Grade, Overflow } from '../generated/graph_pb';
 import type { Graph } from './graph';
+import { lowerBound } from './sorted';
 
 /** What to look for; everything that is set must hold. */
 export interface Query {
@@ -130,23 +131,12 @@ export function requiredText(pattern: string): string {
 
 /** Place in `hits` of the first hit after a node, from the start again behind the last. */
 export function nextHit(hits: Int32Array, current: number): number {
-  const place = placeAfter(hits, current);
+  const place = lowerBound(hits, current + 1);
   return place === hits.length ? 0 : place;
 }
 
 /** Place in `hits` of the last hit before a node, from the end again before the first. */
 export function previousHit(hits: Int32Array, current: number): number {
-  const place = placeAfter(hits, current - 1) - 1;
+  const place = lowerBound(hits, current) - 1;
   return place < 0 ? hits.length - 1 : place;
-}
-
-function placeAfter(hits: Int32Array, current: number): number {
-  let low = 0;
-  let high = hits.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (hits[middle]! <= current) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

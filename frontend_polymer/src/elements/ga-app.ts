@@ -21,6 +21,7 @@ import type { GaHierarchy } from './ga-hierarchy';
 import './ga-hierarchy';
 import './ga-legend';
 import './ga-message';
+import './ga-progress';
 import type { GaToolbar } from './ga-toolbar';
 import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
@@ -51,57 +52,6 @@ export class GaApp extends LocalizedElement {
           flex: 1;
           min-height: 0;
         }
-        .progress {
-          position: absolute;
-          z-index: 10;
-          top: 0;
-          left: 0;
-          right: 0;
-          height: 3px;
-          overflow: hidden;
-          opacity: 0;
-        }
-        .progress[data-busy] {
-          animation: appear 0.1s 0.4s forwards;
-        }
-        .progress::after {
-          content: '';
-          display: block;
-          width: 30%;
-          height: 100%;
-          background: var(--ga-accent);
-          animation: slide 1.2s infinite ease-in-out;
-        }
-        .waiting {
-          position: absolute;
-          z-index: 9;
-          top: 40%;
-          left: 0;
-          right: 0;
-          text-align: center;
-          color: var(--ga-muted);
-          opacity: 0;
-          animation: appear 0.1s 0.4s forwards;
-        }
-        @keyframes appear {
-          to {
-            opacity: 1;
-          }
-        }
-        @keyframes slide {
-          from {
-            transform: translateX(-100%);
-          }
-          to {
-            transform: translateX(340%);
-          }
-        }
-        @media (prefers-reduced-motion: reduce) {
-          .progress::after {
-            animation: none;
-            width: 100%;
-          }
-        }
       </style>
       <ga-toolbar
         id="toolbar"
@@ -114,8 +64,7 @@ export class GaApp extends LocalizedElement {
         on-step-hit="_stepHit"
       ></ga-toolbar>
       <main>
-        <div class="progress" data-busy$="[[_busy(state)]]"></div>
-        <p class="waiting" role="status" hidden$="[[!state.busy]]">[[_waiting(state, text)]]</p>
+        <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
         <ga-view-tools
           state="[[state]]"
           zoom="[[zoom]]"

@@ -2,13 +2,13 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
 import { Grade, Side, type GradeBand, type NodeDetail } from '../generated/graph_pb';
-import type { Graph } from '../data/graph';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
-import './ga-copy';
+import { firstError } from './first-error';
 import './ga-icon';
 import './ga-node-summary';
+import './ga-resize';
 import './ga-stack';
 import './ga-tensor-table';
 import { LocalizedElement } from './localized';
@@ -18,7 +18,6 @@ type Tab = 'tensors' | 'stack';
 
 const SETTING = 'details.height';
 const LOWEST = 120;
-const STEP = 24;
 
 /** The panel at the bottom: what the selected node holds and where it comes from. */
 export class GaDetails extends LocalizedElement {
@@ -33,21 +32,6 @@ export class GaDetails extends LocalizedElement {
           background: var(--ga-surface);
           border-top: 1px solid var(--ga-border);
           min-height: 0;
-        }
-        .resize {
-          position: absolute;
-          z-index: 4;
-          top: -4px;
-          left: 0;
-          right: 0;
-          height: 8px;
-          cursor: ns-resize;
-          touch-action: none;
-        }
-        .resize:hover,
-        .resize:focus-visible {
-          background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
-          outline: none;
         }
         .header {
           display: flex;
@@ -107,18 +91,12 @@ export class GaDetails extends LocalizedElement {
           transition: opacity 0.1s 0.3s;
         }
       </style>
-      <div
-        class="resize"
-        role="separator"
-        tabindex="0"
-        aria-orientation="horizontal"
-        aria-label="[[text.details.resize]]"
-        aria-valuenow$="[[height]]"
+      <ga-resize
+        height="[[height]]"
+        label="[[text.details.resize]]"
         hidden$="[[collapsed]]"
-        on-pointerdown="_grab"
-        on-pointermove="_drag"
-        on-keydown="_resizeKey"
-      ></div>
+        on-resize="_resize"
+      ></ga-resize>
       <div class="header">
         <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
           <button
@@ -218,27 +196,15 @@ export class GaDetails extends LocalizedElement {
   declare height: number;
   declare collapsed: boolean;
   declare showLibrary: boolean;
-  private grabbed = 0;
 
   _resized(): void {
     this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, 70%)`;
   }
 
-  _grab(event: PointerEvent): void {
-    (event.target as HTMLElement).setPointerCapture(event.pointerId);
-    this.grabbed = event.clientY + this.offsetHeight;
-  }
-
-  _drag(event: PointerEvent): void {
-    if (!(event.target as HTMLElement).hasPointerCapture(event.pointerId)) return;
-    this.resize(this.grabbed - event.clientY);
-  }
-
-  _resizeKey(event: KeyboardEvent): void {
-    const change = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
-    if (change === undefined) return;
-    event.preventDefault();
-    this.resize(this.height + change);
+  _resize(event: CustomEvent<number>): void {
+    const highest = window.innerHeight * 0.7;
+    this.height = Math.round(Math.max(LOWEST, Math.min(event.detail, highest)));
+    writeSetting(SETTING, String(this.height));
   }
 
   _tabKey(event: KeyboardEvent): void {
@@ -272,7 +238,7 @@ export class GaDetails extends LocalizedElement {
   _firstError(): void {
     const graph = this.state.graphs?.[Side.NPU];
     if (!graph) return;
-    const detail = { side: Side.NPU, index: firstOfTheWorst(graph) };
+    const detail = { side: Side.NPU, index: firstError(graph) };
     this.dispatchEvent(new CustomEvent('go-to', { detail }));
   }
 
@@ -319,21 +285,6 @@ export class GaDetails extends LocalizedElement {
   _collapseIcon(collapsed: boolean): string {
     return collapsed ? 'up' : 'down';
   }
-
-  private resize(height: number): void {
-    this.height = Math.round(Math.max(LOWEST, Math.min(height, window.innerHeight * 0.7)));
-    writeSetting(SETTING, String(this.height));
-  }
-}
-
-/** The earliest operator with the worst grade, not the modules around it. */
-function firstOfTheWorst(graph: Graph): number {
-  const worst = graph.worstGrade(0);
-  let found = graph.grade.indexOf(worst);
-  while (graph.rollup.grade(worst, found + 1, graph.end[found]!) > 0) {
-    found = graph.grade.indexOf(worst, found + 1);
-  }
-  return found;
 }
 
 function storedHeight(): number {

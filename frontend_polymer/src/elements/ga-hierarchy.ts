@@ -8,14 +8,15 @@ import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, hasBench, type AppState, type Hits, type Session } from '../session';
-import './ga-copy';
+import { firstError, leastError } from './first-error';
+import type { GaTip } from './ga-tip';
+import './ga-tip';
 import type { ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { describe, renderOutline } from './outline';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
-const TIP_DELAY_MS = 250;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
 export class GaHierarchy extends LocalizedElement {
@@ -70,23 +71,6 @@ export class GaHierarchy extends LocalizedElement {
           min-height: 0;
           position: relative;
         }
-        #tip {
-          position: fixed;
-          z-index: 20;
-          left: 0;
-          top: 0;
-          max-width: min(720px, 80vw);
-          padding: 4px 8px;
-          border-radius: 6px;
-          background: var(--ga-text);
-          color: var(--ga-surface);
-          font: 12px/18px var(--ga-mono);
-          overflow-wrap: anywhere;
-          pointer-events: none;
-        }
-        #tip:empty {
-          display: none;
-        }
       </style>
       <div class="sides">
         <div class$="[[_sideClass(state)]]">
@@ -103,7 +87,7 @@ export class GaHierarchy extends LocalizedElement {
       </div>
       <div id="canvas"></div>
       <div id="outline" class="visually-hidden" role="tree"></div>
-      <div id="tip" aria-hidden="true"></div>`;
+      <ga-tip id="tip"></ga-tip>`;
   }
 
   static override get properties() {
@@ -136,7 +120,6 @@ export class GaHierarchy extends LocalizedElement {
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineFrame = 0;
-  private tipTimer = 0;
 
   /** The boxes in view of both sides, top to bottom. */
   get scene(): SceneRow[] {
@@ -182,6 +165,8 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setGraphs(npu, bench);
     this.view.setMicroStep(this.state.view.micro);
     this.view.expandToErrors(this.leastError());
+    const first = firstError(npu);
+    if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
   }
 
   _microChanged(micro: number): void {
@@ -260,25 +245,15 @@ export class GaHierarchy extends LocalizedElement {
     return this.$['canvas'] as HTMLElement;
   }
 
-  /** Serious and worse; in a file without any, the worst there is. */
+  /** What the path to errors leads to. */
   private leastError(): Grade {
-    const worst = this.shown?.[Side.NPU].worstGrade(0) ?? Grade.SERIOUS;
-    return [Grade.SERIOUS, Grade.MODERATE].find((grade) => worst >= grade) ?? Grade.SLIGHT;
+    return this.shown ? leastError(this.shown[Side.NPU]) : Grade.SERIOUS;
   }
 
   private showTip(node: NodeRef | null, x: number, y: number): void {
-    const tip = this.$['tip'] as HTMLElement;
-    clearTimeout(this.tipTimer);
-    tip.textContent = '';
     const graph = node && this.shown?.[node.side];
-    if (!graph) return;
-    this.tipTimer = window.setTimeout(() => {
-      tip.innerText = describe(graph, node.index, this.text).join('\n');
-      const left = Math.min(x + 12, window.innerWidth - tip.offsetWidth - 8);
-      const top =
-        y + 20 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 8 : y + 20;
-      tip.style.transform = `translate(${Math.max(8, left)}px, ${top}px)`;
-    }, TIP_DELAY_MS);
+    const lines = graph ? describe(graph, node.index, this.text) : [];
+    (this.$['tip'] as GaTip).show(lines, x, y);
   }
 
   /** Once per frame is enough, however fast the view moves. */

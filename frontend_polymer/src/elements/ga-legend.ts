@@ -72,7 +72,11 @@ export class GaLegend extends LocalizedElement {
           font-weight: 600;
         }
         .total {
+          position: sticky;
+          right: -8px;
           margin-left: auto;
+          background: var(--ga-surface);
+          line-height: 34px;
           padding: 0 8px;
           white-space: nowrap;
         }

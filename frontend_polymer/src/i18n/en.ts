@@ -84,7 +84,7 @@ export const en = {
     label: 'Details of the selected node',
     empty: 'Select a node to see its tensors, their errors and where it was called from.',
     emptyKeys: 'Double click opens a module. Press / to search, ? for all keys.',
-    firstError: 'Go to the first of the worst nodes',
+    firstError: 'Go to the first error',
     copyName: 'Copy the full name',
     copied: 'Copied',
     copyFailed: 'Copying failed: the browser does not allow it here',
@@ -209,6 +209,11 @@ export const en = {
     other_type: 'A parameter has a different type',
     other_shape: 'A parameter has a different shape',
     partner_taken: 'The only candidate is matched with another node',
+    parent_unmatched: 'The module around it has no counterpart',
+    extra_call: 'The other side makes this call less often here',
+    other_order: 'The other side makes this call at another place',
+    other_class: 'A module of another class sits at this place',
+    calls_unmatched: 'None of its calls has a counterpart',
   },
 
   progress: {

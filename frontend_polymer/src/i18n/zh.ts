@@ -87,7 +87,7 @@ export const zh: Texts = {
     label: '所选节点的详细信息',
     empty: '选择一个节点，查看它的张量、误差和调用位置。',
     emptyKeys: '双击展开模块；按 / 搜索，按 ? 查看全部快捷键。',
-    firstError: '跳到首个误差最大的节点',
+    firstError: '跳到首个误差节点',
     copyName: '复制完整名称',
     copied: '已复制',
     copyFailed: '复制失败：浏览器不允许在此处复制',
@@ -209,6 +209,11 @@ export const zh: Texts = {
     other_type: '参数类型不一致',
     other_shape: '参数形状不一致',
     partner_taken: '唯一的候选节点已与其他节点匹配',
+    parent_unmatched: '所在的模块没有对应节点',
+    extra_call: '另一侧在此处的调用次数更少',
+    other_order: '另一侧在其他位置进行此调用',
+    other_class: '该位置是另一种类的模块',
+    calls_unmatched: '其中的调用都没有对应节点',
   },
 
   progress: {

@@ -9,9 +9,9 @@ export const UNITS_PER_ROW = 4;
  */
 export interface Rows {
   readonly count: number;
-  /** The node of each side in a row, -1 for a gap. Ascending on either side, gaps aside. */
+  /** The node or series of each side in a row, -1 for a gap; in execution order. */
   readonly node: PerSide<Int32Array>;
-  /** The row of each node, -1 while it is folded away or filtered out. */
+  /** The row of each node and series, -1 while it is folded away or filtered out. */
   readonly rowOf: PerSide<Int32Array>;
   readonly depth: Uint16Array;
   /** The row of the module around this one, -1 for the root. */
@@ -36,4 +36,11 @@ export function rowAt(rows: Rows, unit: number): number {
     else high = middle - 1;
   }
   return low;
+}
+
+/** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
+export function shownNode(parent: Int32Array, rowOf: Int32Array, node: number): number {
+  let shown = node;
+  while (shown >= 0 && rowOf[shown]! < 0) shown = parent[shown]!;
+  return shown;
 }

@@ -35,7 +35,13 @@ describe.each(['precision', 'overflow'] as const)('the worst of a run of rows, b
       for (const side of SIDES) {
         const graph = graphs[side]!;
         const tones = new Tones(graph, mode);
-        const pyramid = new Pyramid(rows, side, graph, expansion.open[side], tones);
+        const pyramid = new Pyramid(
+          rows,
+          side,
+          hierarchy.trees[side]!,
+          expansion.open[side],
+          tones,
+        );
         for (let round = 0; round < 20; round++) {
           const from = random.below(rows.count);
           const to = from + 1 + random.below(rows.count - from);
@@ -73,10 +79,11 @@ test('a bar is filled exactly and shows everything that is there', () => {
       random.chance(0.5) ? random.below(10_000) : 0,
     );
     counts[0]!++;
-    const total = counts.reduce((a, b) => a + b);
-    const parts = shares(counts, total, 72);
+    const parts = shares(counts, 72, 2);
     expect(parts.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(72, 6);
     expect(parts.every(([, width]) => width >= 2)).toBe(true);
+    const narrow = shares(counts, 6, 5);
+    expect(narrow.map(([, width]) => width).reduce((a, b) => a + b)).toBeCloseTo(6, 6);
     expect(parts.map(([tone]) => tone).sort()).toEqual(
       counts.flatMap((count, tone) => (count > 0 ? [tone] : [])).sort(),
     );

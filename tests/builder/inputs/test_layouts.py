@@ -184,12 +184,14 @@ def test_nothing_is_left_when_every_rank_is_broken(tmp_path: Path, workers: int)
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_ranks_of_different_kinds_are_refused(tmp_path: Path) -> None:
+def test_a_rank_of_another_kind_is_left_out(tmp_path: Path) -> None:
     dump(tmp_path / "npu" / "rank0")
     dump(tmp_path / "npu" / "rank1", task="structure")
-    with pytest.raises(BuildError, match="build dumps of one kind"):
-        built(tmp_path, tmp_path / "npu")
-    assert list((tmp_path / "out").iterdir()) == []
+    result = built(tmp_path, tmp_path / "npu")
+    assert places(result) == [(0, 0, 0)]
+    [(place, reason)] = result.failed
+    assert place == (0, 1)
+    assert "of task structure" in reason
 
 
 def test_two_directories_of_one_rank(tmp_path: Path) -> None:

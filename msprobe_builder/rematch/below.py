@@ -1,0 +1,207 @@
+"""Which nodes below two matched nodes belong together: by name, operator, order and shape."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Kind, Name, module_path
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.match.hashing import mixed, same_ids
+from msprobe_builder.match.sequence import fill_gaps, longest_increasing
+from msprobe_builder.match.signature import Signatures, agreeing, shape_keys, signatures
+from msprobe_builder.rematch.graphs import GraphPair
+from msprobe_builder.rematch.parts import Part, load_part
+from msprobe_builder.rematch.texts import StoredTexts
+
+Int = NDArray[np.int64]
+
+_NONE, _OTHER_NONE = -1, -2  # tokens that equal nothing on the other side
+_TOP = 1  # place of the two nodes themselves, behind the root of their part
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Columns of both sides; equal values may be paired."""
+
+    npu: Int
+    bench: Int
+
+
+@dataclass(frozen=True)
+class _Clues:
+    """What speaks for a pair, the strongest first."""
+
+    name_and_shapes: _Tokens
+    name: _Tokens  # shapes must agree as far as both have parameters
+    class_and_shapes: _Tokens  # modules only
+
+
+def pairs_below(
+    connection: sqlite3.Connection, pair: GraphPair, npu: int, bench: int, *, replace: bool
+) -> list[tuple[int, int]]:
+    """Pairs of nodes below two nodes, parents before children.
+
+    Children of paired nodes are aligned in order of execution, first by name, then modules by
+    class. Pairs that exist are kept; nodes matched elsewhere take part only with ``replace``.
+    """
+    texts = StoredTexts(connection)
+    left = load_part(connection, pair.npu, _subtree(connection, npu), texts)
+    right = load_part(connection, pair.bench, _subtree(connection, bench), texts)
+    known, npu_free, bench_free = _matched(connection, left, right, replace)
+    trees = left.side.tree, right.side.tree
+    signs = (
+        signatures(left.side.table, len(left.nodes)),
+        signatures(right.side.table, len(right.nodes)),
+    )
+    clues = _clues(*trees, *signs)
+    found: list[tuple[int, int]] = []
+    waiting = [(_TOP, _TOP)]
+    while waiting:
+        i, j = waiting.pop()
+        a, b = _children(trees[0], i), _children(trees[1], j)
+        inside = np.isin(known[a], b)
+        a = a[inside | npu_free[a]]
+        b = b[np.isin(b, known[a]) | bench_free[b]]
+        children = _align(clues, *signs, a, b, known)
+        found += children
+        waiting += children
+    ids = left.nodes.tolist(), right.nodes.tolist()
+    return sorted((ids[0][i], ids[1][j]) for i, j in found)
+
+
+def _subtree(connection: sqlite3.Connection, node: int) -> range:
+    [[end]] = connection.execute("SELECT subtree_end FROM node WHERE node_id = ?", (node,))
+    return range(node, end + 1)
+
+
+def _matched(
+    connection: sqlite3.Connection, npu: Part, bench: Part, replace: bool
+) -> tuple[Int, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Partner of each npu node inside the other part, and which nodes of both sides are free."""
+    known = np.full(len(npu.nodes), -1, dtype=np.int64)
+    npu_free = np.ones(len(npu.nodes), dtype=bool)
+    bench_free = np.ones(len(bench.nodes), dtype=bool)
+    for part, free, column in ((npu, npu_free, "npu_node"), (bench, bench_free, "bench_node")):
+        first, last = int(part.nodes[_TOP]), int(part.nodes[-1])
+        rows = connection.execute(
+            f"SELECT npu_node, bench_node FROM match WHERE {column} BETWEEN ? AND ?", (first, last)
+        ).fetchall()
+        if rows:
+            own = np.array(rows, dtype=np.int64)[:, 0 if part is npu else 1]
+            free[np.searchsorted(part.nodes, own)] = False
+        if part is npu:
+            for one, other in rows:
+                if bench.nodes[_TOP] <= other <= bench.nodes[-1]:
+                    known[np.searchsorted(npu.nodes, one)] = np.searchsorted(bench.nodes, other)
+    if replace:
+        npu_free[:] = True
+        bench_free[:] = True
+    return known, npu_free, bench_free
+
+
+def _children(tree: Tree, node: int) -> Int:
+    result = []
+    child = node + 1
+    while child <= tree.subtree_end[node]:
+        result.append(child)
+        child = int(tree.subtree_end[child]) + 1
+    return np.array(result, dtype=np.int64)
+
+
+def _align(
+    clues: _Clues, npu: Signatures, bench: Signatures, a: Int, b: Int, known: Int
+) -> list[tuple[int, int]]:
+    """Pairs among the children ``a`` and ``b``: those known, then by one clue after the other."""
+    place = {node: position for position, node in enumerate(b.tolist())}
+    x = np.array([at for at, node in enumerate(a.tolist()) if known[node] in place], np.int64)
+    y = np.array([place[known[node]] for node in a[x].tolist()], np.int64)
+    apart = list(zip(a[x].tolist(), b[y].tolist(), strict=True))
+    in_order = longest_increasing(y)
+    used_a, used_b = set(x.tolist()), set(y.tolist())
+    x, y = x[in_order], y[in_order]
+    for tokens, is_loose in (
+        (clues.name_and_shapes, False),
+        (clues.name, True),
+        (clues.class_and_shapes, False),
+    ):
+        own, other = tokens.npu[a], tokens.bench[b]
+        own[list(used_a)], other[list(used_b)] = _NONE, _OTHER_NONE
+        more_x, more_y = fill_gaps(own, other, x, y)
+        is_new = ~np.isin(more_x, x)
+        new_x, new_y = more_x[is_new], more_y[is_new]
+        if is_loose:
+            agrees = agreeing(npu, bench, a[new_x], b[new_y])
+            new_x, new_y = new_x[agrees], new_y[agrees]
+        used_a |= set(new_x.tolist())
+        used_b |= set(new_y.tolist())
+        apart += zip(a[new_x].tolist(), b[new_y].tolist(), strict=True)
+        order = np.argsort(np.r_[x, new_x])
+        x, y = np.r_[x, new_x][order], np.r_[y, new_y][order]
+    return apart + _out_of_order(clues, a, b, used_a, used_b)
+
+
+def _out_of_order(
+    clues: _Clues, a: Int, b: Int, used_a: set[int], used_b: set[int]
+) -> list[tuple[int, int]]:
+    """What is left and equal in name and shapes, wherever it stands: backward calls move."""
+    free: dict[int, list[int]] = {}
+    for place, node in reversed(list(enumerate(b.tolist()))):
+        if place not in used_b:
+            free.setdefault(int(clues.name_and_shapes.bench[node]), []).append(node)
+    result = []
+    for place, node in enumerate(a.tolist()):
+        same = free.get(int(clues.name_and_shapes.npu[node]))
+        if place not in used_a and same:
+            result.append((node, same.pop()))
+    return result
+
+
+def _clues(npu: Tree, bench: Tree, npu_signs: Signatures, bench_signs: Signatures) -> _Clues:
+    ids: dict[Hashable, int] = {}
+    columns = [
+        np.array(
+            [
+                (ids.setdefault(_local_name(tree, node), len(ids)), ids.setdefault(what, len(ids)))
+                for node, what in enumerate(map(_class, tree.parsed))
+            ],
+            dtype=np.int64,
+        ).T
+        for tree in (npu, bench)
+    ]
+    (name, kind), (other_name, other_kind) = columns
+    shapes = shape_keys(npu_signs).astype(np.int64), shape_keys(bench_signs).astype(np.int64)
+    by_class = same_ids(mixed(kind, shapes[0]), mixed(other_kind, shapes[1]))
+    is_module, other_is_module = (
+        np.array([one.kind is Kind.MODULE for one in tree.parsed]) for tree in (npu, bench)
+    )
+    return _Clues(
+        _Tokens(*same_ids(mixed(name, shapes[0]), mixed(other_name, shapes[1]))),
+        _Tokens(name, other_name),
+        _Tokens(
+            np.where(is_module, by_class[0], _NONE),
+            np.where(other_is_module, by_class[1], _OTHER_NONE),
+        ),
+    )
+
+
+def _local_name(tree: Tree, node: int) -> Hashable:
+    """A name as seen from the parent, without the number of the call."""
+    name = tree.parsed[node]
+    if name.kind is not Kind.MODULE:
+        return name.kind, name.direction, name.stem if name.kind is Kind.API else ""
+    above = module_path(tree.parsed[max(tree.parent[node], 0)].stem) + "."
+    local = name.stem.removeprefix(above)
+    return name.kind, name.direction, local if local != name.stem else _last(name.stem, 2)
+
+
+def _class(name: Name) -> Hashable:
+    return name.kind, name.direction, _last(name.stem, 1), "class"
+
+
+def _last(stem: str, parts: int) -> str:
+    return ".".join(stem.split(".")[-parts:])

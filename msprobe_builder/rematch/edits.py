@@ -1,0 +1,144 @@
+"""Changes by hand: each is recorded, so that it can be undone and its history told."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from msprobe_builder.match.matching import Source
+from msprobe_builder.rematch.table import (
+    StoredMatch,
+    delete_match,
+    insert_match,
+    partner_of_bench,
+    partner_of_npu,
+)
+
+MATCH, UNMATCH = "match", "unmatch"
+
+UNDOABLE = "SELECT max(batch) FROM edit WHERE NOT undone"
+REDOABLE = (
+    "SELECT min(batch) FROM edit WHERE undone"
+    " AND batch > (SELECT ifnull(max(batch), 0) FROM edit WHERE NOT undone)"
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A match that was made or ended; ``cause`` is one of asked, descendant, twin, file,
+    replaced, undo, redo."""
+
+    action: str
+    npu: int
+    bench: int
+    cause: str
+
+
+@dataclass
+class Edits:
+    """What one request changes; it is undone as a whole."""
+
+    connection: sqlite3.Connection
+    author: str | None = None
+    reason: str | None = None
+    source: Source = Source.MANUAL
+    changes: list[Change] = field(default_factory=list)
+    at: str = field(
+        default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds")
+    )
+    _batch: int = 0
+
+
+def make(edits: Edits, npu: int, bench: int, cause: str) -> None:
+    """Match two nodes, ending the matches that either has with another one."""
+    connection = edits.connection
+    bench_before, npu_before = partner_of_npu(connection, npu), partner_of_bench(connection, bench)
+    if bench_before == bench:
+        return
+    if bench_before is not None:
+        end(edits, npu, bench_before, "replaced")
+    if npu_before is not None:
+        end(edits, npu_before, bench, "replaced")
+    source = int(edits.source)
+    insert_match(connection, StoredMatch(npu, bench, source, edits.author, edits.at, edits.reason))
+    _record(edits, Change(MATCH, npu, bench, cause), source)
+
+
+def end(edits: Edits, npu: int, bench: int, cause: str) -> None:
+    """End the match of two nodes."""
+    source = delete_match(edits.connection, npu, bench)
+    _record(edits, Change(UNMATCH, npu, bench, cause), source)
+
+
+def undo(edits: Edits) -> bool:
+    """Take back what was done last; whether there was anything."""
+    [[batch]] = edits.connection.execute(UNDOABLE)
+    rows = _rows_of(edits.connection, batch)
+    for edit_id, action, match in reversed(rows):
+        if action == MATCH:
+            delete_match(edits.connection, match.npu, match.bench)
+            edits.changes.append(Change(UNMATCH, match.npu, match.bench, "undo"))
+        else:
+            insert_match(edits.connection, _as_before(edits.connection, edit_id, match))
+            edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
+    edits.connection.execute("UPDATE edit SET undone = 1 WHERE batch = ?", (batch,))
+    return bool(rows)
+
+
+def redo(edits: Edits) -> bool:
+    """Do again what was undone last; whether there was anything."""
+    [[batch]] = edits.connection.execute(REDOABLE)
+    rows = _rows_of(edits.connection, batch)
+    for _, action, match in rows:
+        if action == MATCH:
+            insert_match(edits.connection, match)
+        else:
+            delete_match(edits.connection, match.npu, match.bench)
+        edits.changes.append(Change(action, match.npu, match.bench, "redo"))
+    edits.connection.execute("UPDATE edit SET undone = 0 WHERE batch = ?", (batch,))
+    return bool(rows)
+
+
+def _record(edits: Edits, change: Change, source: int) -> None:
+    edits.changes.append(change)
+    connection = edits.connection
+    if not edits._batch:
+        [[edits._batch]] = connection.execute("SELECT ifnull(max(edit_id), 0) + 1 FROM edit")
+    connection.execute(
+        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            edits._batch,
+            edits.at,
+            edits.author,
+            change.action,
+            change.npu,
+            change.bench,
+            source,
+            edits.reason,
+        ),
+    )
+
+
+def _rows_of(
+    connection: sqlite3.Connection, batch: int | None
+) -> list[tuple[int, str, StoredMatch]]:
+    rows = connection.execute(
+        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason"
+        " FROM edit WHERE batch = ? ORDER BY edit_id",
+        (batch,),
+    )
+    return [(edit_id, action, StoredMatch(*match)) for edit_id, action, *match in rows]
+
+
+def _as_before(connection: sqlite3.Connection, edit_id: int, match: StoredMatch) -> StoredMatch:
+    """A match that an edit ended: by hand with its author, by the build without one."""
+    row = connection.execute(
+        "SELECT author, edited_at, reason FROM edit WHERE npu_node = ? AND bench_node = ?"
+        " AND action = ? AND edit_id < ? AND NOT undone AND source = ?"
+        " ORDER BY edit_id DESC LIMIT 1",
+        (match.npu, match.bench, MATCH, edit_id, match.source),
+    ).fetchone()
+    author, at, note = row or (None, None, None)
+    return StoredMatch(match.npu, match.bench, match.source, author, at, note)

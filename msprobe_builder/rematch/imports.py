@@ -1,0 +1,119 @@
+"""Matches from a match file, made in a database that is already there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msprobe_builder.match.match_file import ChosenPair
+from msprobe_builder.rematch.edits import Edits, make
+from msprobe_builder.rematch.graphs import GraphPair
+from msprobe_builder.rematch.names import find_nodes
+from msprobe_builder.rematch.table import partner_of_bench, partner_of_npu
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one pair of the file: in how many graphs it was made or there already."""
+
+    pair: ChosenPair
+    matched: int
+    present: int
+    turned: bool  # its names belong to the other sides
+    problem: str  # why it was left out, at least in one graph
+
+
+@dataclass
+class _Found:
+    """Nodes by name, and who took them in this import."""
+
+    nodes: dict[tuple[int, str], int]  # by first node of the graph
+    taken: dict[int, str]
+
+
+def import_pairs(
+    edits: Edits, pairs: list[GraphPair], chosen: list[ChosenPair], *, replace: bool
+) -> list[Imported]:
+    """Match the pairs of a file; the first pair of a node counts.
+
+    A pair whose names are only known the other way round is turned round: old files hold such.
+    """
+    names = {name for pair in chosen for name in (pair.npu, pair.bench)}
+    nodes = find_nodes(edits.connection, names)
+    first = dict(edits.connection.execute("SELECT graph_id, first_node FROM graph"))
+    found = _Found(
+        {(first[graph], name): node for name, places in nodes.items() for graph, node in places},
+        {},
+    )
+    return [_import(edits, pairs, one, found, replace) for one in chosen]
+
+
+def _import(
+    edits: Edits, pairs: list[GraphPair], chosen: ChosenPair, found: _Found, replace: bool
+) -> Imported:
+    matched = present = 0
+    turned = False
+    problems = []
+    for pair in _places(pairs, chosen):
+        npu, bench = pair.npu.first, pair.bench.first
+        names = chosen.npu, chosen.bench
+        is_turned = (npu, names[0]) not in found.nodes and (bench, names[1]) not in found.nodes
+        is_turned &= (npu, names[1]) in found.nodes and (bench, names[0]) in found.nodes
+        if is_turned:
+            names = chosen.bench, chosen.npu
+        i, j = found.nodes.get((npu, names[0])), found.nodes.get((bench, names[1]))
+        problem = _problem(edits, pair, names, i, j, found, replace)
+        if problem:
+            problems.append(f"step {pair.step}, rank {pair.rank}: {problem}")
+            continue
+        assert i is not None
+        assert j is not None
+        found.taken |= {i: names[1], j: names[0]}
+        turned |= is_turned
+        if partner_of_npu(edits.connection, i) == j:
+            present += 1
+        else:
+            make(edits, i, j, "file")
+            matched += 1
+    if not matched and not present and not problems:
+        problems = ["the file has no such step and rank with both sides"]
+    return Imported(chosen, matched, present, turned, _shortened(problems))
+
+
+def _places(pairs: list[GraphPair], chosen: ChosenPair) -> Iterator[GraphPair]:
+    for pair in pairs:
+        if chosen.step in (None, pair.step) and chosen.rank in (None, pair.rank):
+            yield pair
+
+
+def _problem(
+    edits: Edits,
+    pair: GraphPair,
+    names: tuple[str, str],
+    i: int | None,
+    j: int | None,
+    found: _Found,
+    replace: bool,
+) -> str:
+    """Why two nodes cannot be matched; empty when they can."""
+    if i is None:
+        return f"npu has no node {names[0]}"
+    if j is None:
+        return f"bench has no node {names[1]}"
+    if (i == pair.npu.first) != (j == pair.bench.first):
+        return "the root matches nothing but the root"
+    for node, name in zip((i, j), names, strict=True):
+        if node in found.taken:
+            return f"an earlier pair matches {name} with {found.taken[node]}"
+    if replace or partner_of_npu(edits.connection, i) == j:
+        return ""
+    if partner_of_npu(edits.connection, i) is not None:
+        return f"{names[0]} is matched with another node"
+    if partner_of_bench(edits.connection, j) is not None:
+        return f"{names[1]} is matched with another node"
+    return ""
+
+
+def _shortened(problems: list[str]) -> str:
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}" if problems else ""

@@ -1,0 +1,146 @@
+"""What goes wrong, runs aside or ends early in user code loses nothing and breaks nothing."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from msprobe_collector import PrecisionDebugger
+from tests.collector.recording import Dump, read_dump, record
+
+x = torch.rand(3, 3)
+
+
+def test_an_exception_in_user_code_loses_nothing(tmp_path: Path) -> None:
+    class Fragile(nn.Module):
+        def forward(self, x: torch.Tensor, broken: bool) -> torch.Tensor:
+            z = torch.relu(x)
+            if broken:
+                torch.matmul(z, torch.ones(7, 7))
+            return torch.sigmoid(z)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fragile = Fragile()
+
+        def forward(self, x: torch.Tensor, broken: bool) -> torch.Tensor:
+            return self.fragile(x, broken)
+
+    net = Net()
+
+    def step() -> None:
+        with pytest.raises(RuntimeError):
+            net(torch.ones(2, 2), True)
+        net(torch.ones(2, 2), False)
+
+    dump = record(tmp_path, step, net)
+    assert dump.data["Torch.matmul.0.forward"]["output"] == []
+    assert dump.data["Module.fragile.Fragile.forward.0"]["output"] == []
+    assert dump.parents["Torch.relu.1.forward"] == "Module.fragile.Fragile.forward.1"
+    assert dump.parents["Torch.sigmoid.0.forward"] == "Module.fragile.Fragile.forward.1"
+    assert dump.parents["Module.fragile.Fragile.forward.1"] is None
+
+
+@pytest.mark.failing_records
+def test_one_failing_record_is_reported_and_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(dict[str, torch.Tensor]):
+        def items(self) -> Any:
+            raise RuntimeError("no items today")
+
+    class Inner(nn.Module):
+        def forward(self, table: Broken) -> torch.Tensor:
+            return torch.neg(table["x"])
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, table: Broken) -> torch.Tensor:
+            return self.inner(table)
+
+    net = Net()
+    table = Broken(x=torch.ones(2))
+    dump = record(tmp_path, lambda: torch.exp(net(table)), net)
+    assert "Torch.neg.0.forward" in dump.data
+    assert "Torch.exp.0.forward" in dump.data
+    assert [text for text in caplog.messages if "no items today" in text]
+
+
+def test_threads_of_the_users_own_are_seen_inside_modules(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def step() -> None:
+        workers = [threading.Thread(target=lambda: model(torch.ones(1, 2))) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    dump = record(tmp_path, step, model)
+    for number in range(4):
+        assert dump.parents[f"Functional.linear.{number}.forward"].startswith("Module.0.Linear")  # type: ignore[union-attr]
+        assert dump.parents[f"Functional.relu.{number}.forward"].startswith("Module.1.ReLU")  # type: ignore[union-attr]
+
+
+def test_numbers_go_on_until_the_step_ends(tmp_path: Path) -> None:
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
+    for _ in range(2):
+        for _ in range(2):
+            debugger.start()
+            torch.ones(2)
+            debugger.stop()
+        debugger.step()
+    for step in range(2):
+        dump: Dump = read_dump(tmp_path / f"step{step}" / "rank")
+        assert dump.names() == ["Torch.ones.0.forward", "Torch.ones.1.forward"]
+
+
+def test_a_gradient_penalty_is_recorded(tmp_path: Path) -> None:
+    """Double backward: the first backward is itself differentiated."""
+    z = torch.ones(2, requires_grad=True)
+
+    def step() -> None:
+        (gradient,) = torch.autograd.grad((z**3).sum(), z, create_graph=True)
+        gradient.pow(2).sum().backward()
+
+    dump = record(tmp_path, step, level="L1")
+    assert z.grad is not None
+    assert z.grad.tolist() == [36, 36]
+    assert dump.data["Tensor.__pow__.0.backward"]["output"][0]["Max"] == 3
+    assert "Tensor.pow.0.backward" in dump.data
+
+
+def test_vmap_and_inference_mode_run_unharmed(tmp_path: Path) -> None:
+    def step() -> None:
+        assert torch.vmap(lambda row: row * 2)(x).equal(x * 2)
+        with torch.inference_mode():
+            torch.tanh(x).mul_(2)
+
+    dump = record(tmp_path, step, level="L1")
+    assert dump.data["Torch.tanh.0.forward"]["output"][0]["Max"] is not None
+
+
+def test_files_are_complete_after_every_flush(tmp_path: Path) -> None:
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
+    debugger.start()
+    for count in range(1, 4):
+        torch.ones(1)
+        debugger._session.flush()
+        dump = read_dump(tmp_path / "step0" / "rank")
+        assert len(dump.data) == count
+        assert set(dump.stacks) == set(dump.data)
+    groups = json.loads((tmp_path / "step0" / "rank" / "stack.json").read_text())
+    assert list(groups) == ["0", "1", "2"]
