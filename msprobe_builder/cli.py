@@ -31,6 +31,9 @@ compare.json:
                         is shown alone
   is_print_compare_log  print one line per operator that is not ok
                         (default true)
+  parallel_merge        merge the ranks of each side into whole models first:
+                        an object with npu and, to compare, bench, each with
+                        rank_size, tp, pp, and when needed vpp, order
 
 exit status:
   0  the database was written
