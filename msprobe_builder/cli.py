@@ -32,6 +32,9 @@ compare.json:
                         is shown alone
   is_print_compare_log  print one line per operator that is not ok
                         (default true)
+  parallel_merge        merge the ranks of each side into whole models first:
+                        an object with npu and, to compare, bench, each with
+                        rank_size, tp, pp, and when needed vpp, order
 
 msprobe-build report FILE.vis.db -o report.html:
   write what a database holds as one HTML file; see msprobe-build report --help
