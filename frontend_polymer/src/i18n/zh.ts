@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
 
@@ -15,6 +16,8 @@ export const zh: Texts = {
     refresh: '查找新文件并重新加载',
     language: '语言',
     theme: '主题',
+    overview: '总览',
+    overviewHint: '该文件的全部 step 和 rank (o)',
     help: '快捷键与手势',
   },
   themes: { auto: '跟随 TensorBoard', light: '浅色', dark: '深色' },
@@ -216,6 +219,8 @@ export const zh: Texts = {
     calls_unmatched: '其中的调用都没有对应节点',
   },
 
+  overview: overviewZh,
+
   progress: {
     catalog: '正在查找数据库…',
     graph: '正在加载图…',
@@ -321,5 +326,6 @@ export const zh: Texts = {
     nextPrevious: '下一个和上一个匹配',
     close2: '关闭对话框、离开搜索框',
     help: '本列表',
+    overview: '全部 step 和 rank 的总览，再按返回',
   },
 };
