@@ -9,13 +9,16 @@ import { ALL_MICRO_STEPS, INITIAL_VIEW, type ViewState } from './state';
 const TAB = '#graph_ascend';
 const PREFIX = 'p.graph_ascend.';
 
-/** The fragment for a view; what equals the initial view is left out. */
+/** The fragment for a view; a step and a rank mean their graph, none of them that the file decides. */
 export function toFragment(view: ViewState): string {
   const parameters = new URLSearchParams();
   const set = (key: string, value: string | number) => parameters.set(PREFIX + key, String(value));
   if (view.file) set('file', view.file);
-  if (view.step !== INITIAL_VIEW.step) set('step', view.step);
-  if (view.rank !== INITIAL_VIEW.rank) set('rank', view.rank);
+  if (view.page === 'overview') set('page', view.page);
+  if (view.page === 'graph') {
+    set('step', view.step);
+    set('rank', view.rank);
+  }
   if (view.micro !== ALL_MICRO_STEPS) set('micro', view.micro);
   if (view.node) {
     set('side', view.side === Side.BENCH ? 'bench' : 'npu');
@@ -33,7 +36,9 @@ export function fromFragment(fragment: string): ViewState {
     const text = get(key);
     return text !== null && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
   };
+  const isGraph = natural('step', -1) >= 0 || natural('rank', -1) >= 0 || get('node') !== null;
   return {
+    page: get('page') === 'overview' ? 'overview' : isGraph ? 'graph' : 'auto',
     file: get('file') ?? '',
     step: natural('step', INITIAL_VIEW.step),
     rank: natural('rank', INITIAL_VIEW.rank),

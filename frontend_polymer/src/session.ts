@@ -86,7 +86,11 @@ export class Session {
   async follow(view: ViewState): Promise<void> {
     const { view: shown, graphs } = this.state;
     const isSameGraph =
-      graphs && shown.file === view.file && shown.step === view.step && shown.rank === view.rank;
+      graphs &&
+      shown.page === view.page &&
+      shown.file === view.file &&
+      shown.step === view.step &&
+      shown.rank === view.rank;
     if (!isSameGraph) return this.open(view);
     this.store.update({ view });
     await this.select(find(graphs, view));
@@ -100,6 +104,21 @@ export class Session {
     } catch (error) {
       this.fail(error, signal);
     }
+  }
+
+  /** Shows all steps and ranks; the graph stays as it is for the way back. */
+  showOverview(): void {
+    this.store.update({ view: { ...this.state.view, page: 'overview' } });
+  }
+
+  /** Shows the graph of a step and rank, as it was left if it is the one shown before. */
+  async enter(step: number, rank: number): Promise<void> {
+    const { view, graphs } = this.state;
+    if (graphs && view.step === step && view.rank === rank) {
+      this.store.update({ view: { ...view, page: 'graph' } });
+      return;
+    }
+    await this.open({ page: 'graph', step, rank });
   }
 
   setMicroStep(micro: number): void {
@@ -172,6 +191,10 @@ export class Session {
     if (file.problem) {
       throw new ProblemError(file.problem.code, file.problem.message, file.problem.remedy);
     }
+    if (view.page === 'overview') {
+      this.store.update({ busy: null });
+      return;
+    }
     const pair = pairIn(file, view)!;
     const key = { file: view.file, step: view.step, rank: view.rank };
     const [npu, bench] = await Promise.all([
@@ -192,10 +215,12 @@ export class Session {
       files.find((candidate) => !candidate.problem) ??
       files[0];
     if (!file) return { ...wanted, file: '', node: '' };
+    const auto = file.graphs.length > 1 ? 'overview' : 'graph';
+    const page = wanted.page === 'auto' ? auto : wanted.page;
     const pair = pairIn(file, wanted) ?? nearestPair(file.graphs, wanted);
     const micro = pair && wanted.micro < pair.microSteps ? wanted.micro : ALL_MICRO_STEPS;
     const { step, rank } = pair ?? wanted;
-    return { ...wanted, file: file.file, step, rank, micro };
+    return { ...wanted, page, file: file.file, step, rank, micro };
   }
 
   private fail(error: unknown, signal: AbortSignal): void {

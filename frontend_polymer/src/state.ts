@@ -2,6 +2,8 @@ import { Side } from './generated/graph_pb';
 
 /** What the user looks at: everything a link to a colleague has to carry; see address.ts. */
 export interface ViewState {
+  /** All steps and ranks of the file, or one of them; `auto` until the catalogue decides. */
+  readonly page: 'auto' | 'overview' | 'graph';
   /** Path below the logdir; empty until the catalogue is there. */
   readonly file: string;
   readonly step: number;
@@ -16,6 +18,7 @@ export interface ViewState {
 export const ALL_MICRO_STEPS = -1;
 
 export const INITIAL_VIEW: ViewState = {
+  page: 'auto',
   file: '',
   step: 0,
   rank: 0,

@@ -22,6 +22,8 @@ from tests.browser.viewer import (
 )
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
+FIRST_GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
+
 
 @pytest.fixture(scope="session")
 def many_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -36,7 +38,7 @@ def many_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_selected_node_stays_selected_on_another_rank(
     page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(many_ranks.parent))
+    frame = open_viewer(page, tensorboard_server(many_ranks.parent), FIRST_GRAPH)
     name = "Functional.linear.3.forward"
     select_node(frame, name)
 
@@ -51,7 +53,7 @@ def test_the_selected_node_stays_selected_on_another_rank(
 def test_an_answer_that_comes_too_late_is_dropped(
     page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(many_ranks.parent))
+    frame = open_viewer(page, tensorboard_server(many_ranks.parent), FIRST_GRAPH)
     held: list[Route] = []
     page.route("**/skeleton?*rank=1*", lambda route: held.append(route))
 
@@ -75,7 +77,7 @@ def test_a_server_that_is_gone_is_named_as_the_cause(
     expected_complaints: list[str],
 ) -> None:
     expected_complaints.append("ERR_FAILED")
-    frame = open_viewer(page, tensorboard_server(many_ranks.parent))
+    frame = open_viewer(page, tensorboard_server(many_ranks.parent), FIRST_GRAPH)
     page.route("**/skeleton?*", lambda route: route.abort())
 
     frame.select_option("ga-toolbar #rank", "1")
@@ -89,7 +91,7 @@ def test_a_server_that_is_gone_is_named_as_the_cause(
 def test_legend_walks_through_overflow_levels(
     page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(many_ranks.parent))
+    frame = open_viewer(page, tensorboard_server(many_ranks.parent), FIRST_GRAPH)
     with sqlite3.connect(many_ranks) as connection:
         found = connection.execute(
             "SELECT name, overflow FROM node_view WHERE side = 'npu' AND step = 0 AND rank = 0"

@@ -1,7 +1,9 @@
 import { lowerBound } from '../data/sorted';
 import { Grade } from '../generated/graph_pb';
 import type { Frame } from './draw';
+import type { Box } from './geometry';
 import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
+import type { Brush } from './sheet';
 import { drawText } from './text';
 import { TONES, TONE_SEVERITY } from './tone';
 
@@ -25,36 +27,57 @@ export function drawItems(frame: Frame, items: Item[]): void {
   drawFills(frame, items);
   drawStrips(frame, items);
   drawHits(frame, items);
-  if (frame.placer.geometry.font === 0) return;
-  const columns = columnsOf(frame);
-  drawChevrons(frame, items);
-  if (columns.areShown) {
-    drawBars(frame, items, columns);
-    drawTicks(frame, items, columns);
+  if (frame.placer.geometry.font > 0) {
+    const columns = columnsOf(frame);
+    drawChevrons(frame, items);
+    if (columns.areShown) {
+      drawBars(frame, items, columns);
+      drawTicks(frame, items, columns);
+    }
+    drawText(frame, items, columns);
   }
-  drawText(frame, items, columns);
+  if (frame.picks) drawPicks(frame, items);
+}
+
+/** Nodes without match in an outline, what neither is nor hides one under a veil. */
+function drawPicks({ surface, graph, tree, palette, placer }: Frame, items: Item[]): void {
+  const { context } = surface;
+  const { radius } = placer.geometry;
+  context.strokeStyle = palette.selection;
+  context.fillStyle = palette.veil;
+  context.lineWidth = 2;
+  for (const { id, box, isOpen, from, to } of items) {
+    context.beginPath();
+    context.roundRect(box.x + 1, box.y + 1, box.width - 2, box.height - 2, radius);
+    if (!tree.isSeries(id) && graph.gradeOf(id) === Grade.UNMATCHED) context.stroke();
+    else if (isOpen || graph.rollup.grade(Grade.UNMATCHED, from, to) === 0) context.fill();
+  }
 }
 
 function drawFills({ surface, palette, placer }: Frame, items: Item[]): void {
   const { context } = surface;
   const { radius, rowHeight } = placer.geometry;
   const isOutlined = rowHeight >= OUTLINED_ROW;
-  const paths = new Map<number, Path2D>();
+  const boxes = new Map<number, Box[]>();
   for (const { box, tone } of items) {
-    let path = paths.get(tone);
-    if (!path) paths.set(tone, (path = new Path2D()));
-    if (isOutlined) path.roundRect(box.x + 0.5, box.y + 0.5, box.width - 1, box.height - 1, radius);
-    else path.rect(box.x, box.y, box.width, box.height);
+    const same = boxes.get(tone);
+    if (same) same.push(box);
+    else boxes.set(tone, [box]);
   }
   context.lineWidth = 1;
-  for (const [index, path] of paths) {
+  for (const [index, same] of boxes) {
     const tone = palette.tones[index]!;
+    context.beginPath();
+    for (const { x, y, width, height } of same) {
+      if (isOutlined) context.roundRect(x + 0.5, y + 0.5, width - 1, height - 1, radius);
+      else context.rect(x, y, width, height);
+    }
     context.fillStyle = isOutlined ? tone.fill : tone.solid;
-    context.fill(path);
+    context.fill();
     if (!isOutlined) continue;
     context.setLineDash(tone.dashed ? [4, 3] : []);
     context.strokeStyle = tone.stroke;
-    context.stroke(path);
+    context.stroke();
   }
   context.setLineDash([]);
 }
@@ -194,7 +217,7 @@ export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number
 }
 
 function drawArrows(
-  context: CanvasRenderingContext2D,
+  context: Brush,
   x: number,
   middle: number,
   unit: number,

@@ -36,6 +36,10 @@ export interface HierarchyEvents {
     readonly x: number;
     readonly y: number;
   };
+  /** A node without match was pulled onto one of the other side. */
+  'match-drop': { readonly npu: NodeRef; readonly bench: NodeRef };
+  /** A node was picked, see `setPickMode`; null when the user changed their mind. */
+  pick: { readonly node: NodeRef | null };
   /** Scrolled, zoomed or resized. */
   viewchange: { readonly side: Side; readonly view: View };
   /** Something was folded or unfolded. */

@@ -13,7 +13,9 @@ import { contentWidth, type Placer } from './geometry';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
+import { toPng, toSvg, type Picture } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
+import type { Sheet } from './sheet';
 import type { ColourMode } from './tone';
 import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
 
@@ -148,6 +150,23 @@ export class HierarchyView extends EventTarget {
   /** The node opposite, matched or evidently the same call; null when there is none. */
   counterpart(node: NodeRef): NodeRef | null {
     return this.hierarchy?.counterpart(this.hierarchy.node(node)) ?? null;
+  }
+
+  /**
+   * Asks the user for a node without match on a side: only those are highlighted, and the next one
+   * that is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
+   */
+  setPickMode(side: Side | null): void {
+    this.controls.pairing.pickMode = side;
+    if (side !== null) {
+      this.controls.active = side;
+      this.controls.focus();
+    }
+  }
+
+  /** The side on which a node is to be picked, null for none. */
+  get pickMode(): Side | null {
+    return this.controls.pairing.pickMode;
   }
 
   select(side: Side, index: number | null, options: SelectOptions = {}): void {
@@ -353,11 +372,34 @@ export class HierarchyView extends EventTarget {
     );
   }
 
+  /** An image of what is on screen, twice as sharp, under a line of titles if there are any. */
+  toPng(titles: readonly string[] = []): Promise<Blob> {
+    return toPng(this.picture(titles));
+  }
+
+  /** The same as an SVG file. */
+  toSvg(titles: readonly string[] = []): string {
+    return toSvg(this.picture(titles));
+  }
+
+  private picture(titles: readonly string[]): Picture {
+    const { palette, measure } = this.painter;
+    const attention = { selected: this.chosen, hovered: null, wanted: null };
+    const sides = this.panes.shown.map(({ side, surface }) => ({
+      title: titles[side] ?? '',
+      width: surface.width,
+      draw: (sheet: Sheet) =>
+        this.painter.drawSide(side, sheet, this.camera.view(side), this.extent(side), attention),
+    }));
+    return { sides, palette, measure, height: this.panes.list[0].surface.height };
+  }
+
   /** Draws now instead of with the next animation frame. */
   draw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    const attention = { selected: this.chosen, hovered: this.controls.hovered };
+    const { hovered, pairing } = this.controls;
+    const attention = { selected: this.chosen, hovered, wanted: pairing.wanted };
     for (const pane of this.panes.shown) {
       this.painter.draw(pane, this.camera.view(pane.side), this.extent(pane.side), attention);
     }
@@ -376,6 +418,7 @@ export class HierarchyView extends EventTarget {
       choose: (node, origin) => this.choose(node, origin),
       toggle: (side, index) => this.toggle(side, index),
       placer: (side) => this.placer(side),
+      palette: () => this.painter.palette,
       topOf: (node) => this.topOf(node),
       redraw: () => this.invalidate(),
     };
@@ -386,7 +429,11 @@ export class HierarchyView extends EventTarget {
   }
 
   private placer(side: Side): Placer {
-    return this.painter.placer(this.panes.list[side], this.camera.view(side), this.extent(side));
+    return this.painter.placer(
+      this.panes.list[side].surface.ratio,
+      this.camera.view(side),
+      this.extent(side),
+    );
   }
 
   private readonly emit: Emit = (type, detail) => {

@@ -4,7 +4,7 @@ import { onAddressChange, readAddress, writeAddress } from '../address';
 import { paletteOf } from '../canvas/palette';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import { Session, type AppState } from '../session';
+import { fileOf, Session, type AppState } from '../session';
 
 import {
   hostTheme,
@@ -15,6 +15,8 @@ import {
   type ThemeChoice,
 } from '../theme';
 import './ga-details';
+import type { GraphPlace } from './ga-overview';
+import './ga-overview';
 import type { GaHelp } from './ga-help';
 import './ga-help';
 import type { GaHierarchy } from './ga-hierarchy';
@@ -39,6 +41,7 @@ export class GaApp extends LocalizedElement {
           flex-direction: column;
           height: 100vh;
           background: var(--ga-background);
+          position: relative;
         }
         main {
           flex: 1;
@@ -46,6 +49,11 @@ export class GaApp extends LocalizedElement {
           display: flex;
           flex-direction: column;
           position: relative;
+        }
+        ga-overview {
+          position: absolute;
+          z-index: 10;
+          inset: 48px 0 0;
         }
         ga-hierarchy,
         ga-message {
@@ -61,9 +69,10 @@ export class GaApp extends LocalizedElement {
         theme-choice="[[themeChoice]]"
         on-theme-choice="_themeChosen"
         on-help="_help"
+        on-overview="_overview"
         on-step-hit="_stepHit"
       ></ga-toolbar>
-      <main>
+      <main inert$="[[_isOverview(state)]]">
         <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
         <ga-view-tools
           state="[[state]]"
@@ -97,6 +106,7 @@ export class GaApp extends LocalizedElement {
       </main>
       <ga-details
         id="details"
+        inert$="[[_isOverview(state)]]"
         role="region"
         aria-label$="[[text.details.label]]"
         session="[[session]]"
@@ -104,6 +114,14 @@ export class GaApp extends LocalizedElement {
         hidden$="[[_message(state)]]"
         on-go-to="_goTo"
       ></ga-details>
+      <ga-overview
+        id="overview"
+        hidden$="[[!_isOverview(state)]]"
+        role="region"
+        aria-label$="[[text.overview.label]]"
+        state="[[state]]"
+        on-enter="_enter"
+      ></ga-overview>
       <ga-help id="helpDialog"></ga-help>`;
   }
 
@@ -184,6 +202,21 @@ export class GaApp extends LocalizedElement {
     (this.$['helpDialog'] as GaHelp).open();
   }
 
+  /** Whether all steps and ranks are shown, on top of the graph. */
+  _isOverview(state: AppState): boolean {
+    return state.view.page === 'overview' && fileOf(state) !== undefined && !this._message(state);
+  }
+
+  _overview(): void {
+    const { view } = this.state;
+    if (view.page === 'overview') void this.session.enter(view.step, view.rank);
+    else this.session.showOverview();
+  }
+
+  _enter(event: CustomEvent<GraphPlace>): void {
+    void this.session.enter(event.detail.step, event.detail.rank);
+  }
+
   _run(event: CustomEvent<ViewCommand>): void {
     this.hierarchy.run(event.detail);
   }
@@ -236,14 +269,18 @@ export class GaApp extends LocalizedElement {
     const [target] = event.composedPath();
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    const actions: Record<string, () => void> = {
-      '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
+    const everywhere: Record<string, () => void> = {
       '?': () => this._help(),
+      o: () => this._overview(),
+    };
+    const inGraph: Record<string, () => void> = {
+      '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
       n: () => this.stepHit(1),
       p: () => this.stepHit(-1),
       N: () => this.stepHit(-1),
     };
-    const action = actions[event.key];
+    const isOverview = this._isOverview(this.state);
+    const action = everywhere[event.key] ?? (isOverview ? undefined : inGraph[event.key]);
     if (!action) return;
     event.preventDefault();
     action();

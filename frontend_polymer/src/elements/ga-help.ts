@@ -135,7 +135,7 @@ export class GaHelp extends LocalizedElement {
           entry('Esc', help.close2),
         ],
       },
-      { title: help.groups.other, entries: [entry('?', help.help)] },
+      { title: help.groups.other, entries: [entry('o', help.overview), entry('?', help.help)] },
     ];
   }
 }

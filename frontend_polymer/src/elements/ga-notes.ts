@@ -1,13 +1,12 @@
 import { html } from '@polymer/polymer/polymer-element.js';
-import '@polymer/polymer/lib/elements/dom-repeat.js';
 
-import type { DatabaseFile, Diagnostic } from '../generated/graph_pb';
+import type { DatabaseFile } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { formatCount } from './format';
+import './ga-file-facts';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
-import { translated } from './words';
 
 /** What is compared with what, since when, and what the build had to say about it. */
 export class GaNotes extends LocalizedElement {
@@ -36,41 +35,6 @@ export class GaNotes extends LocalizedElement {
           font: 600 16px/24px var(--ga-font);
           margin: 0;
         }
-        h2 {
-          font: 600 13px/20px var(--ga-font);
-          color: var(--ga-muted);
-          margin: 16px 0 4px;
-        }
-        dl {
-          display: grid;
-          grid-template-columns: auto 1fr;
-          gap: 4px 16px;
-          margin: 8px 0;
-        }
-        dt {
-          color: var(--ga-muted);
-        }
-        dd {
-          margin: 0;
-          overflow-wrap: anywhere;
-        }
-        ul {
-          margin: 0;
-          padding: 0;
-          list-style: none;
-        }
-        li {
-          padding: 6px 0 6px 12px;
-          margin-bottom: 4px;
-          border-left: 3px solid var(--ga-border);
-          overflow-wrap: anywhere;
-        }
-        li.warning {
-          border-color: var(--ga-grade-4-solid);
-        }
-        li.error {
-          border-color: var(--ga-danger);
-        }
       </style>
       <button id="open" class="plain" on-click="open" hidden$="[[!file]]">
         <ga-icon name="info"></ga-icon>[[_label(file, text)]]
@@ -87,27 +51,7 @@ export class GaNotes extends LocalizedElement {
             <ga-icon name="clear"></ga-icon>
           </button>
         </header>
-        <dl>
-          <dt>[[text.toolbar.file]]</dt>
-          <dd class="mono">[[file.file]]</dd>
-          <dt>[[_sideName(file, text)]]</dt>
-          <dd class="mono">[[file.npuPath]]</dd>
-          <dt hidden$="[[!file.isComparison]]">[[text.sides.reference]]</dt>
-          <dd class="mono" hidden$="[[!file.isComparison]]">[[file.benchPath]]</dd>
-          <dt>[[text.notes.task]]</dt>
-          <dd>[[_task(file, text)]]</dd>
-          <dt>[[text.notes.builtAt]]</dt>
-          <dd>[[_builtAt(file, text)]]</dd>
-        </dl>
-        <h2 hidden$="[[!file.diagnostics.length]]">[[text.notes.title]]</h2>
-        <ul>
-          <template is="dom-repeat" items="[[file.diagnostics]]">
-            <li class$="[[item.severity]]">
-              <strong>[[_where(item, text)]]</strong> [[item.message]]
-              <span class="mono muted">[[item.subject]]</span>
-            </li>
-          </template>
-        </ul>
+        <ga-file-facts file="[[file]]"></ga-file-facts>
       </dialog>`;
   }
 
@@ -128,30 +72,6 @@ export class GaNotes extends LocalizedElement {
   _label(file: DatabaseFile | undefined, text: Texts): string {
     const count = file?.diagnostics.length ?? 0;
     return count === 0 ? text.notes.about : text.notes.label(formatCount(count));
-  }
-
-  _sideName(file: DatabaseFile | undefined, text: Texts): string {
-    return file?.isComparison ? text.sides.debug : text.sides.model;
-  }
-
-  _task(file: DatabaseFile | undefined, text: Texts): string {
-    return file ? translated<string>(text.tasks, file.task, file.task) : '';
-  }
-
-  /** In the reader's own time zone; as it stands in the file when it is no time. */
-  _builtAt(file: DatabaseFile | undefined, text: Texts): string {
-    const date = new Date(file?.createdAt ?? '');
-    if (Number.isNaN(date.getTime())) return file?.createdAt ?? '';
-    return date.toLocaleString(text.language.code === 'zh' ? 'zh-CN' : 'en-GB');
-  }
-
-  _where({ step, rank, count }: Diagnostic, text: Texts): string {
-    const parts = [
-      step === undefined ? '' : `${text.toolbar.step} ${step}`,
-      rank === undefined ? '' : `${text.toolbar.rank} ${rank}`,
-      count > 1 ? `${formatCount(count)} ×` : '',
-    ];
-    return parts.filter((part) => part !== '').join(' · ');
   }
 }
 

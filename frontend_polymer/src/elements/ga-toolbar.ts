@@ -38,7 +38,7 @@ export class GaToolbar extends LocalizedElement {
           display: flex;
           align-items: center;
           gap: 6px;
-          min-width: 0;
+          flex: none;
         }
         label span {
           color: var(--ga-muted);
@@ -46,10 +46,11 @@ export class GaToolbar extends LocalizedElement {
         }
         label.file {
           flex: 0 1 340px;
+          min-width: 0;
         }
         label.file select {
           flex: 1;
-          min-width: 120px;
+          min-width: 80px;
           text-overflow: ellipsis;
         }
         select.number {
@@ -62,8 +63,14 @@ export class GaToolbar extends LocalizedElement {
           margin-left: auto;
         }
         .settings {
+          margin-left: auto;
           display: flex;
           gap: 4px;
+        }
+        @media (max-width: 1400px) {
+          .wide {
+            display: none;
+          }
         }
       </style>
       <h1 class="visually-hidden">[[text.title]]</h1>
@@ -71,19 +78,35 @@ export class GaToolbar extends LocalizedElement {
         <span>[[text.toolbar.file]]</span>
         <select id="file" on-change="_file"></select>
       </label>
-      <label>
+      <button
+        id="overview"
+        class="plain"
+        aria-pressed$="[[_pressed(isOverview)]]"
+        disabled$="[[!_hasOverview(state)]]"
+        title="[[text.toolbar.overviewHint]]"
+        aria-label="[[text.toolbar.overview]]"
+        on-click="_overview"
+      >
+        <ga-icon name="grid"></ga-icon><span class="wide">[[text.toolbar.overview]]</span>
+      </button>
+      <label hidden$="[[isOverview]]">
         <span>[[text.toolbar.step]]</span>
         <select id="step" class="number" on-change="_step"></select>
       </label>
-      <label>
+      <label hidden$="[[isOverview]]">
         <span>[[text.toolbar.rank]]</span>
         <select id="rank" class="number" on-change="_rank"></select>
       </label>
-      <label>
+      <label hidden$="[[isOverview]]">
         <span>[[text.toolbar.microStep]]</span>
         <select id="micro" class="number" on-change="_micro"></select>
       </label>
-      <ga-search id="search" session="[[session]]" state="[[state]]"></ga-search>
+      <ga-search
+        id="search"
+        hidden$="[[isOverview]]"
+        session="[[session]]"
+        state="[[state]]"
+      ></ga-search>
       <div class="settings">
         <button
           id="refresh"
@@ -130,6 +153,7 @@ export class GaToolbar extends LocalizedElement {
       session: Object,
       state: Object,
       themeChoice: String,
+      isOverview: { type: Boolean, computed: '_isOverview(state)' },
     };
   }
 
@@ -179,15 +203,31 @@ export class GaToolbar extends LocalizedElement {
   }
 
   _file(event: Event): void {
-    void this.session.open({ file: chosen(event) });
+    void this.session.open({ file: chosen(event), page: 'auto' });
+  }
+
+  _hasOverview(state: AppState): boolean {
+    return (fileOf(state)?.graphs.length ?? 0) > 0;
+  }
+
+  _isOverview({ view }: AppState): boolean {
+    return view.page === 'overview';
+  }
+
+  _pressed(value: boolean): string {
+    return String(value);
+  }
+
+  _overview(): void {
+    this.dispatchEvent(new CustomEvent('overview'));
   }
 
   _step(event: Event): void {
-    void this.session.open({ step: Number(chosen(event)) });
+    void this.session.open({ step: Number(chosen(event)), page: 'graph' });
   }
 
   _rank(event: Event): void {
-    void this.session.open({ rank: Number(chosen(event)) });
+    void this.session.open({ rank: Number(chosen(event)), page: 'graph' });
   }
 
   _micro(event: Event): void {

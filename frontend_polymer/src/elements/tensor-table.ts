@@ -7,6 +7,7 @@ import {
   type ParameterRow,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
+import { create } from './create';
 import { gradeBars } from './grade-style';
 import type { Cell, Column, ColumnGroup } from './tensor-columns';
 import { gradeName } from './words';
@@ -192,15 +193,4 @@ function tensorCell(column: Column, content: Cell, at: number, text: Texts): HTM
 function cellClass(column: Column, at: number): string {
   const isFirst = at === 0 && column.group !== 'shared';
   return [column.numeric ? 'numeric' : '', isFirst ? 'first' : ''].join(' ').trim();
-}
-
-function create<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  className: string,
-  content = '',
-): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.textContent = content;
-  return element;
 }

@@ -1,3 +1,5 @@
+import { overviewEn } from './en-overview';
+
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
 export const en = {
   language: { code: 'en', name: 'English' },
@@ -12,6 +14,8 @@ export const en = {
     refresh: 'Look for new files and reload',
     language: 'Language',
     theme: 'Theme',
+    overview: 'Overview',
+    overviewHint: 'All steps and ranks of this file (o)',
     help: 'Keys and gestures',
   },
   themes: { auto: 'Follow TensorBoard', light: 'Light', dark: 'Dark' },
@@ -214,7 +218,10 @@ export const en = {
     other_order: 'The other side makes this call at another place',
     other_class: 'A module of another class sits at this place',
     calls_unmatched: 'None of its calls has a counterpart',
+    by_hand: 'Taken apart by hand',
   },
+
+  overview: overviewEn,
 
   progress: {
     catalog: 'Looking for databases…',
@@ -273,6 +280,7 @@ export const en = {
     nextPrevious: 'Next and previous match',
     close2: 'Close a dialog, leave the search',
     help: 'This list',
+    overview: 'Overview of all steps and ranks, and back',
   },
 };
 

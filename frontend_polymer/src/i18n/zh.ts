@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
 
@@ -15,6 +16,8 @@ export const zh: Texts = {
     refresh: '查找新文件并重新加载',
     language: '语言',
     theme: '主题',
+    overview: '总览',
+    overviewHint: '该文件的全部 step 和 rank (o)',
     help: '快捷键与手势',
   },
   themes: { auto: '跟随 TensorBoard', light: '浅色', dark: '深色' },
@@ -214,7 +217,10 @@ export const zh: Texts = {
     other_order: '另一侧在其他位置进行此调用',
     other_class: '该位置是另一种类的模块',
     calls_unmatched: '其中的调用都没有对应节点',
+    by_hand: '已手动取消匹配',
   },
+
+  overview: overviewZh,
 
   progress: {
     catalog: '正在查找数据库…',
@@ -321,5 +327,6 @@ export const zh: Texts = {
     nextPrevious: '下一个和上一个匹配',
     close2: '关闭对话框、离开搜索框',
     help: '本列表',
+    overview: '全部 step 和 rank 的总览，再按返回',
   },
 };

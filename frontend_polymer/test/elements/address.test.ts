@@ -7,6 +7,7 @@ import { INITIAL_VIEW } from '../../src/state';
 describe('the address fragment', () => {
   it('brings back what was put in', () => {
     const view = {
+      page: 'graph' as const,
       file: 'runs/a & b/比较.vis.db',
       step: 12,
       rank: 3,
@@ -20,6 +21,18 @@ describe('the address fragment', () => {
   it('brings back the initial view', () => {
     expect(fromFragment(toFragment(INITIAL_VIEW))).toEqual(INITIAL_VIEW);
   });
+
+  it('brings back the overview', () => {
+    const view = { ...INITIAL_VIEW, page: 'overview' as const, file: 'a.vis.db' };
+    expect(fromFragment(toFragment(view))).toEqual(view);
+  });
+
+  it.each(['step=0', 'rank=0', 'node=Module.a'])(
+    'takes a link with %s as one to a graph',
+    (part) => {
+      expect(fromFragment(`#graph_ascend&p.graph_ascend.${part}`).page).toBe('graph');
+    },
+  );
 
   it.each([
     '',

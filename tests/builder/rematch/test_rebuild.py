@@ -98,19 +98,20 @@ def write_odd_dump(directory: Path, rng: random.Random) -> Path:
     return write_dump(directory, data, construct)
 
 
-def sides_of(case: str, dumps: Path, folder: Path) -> list[Path]:
+def sides_of(case: str, dumps: Path, folder: Path) -> tuple[Path, Path]:
     if case == "odd":
         rng = random.Random(5)  # noqa: S311
-        return [write_odd_dump(folder / side, rng) for side in ("npu", "bench")]
-    return [next((dumps / name).rglob("dump.json")).parent for name in CASES[case]]
+        return write_odd_dump(folder / "npu", rng), write_odd_dump(folder / "bench", rng)
+    npu, bench = (next((dumps / name).rglob("dump.json")).parent for name in CASES[case])
+    return npu, bench
 
 
 @pytest.mark.parametrize("case", [*CASES, "odd"])
 def test_any_sequence_equals_a_build_with_those_matches(
     case: str, dumps: Path, build_database: BuildDatabase, tmp_path: Path
 ) -> None:
-    sides = sides_of(case, dumps, tmp_path)
-    original = build_database(*sides)
+    npu, bench = sides_of(case, dumps, tmp_path)
+    original = build_database(npu, bench)
     actions = st.lists(
         st.sampled_from([MATCH, MATCH, UNMATCH, UNMATCH, "undo", "redo", "import"]), max_size=8
     )
@@ -127,7 +128,7 @@ def test_any_sequence_equals_a_build_with_those_matches(
         check_sound(database)
         target = tmp_path / "rebuilt.vis.db"
         target.unlink(missing_ok=True)
-        rebuild(*sides, matched(database), target)
+        rebuild(npu, bench, matched(database), target)
         assert content(database) == content(target)
 
     check()

@@ -1,0 +1,128 @@
+"""All steps and ranks of a file at a glance."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Frame, Locator, Page, expect
+
+from tests.browser.viewer import NPU, SHOWS_GRAPHS, open_tab, open_viewer, scene
+from tests.conftest import BuildDatabase, StartTensorBoard
+
+ERRORS = ("severe", "serious", "moderate", "slight", "ok")
+
+
+@pytest.fixture(scope="session")
+def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """Two steps of four ranks: a wrong attention scale against the correct run."""
+    name = "ddp4_statistics"
+    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name, "-oc")
+
+
+def cell(frame: Frame, step: int, rank: int) -> Locator:
+    return frame.locator(f"ga-overview .cell[data-step='{step}'][data-rank='{rank}']")
+
+
+def shows(frame: Frame, step: int, rank: int) -> None:
+    """Wait for the graph of a step and rank."""
+    frame.wait_for_function(
+        f"""([step, rank]) => {SHOWS_GRAPHS}
+          && document.querySelector('ga-app').state.view.page === 'graph'
+          && document.querySelector('ga-app').state.view.step === step
+          && document.querySelector('ga-app').state.view.rank === rank""",
+        arg=[step, rank],
+    )
+    expect(frame.locator("ga-overview")).to_be_hidden()
+
+
+def test_shows_the_worst_grade_and_the_counts_of_each_graph(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    expect(frame.locator("ga-overview .cell")).to_have_count(8)
+    with sqlite3.connect(ddp_database) as connection:
+        for step in (0, 1):
+            for rank in range(4):
+                counts = dict(
+                    connection.execute(
+                        "SELECT grade, count(*) FROM node_view"
+                        " WHERE side = 'npu' AND step = ? AND rank = ? GROUP BY grade",
+                        (step, rank),
+                    )
+                )
+                worst = next(grade for grade in ERRORS if grade in counts)
+                title = cell(frame, step, rank).get_attribute("title")
+                assert title is not None
+                assert title.splitlines()[:2] == [
+                    f"Step {step}, rank {rank}",
+                    worst.capitalize(),
+                ]
+                row = frame.locator("ga-overview .counts tbody tr").nth(1 + 4 * step + rank)
+                shown = row.locator("td").all_text_contents()
+                expected = [counts.get(grade, 0) for grade in ERRORS]
+                assert shown[3:8] == [str(count) for count in expected]
+    facts = frame.locator("ga-overview ga-file-facts")
+    expect(facts).to_contain_text("ddp4_statistics_wrong_attention_scale")
+
+
+def test_a_click_enters_a_graph_and_a_key_goes_back(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    cell(frame, 1, 2).click()
+    shows(frame, 1, 2)
+    before = scene(frame, NPU)
+
+    page.keyboard.press("o")
+    expect(cell(frame, 1, 2)).to_be_focused()
+    assert "graph_ascend.page=overview" in page.url
+    page.keyboard.press("Enter")
+    shows(frame, 1, 2)
+    assert scene(frame, NPU) == before, "the graph is as it was left"
+
+    frame.get_by_role("button", name="Overview").click()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(cell(frame, 0, 1)).to_be_focused()
+    page.keyboard.press("Enter")
+    shows(frame, 0, 1)
+
+
+def test_the_worst_graph_is_one_click_away(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    with sqlite3.connect(ddp_database) as connection:
+        [(step, rank)] = connection.execute(
+            "SELECT step, rank FROM node_view WHERE side = 'npu' AND grade = 'severe'"
+            " GROUP BY step, rank ORDER BY count(*) DESC, step, rank LIMIT 1"
+        )
+    frame.click("ga-overview #worst")
+    shows(frame, step, rank)
+
+
+def test_a_file_of_one_graph_opens_on_it(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    expect(frame.locator("ga-overview")).to_be_hidden()
+    frame.get_by_role("button", name="Overview").click()
+    expect(frame.locator("ga-overview .cell")).to_have_count(1)
+    frame.get_by_role("button", name="Overview").click()
+    expect(frame.locator("ga-overview")).to_be_hidden()
+
+
+def test_a_link_to_the_overview_opens_it_in_both_languages(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    fragment = "#graph_ascend&p.graph_ascend.page=overview"
+    frame = open_tab(page, tensorboard_server(ddp_database.parent), fragment)
+    expect(frame.locator("ga-overview")).to_contain_text("Worst grade per step and rank")
+    frame.click("ga-toolbar #language")
+    expect(frame.locator("ga-overview")).to_contain_text("各 step 和 rank 的最差精度等级")
+    title = cell(frame, 0, 0).get_attribute("title")
+    assert title is not None
+    assert title.startswith("Step 0，rank 0\n严重")
