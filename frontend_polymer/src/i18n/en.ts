@@ -1,3 +1,4 @@
+import { findEn } from './en-find';
 import { overviewEn } from './en-overview';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
@@ -220,6 +221,7 @@ export const en = {
     calls_unmatched: 'None of its calls has a counterpart',
   },
 
+  find: findEn,
   overview: overviewEn,
 
   progress: {

@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { findZh } from './zh-find';
 import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
@@ -219,6 +220,7 @@ export const zh: Texts = {
     calls_unmatched: '其中的调用都没有对应节点',
   },
 
+  find: findZh,
   overview: overviewZh,
 
   progress: {
