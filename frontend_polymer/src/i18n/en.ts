@@ -1,3 +1,4 @@
+import { findEn } from './en-find';
 import { overviewEn } from './en-overview';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
@@ -221,6 +222,7 @@ export const en = {
     by_hand: 'Taken apart by hand',
   },
 
+  find: findEn,
   overview: overviewEn,
 
   progress: {

@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { findZh } from './zh-find';
 import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
@@ -220,6 +221,7 @@ export const zh: Texts = {
     by_hand: '已手动取消匹配',
   },
 
+  find: findZh,
   overview: overviewZh,
 
   progress: {
