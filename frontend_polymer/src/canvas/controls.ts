@@ -1,6 +1,7 @@
 import { Side } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import { parentOf, stepFrom } from '../layout/walk';
+import { topOf } from './anchor';
 import type { Camera } from './camera';
 import type { Origin } from './events';
 import { watchPane, type GestureTarget } from './gestures';
@@ -17,8 +18,6 @@ export interface Controlled extends PairingView {
   readonly selected: () => NodeRef | null;
   readonly choose: (node: NodeRef, origin: Origin) => void;
   readonly toggle: (side: Side, index: number) => void;
-  /** Where the row of a node begins, or of the folded module that hides it. */
-  readonly topOf: (node: NodeRef) => number | null;
 }
 
 /** Gestures on the panes and keys on the element around them. */
@@ -123,7 +122,8 @@ export class Controls implements GestureTarget, KeyTarget {
     const sequence = new Sequence(graph, this.of.hierarchy()!.microStep);
     if (sequence.length === 0) return;
     const { height } = this.of.panes.list[side].minimap;
-    const unit = this.of.topOf({ side, index: sequence.node(placeAt(sequence, y, height)) });
+    const node = { side, index: sequence.node(placeAt(sequence, y, height)) };
+    const unit = topOf(this.of.hierarchy()!, node);
     if (unit !== null) this.of.camera.travel(side, unit);
   }
 
@@ -141,6 +141,13 @@ export class Controls implements GestureTarget, KeyTarget {
     const seen = node && hierarchy ? seenAt(hierarchy, node) : { node: null, layers: null };
     this.of.emit('hover', { ...seen, x, y });
     this.of.redraw();
+  }
+
+  setPickMode(side: Side | null): void {
+    this.pairing.pickMode = side;
+    if (side === null) return;
+    this.active = side;
+    this.focus();
   }
 
   // --- keys

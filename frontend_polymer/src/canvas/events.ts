@@ -56,3 +56,20 @@ export interface SelectOptions {
   /** Unfold what hides the node, here and around its counterpart. Default true. */
   readonly reveal?: boolean;
 }
+
+/** Tells listeners what happened. */
+export class Emitter extends EventTarget {
+  /** Listens to an event; the returned function ends it. */
+  on<K extends keyof HierarchyEvents>(
+    type: K,
+    listener: (detail: HierarchyEvents[K]) => void,
+  ): () => void {
+    const forward = (event: Event) => listener((event as CustomEvent<HierarchyEvents[K]>).detail);
+    this.addEventListener(type, forward);
+    return () => this.removeEventListener(type, forward);
+  }
+
+  protected readonly emit: Emit = (type, detail) => {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  };
+}

@@ -1,8 +1,13 @@
+import type { Side } from '../generated/graph_pb';
+import type { NodeRef } from '../layout/hierarchy';
 import { fontOf, type Measure } from './measure';
+import type { Painter } from './painter';
 import type { Palette } from './palette';
+import type { Pane } from './panes';
 import type { Brush, Sheet } from './sheet';
 import { Surface } from './surface';
 import { SvgSheet } from './svg';
+import type { Extent, View } from './viewport';
 
 /** Pixels of a picture per CSS pixel. */
 const RATIO = 2;
@@ -23,6 +28,24 @@ export interface Picture {
   readonly height: number;
   readonly palette: Palette;
   readonly measure: Measure;
+}
+
+/** What the panes show, without what only helps to point at it. */
+export function pictureOf(
+  panes: readonly Pane[],
+  painter: Painter,
+  at: (side: Side) => readonly [View, Extent],
+  selected: NodeRef | null,
+  titles: readonly string[],
+): Picture {
+  const sides = panes.map(({ side, surface }) => ({
+    title: titles[side] ?? '',
+    width: surface.width,
+    draw: (sheet: Sheet) =>
+      painter.drawSide(side, sheet, ...at(side), { selected, hovered: null, wanted: null }),
+  }));
+  const { palette, measure } = painter;
+  return { sides, palette, measure, height: panes[0]!.surface.height };
 }
 
 export function toPng(picture: Picture): Promise<Blob> {

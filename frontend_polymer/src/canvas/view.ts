@@ -1,23 +1,22 @@
 import type { Graph } from '../data/graph';
-import type { Side } from '../generated/graph_pb';
-import { Grade } from '../generated/graph_pb';
+import { Grade, type Side } from '../generated/graph_pb';
 import { firstLevel, type Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
 import { UNITS_PER_ROW } from '../layout/rows';
 import { SIDES } from '../layout/sides';
 import { known, openOf, restoreOpen, type HierarchyState } from '../layout/state';
+import { changeInPlace, topOf } from './anchor';
 import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
-import type { Emit, HierarchyEvents, Origin, SelectOptions } from './events';
+import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
-import { toPng, toSvg, type Picture } from './picture';
+import { pictureOf, toPng, toSvg, type Picture } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
-import type { Sheet } from './sheet';
 import type { ColourMode } from './tone';
-import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
+import { ROW_HEIGHT, type Extent } from './viewport';
 
 /**
  * Both hierarchies side by side, in a host element that has a size of its own.
@@ -32,7 +31,7 @@ import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
  * The host gets a focusable element inside; keys work while that has the focus. Row positions of
  * `scene()` are relative to the host.
  */
-export class HierarchyView extends EventTarget {
+export class HierarchyView extends Emitter {
   private readonly panes: Panes;
   private readonly painter = new Painter();
   private readonly camera: Camera;
@@ -60,16 +59,6 @@ export class HierarchyView extends EventTarget {
     cancelAnimationFrame(this.frame);
     this.camera.stop();
     this.panes.dispose();
-  }
-
-  /** Listens to an event; the returned function ends it. */
-  on<K extends keyof HierarchyEvents>(
-    type: K,
-    listener: (detail: HierarchyEvents[K]) => void,
-  ): () => void {
-    const forward = (event: Event) => listener((event as CustomEvent<HierarchyEvents[K]>).detail);
-    this.addEventListener(type, forward);
-    return () => this.removeEventListener(type, forward);
   }
 
   // --- what is shown
@@ -157,11 +146,7 @@ export class HierarchyView extends EventTarget {
    * that is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
    */
   setPickMode(side: Side | null): void {
-    this.controls.pairing.pickMode = side;
-    if (side !== null) {
-      this.controls.active = side;
-      this.controls.focus();
-    }
+    this.controls.setPickMode(side);
   }
 
   /** The side on which a node is to be picked, null for none. */
@@ -196,17 +181,10 @@ export class HierarchyView extends EventTarget {
   }
 
   private show(node: NodeRef, centre: boolean): void {
-    const unit = this.topOf(node);
+    const unit = topOf(this.hierarchy!, node);
     if (unit === null) return;
     if (centre) this.camera.centre(node.side, unit);
     else this.camera.reach(node.side, unit);
-  }
-
-  /** Where the row of a node begins, or of the folded module that hides it. */
-  private topOf(node: NodeRef): number | null {
-    const { hierarchy } = this;
-    const shown = hierarchy?.shown(node);
-    return shown ? hierarchy!.rows.top[hierarchy!.rowOf(shown)]! : null;
   }
 
   // --- folding
@@ -275,23 +253,11 @@ export class HierarchyView extends EventTarget {
 
   /** Lays out anew; `anchor` if it is in view, or else the uppermost node, stays where it is. */
   private change(anchor: NodeRef | null, change: (hierarchy: Hierarchy) => void): void {
-    const hierarchy = this.hierarchy!;
     const side = anchor?.side ?? this.active;
     const view = this.camera.view(side);
     const { height } = this.panes.list[side].surface;
-    let held = anchor ?? { side, index: 0 };
-    let y = yOf(view, this.topOf(held) ?? -Infinity);
-    if (y < 0 || y > height) {
-      held = hierarchy.nodeNear(unitAt(view, 0));
-      y = yOf(view, this.topOf(held)!);
-    }
-    const node = hierarchy.node(held);
-    change(hierarchy);
-    hierarchy.relayout();
+    const top = changeInPlace(this.hierarchy!, side, view, height, anchor, change);
     this.rowsChanged();
-    // A series is gone when layers are not folded any more.
-    if (held.index >= hierarchy.trees[side]!.size) held = node;
-    const top = (this.topOf(held) ?? 0) - (y / view.rowHeight) * UNITS_PER_ROW;
     this.camera.set(side, { ...view, top });
     this.emit('expandchange', null);
   }
@@ -383,15 +349,8 @@ export class HierarchyView extends EventTarget {
   }
 
   private picture(titles: readonly string[]): Picture {
-    const { palette, measure } = this.painter;
-    const attention = { selected: this.chosen, hovered: null, wanted: null };
-    const sides = this.panes.shown.map(({ side, surface }) => ({
-      title: titles[side] ?? '',
-      width: surface.width,
-      draw: (sheet: Sheet) =>
-        this.painter.drawSide(side, sheet, this.camera.view(side), this.extent(side), attention),
-    }));
-    return { sides, palette, measure, height: this.panes.list[0].surface.height };
+    const at = (side: Side) => [this.camera.view(side), this.extent(side)] as const;
+    return pictureOf(this.panes.shown, this.painter, at, this.chosen, titles);
   }
 
   /** Draws now instead of with the next animation frame. */
@@ -419,7 +378,6 @@ export class HierarchyView extends EventTarget {
       toggle: (side, index) => this.toggle(side, index),
       placer: (side) => this.placer(side),
       palette: () => this.painter.palette,
-      topOf: (node) => this.topOf(node),
       redraw: () => this.invalidate(),
     };
   }
@@ -435,8 +393,4 @@ export class HierarchyView extends EventTarget {
       this.extent(side),
     );
   }
-
-  private readonly emit: Emit = (type, detail) => {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
-  };
 }
