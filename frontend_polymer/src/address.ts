@@ -3,6 +3,8 @@
 // TensorBoard's own fragment names the tab, `#graph_ascend`, and keeps what follows as
 // `&p.graph_ascend.key=value`. A page outside TensorBoard uses a fragment of its own.
 
+import { GRADES, OVERFLOWS } from './data/codes';
+import type { Find } from './find';
 import { Side } from './generated/graph_pb';
 import { ALL_MICRO_STEPS, INITIAL_VIEW, type ViewState } from './state';
 
@@ -23,6 +25,9 @@ export function toFragment(view: ViewState): string {
   if (view.node) {
     set('side', view.side === Side.BENCH ? 'bench' : 'npu');
     set('node', view.node);
+  }
+  for (const [key, value] of Object.entries(findParameters(view.find))) {
+    if (value) set(key, value);
   }
   const text = parameters.toString();
   return text ? `${TAB}&${text}` : TAB;
@@ -45,6 +50,38 @@ export function fromFragment(fragment: string): ViewState {
     micro: natural('micro', ALL_MICRO_STEPS),
     side: get('side') === 'bench' ? Side.BENCH : Side.NPU,
     node: get('node') ?? '',
+    find: readFind(get),
+  };
+}
+
+function findParameters(find: Find): Record<string, string> {
+  return {
+    q: find.text,
+    regex: find.isPattern ? '1' : '',
+    in: find.side === Side.BENCH ? 'bench' : '',
+    grades: find.grades.join(','),
+    overflow: find.overflows.join(','),
+    reasons: find.reasons.join(','),
+    operator: find.operator,
+    scope: find.scope === 'file' ? 'file' : '',
+    order: find.order === 'severity' ? 'severity' : '',
+  };
+}
+
+function readFind(get: (key: string) => string | null): Find {
+  const list = (key: string) => (get(key) ?? '').split(',').filter((part) => part !== '');
+  const codes = <T extends number>(key: string, known: readonly T[]) =>
+    known.filter((code) => list(key).includes(String(code)));
+  return {
+    text: get('q') ?? '',
+    isPattern: get('regex') === '1',
+    side: get('in') === 'bench' ? Side.BENCH : Side.NPU,
+    grades: codes('grades', GRADES),
+    overflows: codes('overflow', OVERFLOWS),
+    reasons: list('reasons'),
+    operator: get('operator') ?? '',
+    scope: get('scope') === 'file' ? 'file' : 'graph',
+    order: get('order') === 'severity' ? 'severity' : 'execution',
   };
 }
 

@@ -1,6 +1,6 @@
-import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
+import { fetchCatalog, fetchGraph, fetchNode, fetchSearch } from './data/api';
 import { ProblemError } from './data/problem';
-import { nextHit, previousHit } from './data/search';
+import { isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
 import {
   Side,
   type Catalog,
@@ -8,20 +8,10 @@ import {
   type GraphPair,
   type NodeDetail,
 } from './generated/graph_pb';
+import { hitsIn, noHits, stepInFile, stepInGraph, type FileHits, type Hits } from './hits';
 import type { NodeRef } from './layout/hierarchy';
-import type { Graphs } from './layout/sides';
+import { SIDES, type Graphs } from './layout/sides';
 import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
-
-/** Nodes of one side to step through, in execution order. */
-export interface Hits {
-  readonly source: 'search' | 'legend';
-  /** The query, or the entry of the legend, that these are the hits of. */
-  readonly key: string;
-  readonly side: Side;
-  readonly indices: Int32Array;
-  /** Place of the hit shown last, -1 before the first step. */
-  readonly position: number;
-}
 
 export interface AppState {
   readonly view: ViewState;
@@ -30,6 +20,9 @@ export interface AppState {
   readonly selected: NodeRef | null;
   readonly detail: NodeDetail | null;
   readonly hits: Hits | null;
+  /** Instead of `hits`, when all steps and ranks are searched. */
+  readonly fileHits: FileHits | null;
+  readonly searching: boolean;
   readonly busy: 'catalog' | 'graph' | null;
   readonly detailBusy: boolean;
   /** What keeps the file or graph from being shown. */
@@ -55,11 +48,15 @@ export class Session {
   readonly store: Store<AppState>;
   private loading = new AbortController();
   private loadingDetail = new AbortController();
+  private searchingFile = new AbortController();
+  private searchedFile = '';
 
   constructor(view: ViewState) {
     this.store = new Store<AppState>({
       ...NOTHING_SHOWN,
       view,
+      fileHits: null,
+      searching: false,
       catalog: null,
       busy: null,
     });
@@ -93,7 +90,8 @@ export class Session {
       shown.rank === view.rank;
     if (!isSameGraph) return this.open(view);
     this.store.update({ view });
-    await this.select(find(graphs, view));
+    if (view.find !== shown.find) this.find();
+    await this.select(nodeIn(graphs, view));
   }
 
   /** Shows another file, step, rank; keeps the selected node by name where it exists. */
@@ -123,6 +121,7 @@ export class Session {
 
   setMicroStep(micro: number): void {
     this.store.update({ view: { ...this.state.view, micro }, hits: null });
+    this.find();
   }
 
   /** Selects a node and loads its details; null clears the selection. */
@@ -153,23 +152,99 @@ export class Session {
     }
   }
 
-  setHits(hits: Omit<Hits, 'position'>): void {
-    this.store.update({ hits: { ...hits, position: -1 } });
+  /** Lists nodes to step through, in execution order. */
+  setHits(hits: Omit<Hits, 'position' | 'sequence'>): void {
+    this.searchingFile.abort();
+    const sequence = hits.indices;
+    this.store.update({ hits: { ...hits, sequence, position: -1 }, fileHits: null });
   }
 
-  clearHits(): void {
-    this.store.update({ hits: null });
+  /** Looks for something else, or elsewhere. */
+  setFind(change: Partial<Find>): void {
+    const { view } = this.state;
+    this.store.update({ view: { ...view, find: { ...view.find, ...change } } });
+    this.find();
+  }
+
+  clearFind(kept: Partial<Find> = {}): void {
+    this.setFind({ ...NO_FIND, ...kept });
   }
 
   /** The next or previous hit, seen from the selected node, going round at the ends. */
   stepHit(direction: 1 | -1): NodeRef | null {
-    const { hits, selected } = this.state;
-    if (!hits || hits.indices.length === 0) return null;
-    const { indices, side } = hits;
-    const from = selected?.side === side ? selected.index : (indices[hits.position] ?? -1);
-    const position = direction === 1 ? nextHit(indices, from) : previousHit(indices, from);
-    this.store.update({ hits: { ...hits, position } });
-    return { side, index: indices[position]! };
+    const { hits, fileHits, selected } = this.state;
+    const position = fileHits
+      ? stepInFile(fileHits, direction)
+      : stepInGraph(hits, selected, direction);
+    return position < 0 ? null : this.chooseHit(position);
+  }
+
+  /** The hit at this place of the list; null when it is in another graph, which is opened. */
+  chooseHit(position: number): NodeRef | null {
+    const { hits, fileHits } = this.state;
+    if (!fileHits) {
+      const index = hits?.sequence[position];
+      if (!hits || index === undefined) return null;
+      this.store.update({ hits: { ...hits, position } });
+      return { side: hits.side, index };
+    }
+    const { result } = fileHits;
+    this.store.update({ fileHits: { ...fileHits, position } });
+    void this.goTo({
+      step: result.step[position]!,
+      rank: result.rank[position]!,
+      side: SIDES[result.side[position]!]!,
+      node: result.name[position]!,
+    });
+    return null;
+  }
+
+  /** Shows a node of any step and rank. */
+  async goTo(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
+    await this.follow({ ...this.state.view, ...place, page: 'graph' });
+  }
+
+  private find(): void {
+    const { graphs, view, hits } = this.state;
+    const { find } = view;
+    const listed = find.scope === 'file' ? this.state.fileHits : hits;
+    this.searchingFile.abort();
+    if (isEmptyFind(find)) {
+      const isOurs = hits?.source !== 'legend';
+      this.store.update({ ...(isOurs ? { hits: null } : {}), fileHits: null, searching: false });
+      return;
+    }
+    if (find.scope === 'file') {
+      void this.findInFile(find, listed as FileHits | null);
+      return;
+    }
+    const side = graphs?.[find.side] ? find.side : Side.NPU;
+    const graph = graphs?.[side];
+    this.store.update({
+      ...{ fileHits: null, searching: false },
+      ...(graph ? { hits: hitsIn(graph, find, side, view.micro) } : {}),
+    });
+  }
+
+  private async findInFile(find: Find, listed: FileHits | null): Promise<void> {
+    const { file } = this.state.view;
+    const query = { file, ...searchQuery(find) };
+    const key = JSON.stringify(query);
+    if (listed && this.searchedFile === key) return;
+    this.searchingFile = new AbortController();
+    const { signal } = this.searchingFile;
+    this.store.update({ hits: null, searching: true });
+    try {
+      const result = await fetchSearch(query, signal);
+      if (signal.aborted) return;
+      this.searchedFile = key;
+      this.store.update({ fileHits: { result, position: -1 }, searching: false });
+    } catch (error) {
+      if (signal.aborted) return;
+      const { message, remedy } = asProblem(error);
+      const hits = { ...noHits(find, find.side), failure: `${message} ${remedy}` };
+      this.store.update({ searching: false, fileHits: null, hits });
+    }
   }
 
   private begin(busy: 'catalog' | 'graph'): AbortSignal {
@@ -203,7 +278,8 @@ export class Session {
     ]);
     if (signal.aborted) return;
     this.store.update({ graphs: [npu, bench], busy: null });
-    const node = find([npu, bench], view);
+    this.find();
+    const node = nodeIn([npu, bench], view);
     await this.select(node);
   }
 
@@ -261,7 +337,7 @@ function nearestPair(
   return pairs.find((pair) => pair.step === view.step) ?? pairs[0];
 }
 
-function find(graphs: Graphs, view: ViewState): NodeRef | null {
+function nodeIn(graphs: Graphs, view: ViewState): NodeRef | null {
   const graph = graphs[view.side];
   if (!view.node || !graph) return null;
   for (let index = 0; index < graph.count; index++) {

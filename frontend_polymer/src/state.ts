@@ -1,3 +1,4 @@
+import { NO_FIND, type Find } from './find';
 import { Side } from './generated/graph_pb';
 
 /** What the user looks at: everything a link to a colleague has to carry; see address.ts. */
@@ -13,6 +14,7 @@ export interface ViewState {
   readonly side: Side;
   /** Full name of the selected node; empty when nothing is selected. */
   readonly node: string;
+  readonly find: Find;
 }
 
 export const ALL_MICRO_STEPS = -1;
@@ -25,6 +27,7 @@ export const INITIAL_VIEW: ViewState = {
   micro: ALL_MICRO_STEPS,
   side: Side.NPU,
   node: '',
+  find: NO_FIND,
 };
 
 export type Listener<T> = (state: T, previous: T) => void;

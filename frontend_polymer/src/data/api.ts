@@ -2,8 +2,10 @@ import { fromBinary } from '@bufbuild/protobuf';
 import {
   CatalogSchema,
   NodeDetailSchema,
+  SearchResultSchema,
   type Catalog,
   type NodeDetail,
+  type SearchResult,
   type Side,
 } from '../generated/graph_pb';
 import { Graph } from './graph';
@@ -46,6 +48,15 @@ export async function fetchNode(
 ): Promise<NodeDetail> {
   const body = await fetchBytes(routeUrl('node', { ...key, index }), signal);
   return decoded(() => fromBinary(NodeDetailSchema, body));
+}
+
+/** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */
+export async function fetchSearch(
+  query: Record<string, string | number>,
+  signal: AbortSignal,
+): Promise<SearchResult> {
+  const body = await fetchBytes(routeUrl('search', query), signal);
+  return decoded(() => fromBinary(SearchResultSchema, body));
 }
 
 /**

@@ -17,6 +17,7 @@ import {
 import './ga-details';
 import type { GraphPlace } from './ga-overview';
 import './ga-overview';
+import './ga-find';
 import type { GaHelp } from './ga-help';
 import './ga-help';
 import type { GaHierarchy } from './ga-hierarchy';
@@ -50,6 +51,14 @@ export class GaApp extends LocalizedElement {
           flex-direction: column;
           position: relative;
         }
+        .graph {
+          flex: 1;
+          min-height: 0;
+          display: flex;
+        }
+        ga-hierarchy {
+          min-width: 0;
+        }
         ga-overview {
           position: absolute;
           z-index: 10;
@@ -70,6 +79,7 @@ export class GaApp extends LocalizedElement {
         on-theme-choice="_themeChosen"
         on-help="_help"
         on-overview="_overview"
+        is-list-open="{{isListOpen}}"
         on-step-hit="_stepHit"
       ></ga-toolbar>
       <main inert$="[[_isOverview(state)]]">
@@ -80,15 +90,25 @@ export class GaApp extends LocalizedElement {
           sync="{{sync}}"
           on-view-command="_run"
         ></ga-view-tools>
-        <ga-hierarchy
-          id="hierarchy"
-          hidden$="[[_message(state)]]"
-          session="[[session]]"
-          state="[[state]]"
-          theme="[[theme]]"
-          sync="[[sync]]"
-          zoom="{{zoom}}"
-        ></ga-hierarchy>
+        <div class="graph" hidden$="[[_message(state)]]">
+          <ga-hierarchy
+            id="hierarchy"
+            hidden$="[[_message(state)]]"
+            session="[[session]]"
+            state="[[state]]"
+            theme="[[theme]]"
+            sync="[[sync]]"
+            zoom="{{zoom}}"
+          ></ga-hierarchy>
+          <ga-find
+            role="region"
+            aria-label$="[[text.find.panel]]"
+            hidden$="[[!_listShown(state, isListOpen)]]"
+            session="[[session]]"
+            state="[[state]]"
+            on-choose-hit="_chooseHit"
+          ></ga-find>
+        </div>
         <ga-message
           hidden$="[[!_message(state)]]"
           problem="[[state.problem]]"
@@ -132,6 +152,7 @@ export class GaApp extends LocalizedElement {
       state: Object,
       themeChoice: { type: String, value: storedThemeChoice },
       theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
+      isListOpen: { type: Boolean, value: false },
       zoom: { type: Number, value: 1 },
       sync: { type: Boolean, value: true },
     };
@@ -141,6 +162,7 @@ export class GaApp extends LocalizedElement {
   declare state: AppState;
   declare themeChoice: ThemeChoice;
   declare theme: Theme;
+  declare isListOpen: boolean;
   private readonly cleanups: (() => void)[] = [];
 
   override ready(): void {
@@ -225,6 +247,15 @@ export class GaApp extends LocalizedElement {
     this.stepHit(event.detail);
   }
 
+  _chooseHit(event: CustomEvent<number>): void {
+    const node = this.session.chooseHit(event.detail);
+    if (node) this.goTo(node);
+  }
+
+  _listShown(state: AppState, isOpen: boolean): boolean {
+    return isOpen && !this._message(state);
+  }
+
   _goTo(event: CustomEvent<NodeRef>): void {
     this.goTo(event.detail);
   }
@@ -278,6 +309,9 @@ export class GaApp extends LocalizedElement {
       n: () => this.stepHit(1),
       p: () => this.stepHit(-1),
       N: () => this.stepHit(-1),
+      '.': () => this.stepHit(1),
+      ',': () => this.stepHit(-1),
+      l: () => (this.isListOpen = !this.isListOpen),
     };
     const isOverview = this._isOverview(this.state);
     const action = everywhere[event.key] ?? (isOverview ? undefined : inGraph[event.key]);

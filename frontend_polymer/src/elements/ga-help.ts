@@ -101,8 +101,9 @@ export class GaHelp extends LocalizedElement {
     (this.$['dialog'] as HTMLDialogElement).close();
   }
 
-  _groups({ help }: Texts): Group[] {
-    const entry = (keys: string, text: string) => ({ keys, text });
+  _groups(text: Texts): Group[] {
+    const { help } = text;
+    const entry = (keys: string, does: string) => ({ keys, text: does });
     return [
       {
         title: help.groups.open,
@@ -131,7 +132,8 @@ export class GaHelp extends LocalizedElement {
         title: help.groups.find,
         entries: [
           entry('/', help.search),
-          entry('n p', help.nextPrevious),
+          entry('n p  . ,', help.nextPrevious),
+          entry('l', text.find.panelHint),
           entry('Esc', help.close2),
         ],
       },

@@ -1,13 +1,20 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { searchNames } from '../data/search';
+import type { Find } from '../find';
 import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { hasBench, type AppState, type Hits, type Session } from '../session';
+import type { FileHits, Hits } from '../hits';
+import { hasBench, type AppState, type Session } from '../session';
 import { formatCount } from './format';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
+
+interface Found {
+  readonly position: number;
+  readonly count: number;
+  readonly isInvalid: boolean;
+}
 
 /** Finds nodes by name and walks through what it found. */
 export class GaSearch extends LocalizedElement {
@@ -42,6 +49,14 @@ export class GaSearch extends LocalizedElement {
         }
         input:not(:placeholder-shown) {
           padding-right: 96px;
+        }
+        @media (max-width: 1400px) {
+          #side {
+            width: 84px;
+          }
+          input:not(:placeholder-shown) {
+            padding-right: 72px;
+          }
         }
         input::placeholder {
           color: var(--ga-muted);
@@ -87,6 +102,16 @@ export class GaSearch extends LocalizedElement {
         <span class$="[[_countClass(hits)]]" role="status">[[_count(hits, text)]]</span>
       </div>
       <button
+        id="pattern"
+        class="icon plain mono"
+        aria-pressed$="[[_pressed(state.view.find.isPattern)]]"
+        on-click="_pattern"
+        title="[[text.find.pattern]]"
+        aria-label="[[text.find.pattern]]"
+      >
+        .*
+      </button>
+      <button
         id="previous"
         class="icon plain"
         disabled$="[[!_any(hits)]]"
@@ -105,6 +130,16 @@ export class GaSearch extends LocalizedElement {
         aria-label="[[text.search.next]]"
       >
         <ga-icon name="next"></ga-icon>
+      </button>
+      <button
+        id="list"
+        class="icon plain"
+        aria-pressed$="[[_pressed(isListOpen)]]"
+        on-click="_list"
+        title="[[text.find.panelHint]] (l)"
+        aria-label="[[text.find.panelHint]]"
+      >
+        <ga-icon name="list"></ga-icon>
       </button>`;
   }
 
@@ -113,50 +148,63 @@ export class GaSearch extends LocalizedElement {
       ...super.properties,
       session: Object,
       state: Object,
-      hits: { type: Object, computed: '_hits(state.hits)' },
+      isListOpen: { type: Boolean, value: false, notify: true },
+      hits: { type: Object, computed: '_hits(state.hits, state.fileHits)' },
       hasBench: { type: Boolean, computed: '_hasBench(state)' },
     };
   }
 
   static get observers() {
-    return ['_graphsChanged(state.graphs, state.view.micro)'];
+    return ['_shown(state.view.find)'];
   }
 
   declare session: Session;
   declare state: AppState;
   declare hasBench: boolean;
-  private searched: { graphs: AppState['graphs']; micro: number } = { graphs: null, micro: 0 };
+  declare isListOpen: boolean;
 
   override focus(): void {
     (this.$['input'] as HTMLInputElement).select();
   }
 
-  _hits(hits: Hits | null): Hits | null {
-    return hits?.source === 'search' ? hits : null;
+  _hits(hits: Hits | null, fileHits: FileHits | null): Found | null {
+    if (fileHits) {
+      const { result, position } = fileHits;
+      return { position, count: result.index.length, isInvalid: false };
+    }
+    if (hits?.source !== 'search') return null;
+    const { position, isInvalid = false, indices } = hits;
+    return { position, count: indices.length, isInvalid };
   }
 
   _hasBench(state: AppState): boolean {
     return hasBench(state);
   }
 
-  /** Another graph, the same question. */
-  _graphsChanged(graphs: AppState['graphs'], micro: number): void {
-    if (graphs === this.searched.graphs && micro === this.searched.micro) return;
-    this.searched = { graphs, micro };
-    if (graphs && this.query !== '') this._search();
+  /** What is looked for may come from a link. */
+  _shown(find: Find): void {
+    const input = this.$['input'] as HTMLInputElement;
+    if (input.value.trim() !== find.text) input.value = find.text;
+    (this.$['side'] as HTMLSelectElement).value = find.side === Side.BENCH ? 'bench' : 'npu';
   }
 
   _search(): void {
-    const { graphs, view } = this.state;
     const chosen = (this.$['side'] as HTMLSelectElement).value;
-    const side = chosen === 'bench' && graphs?.[Side.BENCH] ? Side.BENCH : Side.NPU;
-    const graph = graphs?.[side];
-    if (this.query === '' || !graph) {
-      this.session.clearHits();
-      return;
-    }
-    const indices = searchNames(graph, this.query, view.micro);
-    this.session.setHits({ source: 'search', key: this.query, side, indices });
+    const side = chosen === 'bench' ? Side.BENCH : Side.NPU;
+    const text = (this.$['input'] as HTMLInputElement).value.trim();
+    this.session.setFind({ text, side });
+  }
+
+  _pattern(): void {
+    this.session.setFind({ isPattern: !this.state.view.find.isPattern });
+  }
+
+  _list(): void {
+    this.isListOpen = !this.isListOpen;
+  }
+
+  _pressed(value: boolean): string {
+    return String(value);
   }
 
   _key(event: KeyboardEvent): void {
@@ -164,10 +212,8 @@ export class GaSearch extends LocalizedElement {
       this.step(event.shiftKey ? -1 : 1);
       event.preventDefault();
     } else if (event.key === 'Escape') {
-      const input = this.$['input'] as HTMLInputElement;
-      if (input.value === '') input.blur();
-      input.value = '';
-      this.session.clearHits();
+      if (this.state.view.find.text === '') (this.$['input'] as HTMLInputElement).blur();
+      this.session.setFind({ text: '' });
     }
   }
 
@@ -179,24 +225,21 @@ export class GaSearch extends LocalizedElement {
     this.step(1);
   }
 
-  _any(hits: Hits | null): boolean {
-    return (hits?.indices.length ?? 0) > 0;
+  _any(hits: Found | null): boolean {
+    return (hits?.count ?? 0) > 0;
   }
 
-  _count(hits: Hits | null, text: Texts): string {
+  _count(hits: Found | null, text: Texts): string {
     if (!hits) return '';
-    const total = formatCount(hits.indices.length);
-    if (hits.indices.length === 0) return text.search.none;
+    if (hits.isInvalid) return text.find.badPattern;
+    const total = formatCount(hits.count);
+    if (hits.count === 0) return text.search.none;
     if (hits.position < 0) return text.search.count(total);
     return text.search.position(formatCount(hits.position + 1), total);
   }
 
-  _countClass(hits: Hits | null): string {
-    return hits?.indices.length === 0 ? 'count none' : 'count';
-  }
-
-  private get query(): string {
-    return (this.$['input'] as HTMLInputElement).value.trim();
+  _countClass(hits: Found | null): string {
+    return hits?.count === 0 ? 'count none' : 'count';
   }
 
   private step(direction: 1 | -1): void {

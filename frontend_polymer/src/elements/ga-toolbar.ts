@@ -58,7 +58,7 @@ export class GaToolbar extends LocalizedElement {
         }
         ga-search {
           flex: 1 1 400px;
-          min-width: 352px;
+          min-width: 400px;
           max-width: 640px;
           margin-left: auto;
         }
@@ -68,6 +68,10 @@ export class GaToolbar extends LocalizedElement {
           gap: 4px;
         }
         @media (max-width: 1400px) {
+          label.file {
+            flex-basis: 150px;
+          }
+          label.file span,
           .wide {
             display: none;
           }
@@ -106,6 +110,7 @@ export class GaToolbar extends LocalizedElement {
         hidden$="[[isOverview]]"
         session="[[session]]"
         state="[[state]]"
+        is-list-open="{{isListOpen}}"
       ></ga-search>
       <div class="settings">
         <button
@@ -153,6 +158,7 @@ export class GaToolbar extends LocalizedElement {
       session: Object,
       state: Object,
       themeChoice: String,
+      isListOpen: { type: Boolean, notify: true },
       isOverview: { type: Boolean, computed: '_isOverview(state)' },
     };
   }

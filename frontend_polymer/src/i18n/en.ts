@@ -1,3 +1,4 @@
+import { findEn } from './en-find';
 import { overviewEn } from './en-overview';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
@@ -218,8 +219,10 @@ export const en = {
     other_order: 'The other side makes this call at another place',
     other_class: 'A module of another class sits at this place',
     calls_unmatched: 'None of its calls has a counterpart',
+    by_hand: 'Taken apart by hand',
   },
 
+  find: findEn,
   overview: overviewEn,
 
   progress: {

@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { findZh } from './zh-find';
 import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
@@ -217,8 +218,10 @@ export const zh: Texts = {
     other_order: '另一侧在其他位置进行此调用',
     other_class: '该位置是另一种类的模块',
     calls_unmatched: '其中的调用都没有对应节点',
+    by_hand: '已手动取消匹配',
   },
 
+  find: findZh,
   overview: overviewZh,
 
   progress: {

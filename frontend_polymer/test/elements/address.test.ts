@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { fromFragment, toFragment } from '../../src/address';
-import { Side } from '../../src/generated/graph_pb';
+import { Grade, Overflow, Side } from '../../src/generated/graph_pb';
 import { INITIAL_VIEW } from '../../src/state';
 
 describe('the address fragment', () => {
@@ -14,6 +14,17 @@ describe('the address fragment', () => {
       micro: 1,
       side: Side.BENCH,
       node: 'Module.model.layers[0].a-b#c%d.Linear.forward.0',
+      find: {
+        text: '(a|b) & c',
+        isPattern: true,
+        side: Side.BENCH,
+        grades: [Grade.SLIGHT, Grade.UNMATCHED],
+        overflows: [Overflow.HIGH],
+        reasons: ['other_type', 'no_such_name'],
+        operator: 'softmax',
+        scope: 'file' as const,
+        order: 'severity' as const,
+      },
     };
     expect(fromFragment(toFragment(view))).toEqual(view);
   });

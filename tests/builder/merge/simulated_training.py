@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Record = dict[str, Any]
-VOCABULARY, HIDDEN, INNER, LENGTH = 12, 5, 24, 3
+VOCABULARY, HIDDEN, INNER, LENGTH = 12, 5, 24, 8
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class Cluster:
     vpp: int = 1
     cuts: tuple[int, ...] = ()
     all_forward_first: bool = False
+    sequence_parallel: bool = False
 
 
 def simulate(model: Model, cluster: Cluster, seed: int = 0) -> dict[int, InMemoryDump]:
@@ -112,16 +113,34 @@ class _Rank:
         ]
         self.data[name] = {"input_args": arguments, "input_kwargs": {}, "output": [tensor(output)]}
 
-    def all_reduce(self, own: Array, whole: Array) -> None:
-        if self.cluster.tp > 1:
-            first = self.stage * self.cluster.tp
-            self.api("Distributed.all_reduce", [own], whole)
-            group = {
-                "type": "torch.ProcessGroup",
-                "group_ranks": list(range(first, first + self.cluster.tp)),
-            }
-            call = self.calls["Distributed.all_reduce"]
-            self.data[f"Distributed.all_reduce.{call}.forward"]["input_kwargs"]["group"] = group
+    def reduce(self, own: Array, whole: Array) -> None:
+        """Sum over the tensor-parallel ranks; each keeps its part of the sequence or all of it."""
+        if self.cluster.tp == 1:
+            return
+        if self.cluster.sequence_parallel:
+            part = self.sequence(whole)
+            self.collective("Distributed.reduce_scatter_tensor", [part * 0, own], part, own)
+        else:
+            self.collective("Distributed.all_reduce", [own], whole)
+
+    def gather(self, whole: Array) -> None:
+        """Bring the parts of a sequence together."""
+        if self.cluster.tp > 1 and self.cluster.sequence_parallel:
+            part = self.sequence(whole)
+            name = "Distributed.all_gather_into_tensor"
+            self.collective(name, [whole * 0, part], whole, part)
+
+    def collective(self, stem: str, inputs: Sequence[Array], *outputs: Array) -> None:
+        first = self.stage * self.cluster.tp
+        ranks = list(range(first, first + self.cluster.tp))
+        self.api(stem, inputs, outputs[0])
+        record = self.data[f"{stem}.{self.calls[stem]}.forward"]
+        record["input_kwargs"]["group"] = {"type": "torch.ProcessGroup", "group_ranks": ranks}
+        record["output"] = [tensor(one) for one in outputs]
+
+    def sequence(self, whole: Array) -> Array:
+        """What a rank holds between parallel layers: a tensor, or its part of the sequence."""
+        return self.cut(whole, 0) if self.cluster.sequence_parallel else whole
 
     @contextmanager
     def module(
@@ -178,7 +197,9 @@ class _Rank:
         """What enters the part at a place; only what leaves the head is in slices."""
         names = [*self.model.parts, "end"]
         whole = values[names[place], m]
-        return self.cut(whole, -1) if names[place] == "end" else whole
+        if names[place] == "end":
+            return self.cut(whole, -1)
+        return whole if names[place] == "embedding" else self.sequence(whole)
 
     def _bounds(self, chunk: int, m: int) -> tuple[Array, Array]:
         bounds = [0, *self.cluster.cuts, len(self.model.parts)]
@@ -196,12 +217,13 @@ class _Rank:
                 same = self.cut(self.training.g["head", m], -1)
             else:
                 part = self.model.parts[place]
-                same = self.training.backward(part, self.training.g[part, m])
+                same = self.sequence(self.training.backward(part, self.training.g[part, m]))
             return same, same
         entering = self.training.g[parts[-1], m]
-        if parts[-1] == "head":
-            entering = self.cut(entering, -1)
-        return entering, self.training.backward(parts[0], self.training.g[parts[0], m])
+        entering = self.cut(entering, -1) if parts[-1] == "head" else self.sequence(entering)
+        return entering, self.sequence(
+            self.training.backward(parts[0], self.training.g[parts[0], m])
+        )
 
     @contextmanager
     def _decoder(self, direction: str, chunk: int, m: int, run: Sequence[str]) -> Iterator[None]:
@@ -209,8 +231,8 @@ class _Rank:
             yield
             return
         if direction == "forward":
-            x = self.training.x[run[0], m]
-            y = self.training.forward(run[-1], self.training.x[run[-1], m])
+            x = self.sequence(self.training.x[run[0], m])
+            y = self.sequence(self.training.forward(run[-1], self.training.x[run[-1], m]))
         else:
             x, y = self._gradient_bounds(run, chunk, m)
         with self.module(f"Module.{chunk}.decoder.Block", direction, m, x, y):
@@ -223,31 +245,34 @@ class _Rank:
             start = self.part * len(weight)
             inside = (x >= start) & (x < start + len(weight))
             own = np.where(inside[:, None], weight[(x - start).clip(0, len(weight) - 1)], 0.0)
-            with self.module(stem, "forward", m, x, y, weight):
+            with self.module(stem, "forward", m, x, self.sequence(y), weight):
                 self.api("Functional.embedding", [x, weight], own)
-                self.all_reduce(own, y)
+                self.reduce(own, y)
         elif part == "final_norm":
             self._norm(part, stem, m, x)
         elif part == "head":
             self._column(part, stem, m, x)
         else:
-            with self.module(stem, "forward", m, x, self.training.forward(part, x)):
+            own, result = self.sequence(x), self.sequence(self.training.forward(part, x))
+            with self.module(stem, "forward", m, own, result):
                 n = self._norm(f"norm{part}", self._stem(chunk, part, "norm.RMSNorm"), m, x)
                 up = self._stem(chunk, part, "up.ColumnParallelLinear")
                 y = self._column(f"up{part}", up, m, n)
                 self.api("Tensor.__mul__", [self.cut(y, -1), 2.0], self.cut(y, -1) * 2.0)
                 down = self._stem(chunk, part, "down.RowParallelLinear")
                 z = self._row(f"down{part}", down, m, y * 2.0)
-                self.api("Tensor.__add__", [x, z], x + z)
+                self.api("Tensor.__add__", [own, self.sequence(z)], result)
 
     def _norm(self, name: str, stem: str, m: int, x: Array) -> Array:
-        with self.module(stem, "forward", m, x, x * self.weight[name], self.weight[name]):
-            self.api("Tensor.__mul__", [x, self.weight[name]], x * self.weight[name])
-        return x * self.weight[name]
+        own, weight = self.sequence(x), self.weight[name]
+        with self.module(stem, "forward", m, own, own * weight, weight):
+            self.api("Tensor.__mul__", [own, weight], own * weight)
+        return x * weight
 
     def _column(self, name: str, stem: str, m: int, x: Array) -> Array:
         weight = self.cut(self.weight[name], 0)
-        with self.module(stem, "forward", m, x, x @ weight.T, weight):
+        with self.module(stem, "forward", m, self.sequence(x), x @ weight.T, weight):
+            self.gather(x)
             self.api("Tensor.t", [weight], weight.T)
             self.api("Torch.matmul", [x, weight.T], x @ weight.T)
         return x @ self.weight[name].T
@@ -255,10 +280,10 @@ class _Rank:
     def _row(self, name: str, stem: str, m: int, x: Array) -> Array:
         weight, own = self.cut(self.weight[name], 1), self.cut(x, -1)
         whole = x @ self.weight[name].T
-        with self.module(stem, "forward", m, own, whole, weight):
+        with self.module(stem, "forward", m, own, self.sequence(whole), weight):
             self.api("Tensor.t", [weight], weight.T)
             self.api("Torch.matmul", [own, weight.T], own @ weight.T)
-            self.all_reduce(own @ weight.T, whole)
+            self.reduce(own @ weight.T, whole)
         return whole
 
     def _backward(self, chunk: int, m: int) -> None:
@@ -279,14 +304,15 @@ class _Rank:
     def _part_backward(self, chunk: int, part: str, m: int, g: Array) -> None:
         stem, x = self._stem(chunk, part), self.training.x[part, m]
         if part == "embedding":
-            with self.module(stem, "backward", m, g, g):
+            with self.module(stem, "backward", m, self.sequence(g), self.sequence(g)):
                 pass
         elif part == "final_norm":
             self._norm_backward(part, stem, m, g, x)
         elif part == "head":
             self._column_backward(part, stem, m, g, x)
         else:
-            with self.module(stem, "backward", m, g, self.training.backward(part, g)):
+            own, result = self.sequence(g), self.sequence(self.training.backward(part, g))
+            with self.module(stem, "backward", m, own, result):
                 n = x * self.weight[f"norm{part}"]
                 y = n @ self.weight[f"up{part}"].T
                 down = self._stem(chunk, part, "down.RowParallelLinear")
@@ -297,21 +323,24 @@ class _Rank:
                 self._norm_backward(f"norm{part}", norm, m, back, x)
 
     def _norm_backward(self, name: str, stem: str, m: int, g: Array, x: Array) -> None:
-        with self.module(stem, "backward", m, g, g * self.weight[name]):
+        own = self.sequence(g)
+        with self.module(stem, "backward", m, own, own * self.weight[name]):
             pass
-        self.gradients[stem] = (g * x).sum(axis=0)
+        self.gradients[stem] = (own * self.sequence(x)).sum(axis=0)
 
     def _column_backward(self, name: str, stem: str, m: int, g: Array, x: Array) -> Array:
         weight, own, whole = self.cut(self.weight[name], 0), self.cut(g, -1), g @ self.weight[name]
-        with self.module(stem, "backward", m, own, whole):
+        with self.module(stem, "backward", m, own, self.sequence(whole)):
             self.api("Tensor.matmul", [own, weight], own @ weight)
-            self.all_reduce(own @ weight, whole)
+            self.reduce(own @ weight, whole)
+            self.gather(x)
             self._weight_gradient(stem, own, x)
         return whole
 
     def _row_backward(self, name: str, stem: str, m: int, g: Array, x: Array) -> Array:
         weight = self.cut(self.weight[name], 1)
-        with self.module(stem, "backward", m, g, g @ weight):
+        with self.module(stem, "backward", m, self.sequence(g), g @ weight):
+            self.gather(g)
             self.api("Tensor.matmul", [g, weight], g @ weight)
             self._weight_gradient(stem, g, self.cut(x, -1))
         return g @ self.weight[name]

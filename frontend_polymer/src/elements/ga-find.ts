@@ -1,0 +1,273 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
+
+import { GRADES, OVERFLOWS } from '../data/codes';
+import { isEmptyFind, operatorsOf, type Find } from '../find';
+import { Grade, Overflow, Side } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
+import { formatCount } from './format';
+import './ga-hit-list';
+import './ga-icon';
+import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
+import { hitCount } from './hit-rows';
+import { LocalizedElement } from './localized';
+import { controls } from './styles';
+import { gradeName, overflowName, translated } from './words';
+
+interface Chip {
+  readonly kind: 'grades' | 'overflows' | 'reasons';
+  readonly value: string;
+  readonly name: string;
+  readonly style: string;
+  readonly bars: string;
+  readonly isOn: string;
+}
+
+/** The panel beside the graph: what to look for besides the name, and what was found. */
+export class GaFind extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          flex-direction: column;
+          width: clamp(300px, 26vw, 480px);
+          flex: none;
+          min-height: 0;
+          background: var(--ga-surface);
+          border-left: 1px solid var(--ga-border);
+        }
+        .filters {
+          flex: none;
+          max-height: 55%;
+          overflow: auto;
+          padding: 8px 12px;
+          border-bottom: 1px solid var(--ga-border);
+          display: grid;
+          grid-template-columns: auto minmax(0, 1fr);
+          gap: 6px 10px;
+          align-items: center;
+        }
+        .chips {
+          display: flex;
+          flex-wrap: wrap;
+          gap: 4px;
+        }
+        .chips button {
+          height: 24px;
+          padding: 0 8px 0 4px;
+          border-radius: 12px;
+        }
+        .chips button.word {
+          padding: 0 8px;
+          white-space: normal;
+          text-align: left;
+          height: auto;
+          min-height: 24px;
+        }
+        .swatch {
+          display: inline-grid;
+          place-items: center;
+          width: 20px;
+          height: 14px;
+          border: 1px solid;
+          border-radius: 7px;
+        }
+        input,
+        select {
+          min-width: 0;
+          width: 100%;
+        }
+        .summary {
+          display: flex;
+          align-items: center;
+          gap: 8px;
+          flex: none;
+          min-height: 36px;
+          padding: 0 4px 0 12px;
+          border-bottom: 1px solid var(--ga-border);
+        }
+        .summary span {
+          flex: 1;
+        }
+        ga-hit-list {
+          flex: 1;
+        }
+      </style>
+      <div class="filters" role="group" aria-label="[[text.find.panel]]">
+        <label class="muted" for="scope">[[text.find.scope]]</label>
+        <select id="scope" on-change="_scope"></select>
+        <label class="muted" for="order">[[text.find.order]]</label>
+        <select id="order" on-change="_order"></select>
+        <template is="dom-repeat" items="[[groups]]" as="group">
+          <span class="muted">[[group.title]]</span>
+          <div class="chips" role="group" aria-label$="[[group.title]]">
+            <template is="dom-repeat" items="[[group.chips]]">
+              <button
+                class$="[[_chipClass(item)]]"
+                data-kind$="[[item.kind]]"
+                data-value$="[[item.value]]"
+                aria-pressed$="[[item.isOn]]"
+                on-click="_toggle"
+              >
+                <span class="swatch" style$="[[item.style]]" hidden$="[[!item.style]]"
+                  ><span class="bars" style$="[[item.bars]]"></span></span
+                >[[item.name]]
+              </button>
+            </template>
+          </div>
+        </template>
+        <label class="muted" for="operator">[[text.find.operator]]</label>
+        <input
+          id="operator"
+          list="operators"
+          maxlength="200"
+          autocomplete="off"
+          spellcheck="false"
+          placeholder="[[text.find.operatorPlaceholder]]"
+          value="[[find.operator]]"
+          on-input="_operator"
+        />
+        <datalist id="operators"></datalist>
+      </div>
+      <div class="summary">
+        <span role="status">[[_summary(state, text)]]</span>
+        <button id="clear" class="plain" hidden$="[[_isEmpty(find)]]" on-click="_clear">
+          [[text.find.clear]]
+        </button>
+      </div>
+      <ga-hit-list state="[[state]]"></ga-hit-list>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      find: { type: Object, computed: '_find(state)' },
+      groups: { type: Array, computed: '_groups(state, find, text)' },
+    };
+  }
+
+  static get observers() {
+    return ['_choices(find, text)', '_operators(state.graphs)'];
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare find: Find;
+
+  _find(state: AppState): Find {
+    return state.view.find;
+  }
+
+  _isEmpty(find: Find): boolean {
+    return isEmptyFind(find);
+  }
+
+  _groups(state: AppState, find: Find, text: Texts): { title: string; chips: Chip[] }[] {
+    const graph = state.graphs?.[find.side];
+    const chip = (
+      kind: Chip['kind'],
+      value: string,
+      name: string,
+      style: string,
+      bars: string,
+    ) => ({
+      ...{ kind, value, name, style, bars },
+      isOn: String((find[kind] as readonly unknown[]).map(String).includes(value)),
+    });
+    const graded = (hasBench(state) ? GRADES : [])
+      .filter((grade) => find.side === Side.NPU || grade === Grade.UNMATCHED)
+      .map((grade) =>
+        chip('grades', String(grade), gradeName(grade, text), gradeStyle(grade), gradeBars(grade)),
+      );
+    const levels = ([Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const)
+      .filter(() => fileOf(state)?.overflowChecked)
+      .map((level) => {
+        const { name } = overflowName(level, text);
+        return chip('overflows', String(level), name, overflowStyle(level), 'display: none');
+      });
+    const reasons = (graph?.unmatchedReasons ?? []).map((reason) =>
+      chip('reasons', reason, translated<string>(text.reasons, reason, reason), '', ''),
+    );
+    return [
+      { title: text.find.grades, chips: graded },
+      { title: text.find.overflow, chips: levels },
+      { title: text.find.reasons, chips: reasons },
+    ].filter(({ chips }) => chips.length > 0);
+  }
+
+  _chipClass({ kind }: Chip): string {
+    return kind === 'reasons' ? 'word' : '';
+  }
+
+  _choices({ scope, order }: Find, text: Texts): void {
+    fill(this.$['scope'] as HTMLSelectElement, scope, [
+      ['graph', text.find.inGraph],
+      ['file', text.find.inFile],
+    ]);
+    fill(this.$['order'] as HTMLSelectElement, order, [
+      ['execution', text.find.execution],
+      ['severity', text.find.severity],
+    ]);
+  }
+
+  _operators(graphs: AppState['graphs']): void {
+    const names = graphs ? operatorsOf(graphs[Side.NPU]) : [];
+    const options = names.map((name) => new Option(name, name));
+    (this.$['operators'] as HTMLElement).replaceChildren(...options);
+  }
+
+  _scope(event: Event): void {
+    this.session.setFind({ scope: (event.target as HTMLSelectElement).value as Find['scope'] });
+  }
+
+  _order(event: Event): void {
+    this.session.setFind({ order: (event.target as HTMLSelectElement).value as Find['order'] });
+  }
+
+  _operator(event: Event): void {
+    this.session.setFind({ operator: (event.target as HTMLInputElement).value.trim() });
+  }
+
+  _toggle(event: MouseEvent & { model: { item: Chip } }): void {
+    const { kind, value } = event.model.item;
+    const toggled = <T extends string | number>(list: readonly T[], one: T) =>
+      list.includes(one) ? list.filter((other) => other !== one) : [...list, one];
+    if (kind === 'reasons') this.session.setFind({ reasons: toggled(this.find.reasons, value) });
+    else if (kind === 'grades') {
+      const grade = GRADES[Number(value)]!;
+      this.session.setFind({ grades: toggled(this.find.grades, grade) });
+    } else {
+      const level = OVERFLOWS[Number(value)]!;
+      this.session.setFind({ overflows: toggled(this.find.overflows, level) });
+    }
+  }
+
+  _clear(): void {
+    const { scope, order, side } = this.find;
+    this.session.clearFind({ scope, order, side });
+  }
+
+  _summary(state: AppState, text: Texts): string {
+    const { hits, fileHits, searching } = state;
+    if (searching) return text.find.searching;
+    if (!hits && !fileHits) return text.find.idle;
+    if (hits?.isInvalid) return text.find.badPattern;
+    if (hits?.failure) return hits.failure;
+    const count = hitCount(state);
+    if (count === 0) return text.find.nothing;
+    const total = fileHits ? fileHits.result.total : count;
+    if (total > count) return text.find.firstOf(formatCount(count), formatCount(total));
+    return text.search.count(formatCount(count));
+  }
+}
+
+function fill(select: HTMLSelectElement, value: string, options: [string, string][]): void {
+  select.replaceChildren(...options.map(([key, label]) => new Option(label, key)));
+  select.value = value;
+}
+
+customElements.define('ga-find', GaFind);

@@ -1,0 +1,26 @@
+import type { Texts } from './en';
+
+export const findZh: Texts['find'] = {
+  pattern: '正则表达式',
+  badPattern: '表达式不完整',
+  panel: '筛选与结果',
+  panelHint: '筛选条件与结果列表',
+  scope: '范围',
+  inGraph: '当前图',
+  inFile: '全部 step 和 rank',
+  order: '排序',
+  execution: '执行顺序',
+  severity: '严重程度',
+  grades: '精度等级',
+  overflow: '溢出',
+  reasons: '未匹配原因',
+  operator: '算子或类',
+  operatorPlaceholder: '任意，例如 softmax',
+  clear: '清除全部',
+  results: '结果',
+  idle: '请在上方输入名称，或选择筛选条件。',
+  nothing: '没有符合条件的节点。',
+  searching: '正在搜索全部 step 和 rank…',
+  firstOf: (shown, total) => `前 ${shown} 个，共 ${total} 个`,
+  place: (step, rank) => `step ${step} · rank ${rank}`,
+};

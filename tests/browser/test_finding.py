@@ -1,0 +1,143 @@
+"""Finding nodes by name, pattern and filter, here and in all steps and ranks."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Frame, Page, expect
+
+from tests.browser.viewer import (
+    NPU,
+    open_viewer,
+    plugin_frame,
+    wait_for_details,
+    wait_for_row,
+)
+from tests.conftest import BuildDatabase, StartTensorBoard
+
+GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
+
+
+@pytest.fixture(scope="session")
+def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """Two steps of four ranks: a wrong attention scale against the correct run."""
+    name = "ddp4_statistics"
+    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name)
+
+
+def open_list(frame: Frame) -> None:
+    frame.click("ga-search #list")
+    expect(frame.locator("ga-find")).to_be_visible()
+
+
+def found(database: Path, condition: str, order: str = "seq") -> list[str]:
+    with sqlite3.connect(database) as connection:
+        rows = connection.execute(
+            f"SELECT name FROM node_view WHERE side = 'npu' AND {condition} ORDER BY {order}"
+        )
+        return [name for (name,) in rows]
+
+
+def listed(frame: Frame) -> list[str]:
+    return frame.locator("ga-hit-list .hit .name").all_text_contents()
+
+
+def test_filters_and_patterns_list_what_the_database_holds(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    open_list(frame)
+    frame.click("ga-find [data-kind='grades'][data-value='5']")
+    severe = found(demo_database, "grade = 'severe'")
+    expect(frame.locator("ga-find .summary [role='status']")).to_have_text(
+        f"{len(severe)} matches" if len(severe) > 1 else "1 match"
+    )
+    assert listed(frame) == severe[: len(listed(frame))]
+
+    frame.click("ga-find [data-kind='grades'][data-value='3']")
+    frame.fill("ga-search input", r"^(Tensor|Torch)\..*backward$")
+    frame.click("ga-search #pattern")
+    frame.select_option("ga-find #order", "severity")
+    expected = found(
+        demo_database,
+        "grade IN ('severe', 'moderate') AND name LIKE '%backward'"
+        " AND (name LIKE 'Tensor.%' OR name LIKE 'Torch.%')",
+        "grade = 'severe' DESC, error DESC, seq",
+    )
+    assert expected
+    expect(frame.locator("ga-hit-list .hit").first).to_contain_text(expected[0])
+    assert listed(frame) == expected[: len(listed(frame))]
+
+    frame.fill("ga-search input", "(")
+    expect(frame.locator("ga-find .summary [role='status']")).to_have_text("Incomplete pattern")
+
+
+def test_an_operator_is_found_whatever_its_family(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    open_list(frame)
+    frame.fill("ga-find #operator", "softmax")
+    expected = found(demo_database, "name LIKE '%.softmax.%'")
+    status = frame.locator("ga-find .summary [role='status']")
+    expect(status).to_have_text(f"{len(expected)} matches")
+    assert listed(frame) == expected[: len(listed(frame))]
+
+
+def test_the_list_and_the_keys_walk_through_the_hits(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    open_list(frame)
+    frame.fill("ga-search input", "softmax")
+    names = found(demo_database, "name LIKE '%softmax%'")
+    frame.locator("ga-hit-list .hit").nth(1).click()
+    wait_for_details(frame, names[1])
+    assert wait_for_row(frame, names[1], NPU)["selected"]
+    for key, place in ((".", 2), ("n", 3), (",", 2), ("p", 1), ("ArrowUp", 0)):
+        page.keyboard.press(key)
+        wait_for_details(frame, names[place])
+    expect(frame.locator("ga-hit-list [aria-selected='true']")).to_contain_text(names[0])
+
+
+def test_all_steps_and_ranks_are_searched_and_a_hit_opens_its_graph(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(ddp_database.parent), GRAPH)
+    open_list(frame)
+    frame.click("ga-find [data-kind='grades'][data-value='5']")
+    frame.select_option("ga-find #scope", "file")
+    with sqlite3.connect(ddp_database) as connection:
+        severe = connection.execute(
+            "SELECT step, rank, name FROM node_view WHERE side = 'npu' AND grade = 'severe'"
+            " ORDER BY step, rank, seq"
+        ).fetchall()
+    status = frame.locator("ga-find .summary [role='status']")
+    expect(status).to_have_text(f"{len(severe)} matches")
+    place = next(at for at, (step, rank, _) in enumerate(severe) if (step, rank) == (0, 1))
+    _, _, name = severe[place]
+    hit = frame.locator("ga-hit-list .hit").nth(place)
+    expect(hit).to_contain_text("step 0 · rank 1")
+    hit.click()
+    frame.wait_for_function("document.querySelector('ga-app').state.view.rank === 1")
+    wait_for_details(frame, name)
+    expect(frame.locator("ga-hit-list [aria-selected='true']")).to_contain_text(name)
+    page.keyboard.press("n")
+    wait_for_details(frame, severe[place + 1][2])
+
+
+def test_a_link_brings_the_search_back(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    open_list(frame)
+    frame.fill("ga-search input", "softmax")
+    frame.click("ga-find [data-kind='grades'][data-value='1']")
+    status = frame.locator("ga-find .summary [role='status']")
+    before = status.text_content()
+    page.reload()
+    frame = plugin_frame(page)
+    expect(frame.locator("ga-search input")).to_have_value("softmax")
+    expect(frame.locator("ga-search .count")).to_have_text(before or "")
