@@ -172,6 +172,7 @@ export class GaDetails extends LocalizedElement {
           tabindex="0"
           detail="[[state.detail]]"
           bands="[[_bands(state)]]"
+          task="[[_task(state)]]"
           single="[[!_hasBench(state)]]"
         ></ga-tensor-table>
         <ga-match
@@ -279,6 +280,10 @@ export class GaDetails extends LocalizedElement {
 
   _bands(state: AppState): readonly GradeBand[] {
     return fileOf(state)?.bands ?? [];
+  }
+
+  _task(state: AppState): string {
+    return fileOf(state)?.task ?? '';
   }
 
   _any(value: unknown): boolean {

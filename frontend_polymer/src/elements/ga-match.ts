@@ -15,22 +15,21 @@ import type { NodeRef } from '../layout/hierarchy';
 import { otherSide } from '../layout/sides';
 import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
-import { formatCount } from './format';
 import './ga-icon';
 import { LocalizedElement } from './localized';
+import {
+  choicesOf,
+  messageOf,
+  outcomeOf,
+  twinLabel,
+  type Choice,
+  type Chosen,
+} from './match-choices';
 import { matchPreview } from './match-preview';
 import { matchStyles } from './match-styles';
 import { controls } from './styles';
-import { translated } from './words';
 
 const AUTHOR = 'match.author';
-
-interface Choice {
-  readonly index: number;
-  readonly name: string;
-  readonly facts: string;
-  readonly isChosen: boolean;
-}
 
 /** Matching the selected node by hand: candidates, what would change, undo, match files. */
 export class GaMatch extends LocalizedElement {
@@ -38,7 +37,7 @@ export class GaMatch extends LocalizedElement {
     return html`${controls}${matchStyles}
       <p class="refusal" hidden$="[[!refusal]]">[[refusal]]</p>
       <div class="columns" hidden$="[[_any(refusal)]]">
-        <section>
+        <section hidden$="[[_hasPartner(state.detail)]]">
           <header>
             <h3>[[_title(state, text)]]</h3>
             <button id="pick" aria-pressed$="[[_pressed(state.pick)]]" on-click="_pick">
@@ -165,13 +164,15 @@ export class GaMatch extends LocalizedElement {
   declare active: boolean;
   declare candidates: readonly MatchCandidate[];
   /** Index of the node to match with. */
-  declare chosen: { index: number; name: string } | null;
+  declare chosen: Chosen | null;
   declare report: MatchReport | null;
   declare replaces: boolean;
   declare twin: boolean;
   declare busy: boolean;
   declare outcome: string;
   declare refusal: string;
+  readonly _choices = choicesOf;
+  readonly _twinLabel = twinLabel;
   private asked = new AbortController();
   private shown: AppState['detail'] = null;
   private wasActive = false;
@@ -238,20 +239,6 @@ export class GaMatch extends LocalizedElement {
     if (!graph) return;
     this.chosen = { index: node.index, name: graph.name(node.index) };
     void this._preview();
-  }
-
-  _choices(
-    candidates: readonly MatchCandidate[],
-    chosen: GaMatch['chosen'],
-    text: Texts,
-  ): Choice[] {
-    const isListed = candidates.some(({ index }) => index === chosen?.index);
-    const listed = candidates.map(({ index, name, reasons, matchedIndex, matchedName }) => {
-      const facts = reasons.map((reason) => translated<string>(text.match.reasons, reason, reason));
-      if (matchedIndex !== undefined) facts.push(text.match.takenBy(matchedName));
-      return { index, name, facts: facts.join(' · '), isChosen: index === chosen?.index };
-    });
-    return chosen && !isListed ? [{ ...chosen, facts: '', isChosen: true }, ...listed] : listed;
   }
 
   _choose(event: Event & { model: { item: Choice } }): void {
@@ -323,14 +310,6 @@ export class GaMatch extends LocalizedElement {
     return replaces || (report?.conflicts.length ?? 0) > 0;
   }
 
-  /** The calls of the other direction, by name; named even when they are already asked for. */
-  _twinLabel(report: MatchReport | null, twin: boolean, text: Texts): string {
-    const named = report?.offers[0] ?? report?.changes.find(({ cause }) => cause === 'twin');
-    return named && (twin || report?.offers.length)
-      ? text.match.twin(named.npuName, named.benchName)
-      : '';
-  }
-
   _canApply(report: MatchReport | null, busy: boolean): boolean {
     return !busy && report !== null && report.changes.length > 0 && report.conflicts.length === 0;
   }
@@ -352,9 +331,12 @@ export class GaMatch extends LocalizedElement {
     return edit ? hint(edit.npuName, edit.benchName) : '';
   }
 
-  private get isMatched(): boolean {
-    const { detail } = this.state;
+  _hasPartner(detail: AppState['detail']): boolean {
     return detail?.npu !== undefined && detail.bench !== undefined;
+  }
+
+  private get isMatched(): boolean {
+    return this._hasPartner(this.state.detail);
   }
 
   private base() {
@@ -394,16 +376,7 @@ export class GaMatch extends LocalizedElement {
   private async change(send: () => Promise<MatchReport>): Promise<void> {
     await this.run(async () => {
       const report = await send();
-      const { match } = this.text;
-      const matched = report.imported.filter(({ matched: graphs }) => graphs > 0).length;
-      this.outcome =
-        report.imported.length > 0
-          ? match.imported(formatCount(matched), formatCount(report.imported.length))
-          : match.done(formatCount(report.changes.length));
-      const problems = report.imported.filter(({ problem }) => problem !== '');
-      for (const { npu, bench, problem } of problems) {
-        this.outcome += `\n${npu} ↔ ${bench}: ${problem}`;
-      }
+      this.outcome = outcomeOf(report, this.text);
       await this.session.reload();
     });
   }
@@ -424,11 +397,6 @@ export class GaMatch extends LocalizedElement {
   private field(id: string): HTMLInputElement {
     return this.$[id] as HTMLInputElement;
   }
-}
-
-function messageOf(error: unknown): string {
-  const { message, remedy } = asProblem(error);
-  return `${message} ${remedy}`.trim();
 }
 
 customElements.define('ga-match', GaMatch);
