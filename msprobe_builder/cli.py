@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msprobe_builder.config import read_config
 from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.export import report
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
 from msprobe_builder.summary import summary_json, summary_lines
@@ -31,6 +32,12 @@ compare.json:
                         is shown alone
   is_print_compare_log  print one line per operator that is not ok
                         (default true)
+  parallel_merge        merge the ranks of each side into whole models first:
+                        an object with npu and, to compare, bench, each with
+                        rank_size, tp, pp, and when needed vpp, order
+
+msprobe-build report FILE.vis.db -o report.html:
+  write what a database holds as one HTML file; see msprobe-build report --help
 
 exit status:
   0  the database was written
@@ -128,7 +135,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    options = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["report"]:
+        return report.main(given[1:])
+    options = parser().parse_args(given)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character

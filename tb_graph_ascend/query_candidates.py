@@ -19,8 +19,8 @@ CONSIDERED = 400  # of which the parameters are read
 # What speaks for a candidate; each counts more than all that follow together.
 REASONS = (
     "same_name",
-    "same_parent",
     "same_operator",
+    "same_parent",
     "same_shapes",
     "same_parameters",
     "same_order",

@@ -64,8 +64,8 @@ def combine(
             missing[row] = _ALL_MISSING
             recipes[row] = "partial sums whose total was not recorded: unknown"
         else:
-            statistics[:, row] = first.statistics[:, result]
-            missing[row] = first.missing[result]
+            statistics[:, row] = statistics[:, result]
+            missing[row] = missing[result]
             recipes[row] = "partial results, shown as their reduction over the ranks"
     unknown = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
     missing[unknown] = _ALL_MISSING

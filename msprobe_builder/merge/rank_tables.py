@@ -43,6 +43,10 @@ class RankTables:
         """The node a row belongs to."""
         return int(self._table.node[row])
 
+    def section(self, row: int) -> Section:
+        """Where in its node a row belongs."""
+        return Section(int(self._table.section[row]))
+
     def name(self, row: int) -> str:
         """The name of a parameter within its node."""
         return self._texts.values[int(self._table.name_id[row])]

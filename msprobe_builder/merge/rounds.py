@@ -65,7 +65,7 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
         elif following[0].backward:
             cut = _first_of(tree, run, Direction.BACKWARD, from_end=False)
         else:
-            cut = len(run) - _common_tail(tree, run, head)
+            cut = _head_of_next(tree, run, head)
         _add(result, tree, run[:cut], where[number])
         _add(result, tree, run[cut:], following)
     return result
@@ -130,10 +130,16 @@ def _first_of(tree: Tree, run: Sequence[int], direction: Direction, *, from_end:
     return places[0] if places else len(run)
 
 
-def _common_tail(tree: Tree, run: Sequence[int], head: Sequence[str]) -> int:
-    """How many calls at the end of a run repeat what came before the first forward."""
-    kept = _stems(tree, run)
+def _head_of_next(tree: Tree, run: Sequence[int], head: Sequence[str]) -> int:
+    """Where in a run the calls begin that come before a forward pass.
+
+    They repeat what came before the first one, with peer-to-peer calls among them.
+    """
+    peers = peer_calls(tree, run)
+    places = [place for place, node in enumerate(run) if node not in peers]
     length = 0
-    while length < min(len(kept), len(head)) and kept[-1 - length] == head[-1 - length]:
+    while length < min(len(places), len(head)):
+        if tree.parsed[run[places[-1 - length]]].stem != head[-1 - length]:
+            break
         length += 1
-    return length
+    return places[-length] if length else len(run)

@@ -33,7 +33,7 @@ def merged_table(
     for index, node in enumerate(nodes):
         for call, row in picker.rows(node):
             recipe = stages[call.stage].recipes.get(row, "")
-            if len(node.calls) > 1 and node.holds_layers:
+            if len(node.calls) > 1 and node.is_split:
                 ranks = ", ".join(map(str, stages[call.stage].ranks))
                 recipe = "; ".join(
                     filter(None, (recipe, f"from pipeline stage {call.stage} (rank {ranks})"))
@@ -58,7 +58,7 @@ class _Picker:
         """Calls and the rows of their stage's table, in the order of a record."""
         if not node.calls:
             return []
-        if len(node.calls) == 1 or not node.holds_layers:
+        if len(node.calls) == 1 or not node.is_split:
             return self._all(node.calls[0])
         first, last = node.calls[0], node.calls[-1]
         sections: list[tuple[Call, int]] = self._section(first, Section.INPUT)

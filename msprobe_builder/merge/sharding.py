@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from math import prod
 
-from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind, Name
+from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -24,24 +25,21 @@ from msprobe_builder.merge.dimensions import (
     reshaped,
     split_like,
 )
+from msprobe_builder.merge.landmarks import is_over_group, parameter_cuts, reductions
+from msprobe_builder.merge.operators import (
+    GATHERS,
+    JOINS,
+    PRODUCTS,
+    REDUCTIONS,
+    SHRINKING,
+    operator_of,
+)
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
 
 _REMEMBERED = 64  # shards looked back at for one of the same shape
-
-_REDUCTIONS = {
-    "all_reduce": (0, 0),  # position of what goes in, of what comes out
-    "reduce_scatter_tensor": (1, 0),
-    "_reduce_scatter_base": (1, 0),
-}
-_GATHERS = ("all_gather_into_tensor", "_all_gather_base", "all_gather")
-_SHRINKING = frozenset(
-    "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
-)
-_PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__", "__rmatmul__"})
-_JOINS = frozenset({"cat", "concat", "concatenate"})
 
 
 def classify(
@@ -69,10 +67,16 @@ class _Flow:
         self._made_uninitialised: set[bytes] = set()
         self._before: dict[int, int] = {}  # the module left last, by what holds it
         self._number = {name: node for node, name in enumerate(tree.parsed)}
-        self._parameter_cuts = self._find_parameter_cuts()
-        self._reduced = self._find_reductions()
+        self._parameter_cuts = parameter_cuts(tree, self._ranks)
+        self._reduced = reductions(tree, self._ranks, self._group)
 
     def states(self) -> list[State]:
+        self._walk()
+        if any(self._is_open(row) for row in range(len(self._state))):
+            self._walk()  # now with what later calls told of tensors made before
+        return [self._looked_back(row) for row in range(len(self._state))]
+
+    def _walk(self) -> None:
         open_modules: list[int] = []
         for node in range(len(self._tree)):
             while open_modules and self._tree.subtree_end[open_modules[-1]] < node:
@@ -84,46 +88,25 @@ class _Flow:
                 open_modules.append(node)
         while open_modules:
             self._leave(open_modules.pop())
-        return [self._looked_back(row) for row in range(len(self._state))]
+
+    def _is_open(self, row: int) -> bool:
+        """Whether more may be said of a row: a shard cut somewhere, or nothing known at all."""
+        state = self._state[row]
+        if state.share is Share.SHARD:
+            return state.cut is None
+        return state.share is Share.UNKNOWN and not self._ranks.is_whole_number(row)
 
     def _looked_back(self, row: int) -> State:
         """The state of a row with what later calls told of the same tensor."""
         state = self._state[row]
         if state.share is Share.UNKNOWN and not self._ranks.shape(row):
             return LOCAL  # a scalar is no part of anything
-        is_open = state.share is Share.UNKNOWN and not self._ranks.is_whole_number(row)
-        if not is_open and (state.share is not Share.SHARD or state.cut is not None):
+        if not self._is_open(row):
             return state
         found = self._look_up(row) if row not in self._uninitialised else None
         if found is None or found.share is not Share.SHARD:
             return state
         return State(Share.SHARD, self._from_front(found.cut, self._ranks.shape(row)))
-
-    def _find_parameter_cuts(self) -> dict[tuple[int, ...], set[Cut | None]]:
-        """How parameters are cut, by their shape on a rank; None where one is no shard."""
-        found: dict[tuple[int, ...], set[Cut | None]] = {}
-        for node, name in enumerate(self._tree.parsed):
-            if name.kind is not Kind.MODULE:
-                continue
-            for row in self._ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
-                cut = parameter_state(module_class(name), self._ranks.name(row)).cut
-                found.setdefault(tuple(self._ranks.shape(row)), set()).add(cut)
-        return found
-
-    def _find_reductions(self) -> dict[bytes, int]:
-        """Fingerprint of what goes into a reduction over the group, and the row of its result."""
-        found: dict[bytes, int] = {}
-        for node, name in enumerate(self._tree.parsed):
-            places = _REDUCTIONS.get(_operator(name))
-            if places is None or not self._is_over_group(node):
-                continue
-            inputs = self._ranks.tensors(node, Section.INPUT)
-            outputs = self._ranks.tensors(node, Section.OUTPUT)
-            if len(inputs) > places[0] and len(outputs) > places[1]:
-                result = outputs[places[1]]
-                if self._ranks.shape(inputs[places[0]]) == self._ranks.shape(result):
-                    found.setdefault(self._ranks.keys[inputs[places[0]]], result)
-        return found
 
     def _look_up(self, row: int) -> State | None:
         key = self._ranks.keys[row]
@@ -150,7 +133,9 @@ class _Flow:
             if state.cut is not None:
                 self._recent.append((state.cut, shape))
         self._state[row] = state
-        if state.share is not Share.PARTIAL:
+        known = self._known.get(self._ranks.keys[row])
+        is_news = state.share is not Share.UNKNOWN or known is None
+        if state.share is not Share.PARTIAL and is_news:
             self._known[self._ranks.keys[row]] = state, shape
 
     def _correct(self, row: int, cut: Cut) -> None:
@@ -159,14 +144,15 @@ class _Flow:
             self._set(row, State(Share.SHARD, cut), is_certain=True)
 
     def _forward_cut(self, row: int) -> Cut | None:
-        """A gradient is cut like the tensor of its forward call that has its shape."""
+        """A gradient is cut like the tensor it is of; that one has its shape."""
         name = self._tree.parsed[self._ranks.node(row)]
         if name.direction is not Direction.BACKWARD:
             return None
         twin = self._number.get(name._replace(direction=Direction.FORWARD))
         if twin is None:
             return None
-        for own in self._ranks.tensors(twin, *Section):
+        is_entering = self._ranks.section(row) is Section.INPUT
+        for own in self._ranks.tensors(twin, Section.OUTPUT if is_entering else Section.INPUT):
             if self._ranks.shape(own) == self._ranks.shape(row):
                 cut = self._state[own].cut
                 if cut is not None:
@@ -200,10 +186,6 @@ class _Flow:
         above = int(self._tree.parent[self._ranks.node(row)])
         return above <= 0 or self._tree.parsed[above].kind is Kind.COLLECTION
 
-    def _is_over_group(self, node: int) -> bool:
-        """Whether a collective runs over the tensor-parallel group; no group means all ranks."""
-        return self._ranks.group(node) in (None, self._group)
-
     def _by_surroundings(self, node: int, row: int) -> State:
         """What enters or leaves a module unrecorded is a shard if the module works on shards."""
         state = self._by_numbers(row)
@@ -226,8 +208,21 @@ class _Flow:
         class_name = module_class(name)
         for row in self._ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
             parameter = self._ranks.name(row)
-            self._set(row, parameter_state(class_name, parameter))
+            state = parameter_state(class_name, parameter)
+            if state is REPLICA and self._is_partial_gradient(node, row):
+                state = State(Share.PARTIAL)
+            self._set(row, state)
         self._pass_boundary(node, Section.INPUT)
+
+    def _is_partial_gradient(self, node: int, row: int) -> bool:
+        """Whether each rank has but its share of a replicated parameter's gradient.
+
+        So it is when the module works on slices of a sequence or on some of the heads.
+        """
+        if not self._tree.parsed[node].stem.endswith(".parameters_grad") or self._ranks.agree[row]:
+            return False
+        around = self._ranks.tensors(int(self._tree.parent[node]), Section.INPUT)
+        return any(self._state[own].share is Share.SHARD for own in around)
 
     def _leave(self, node: int) -> None:
         self._pass_boundary(node, Section.OUTPUT)
@@ -238,8 +233,14 @@ class _Flow:
         name = self._tree.parsed[node]
         for row in self._ranks.tensors(node, section):
             rule = boundary_state(module_class(name), name.direction, section)
+            if rule is REPLICA and self._is_part_of_sequence(node, row, section):
+                self._set(row, State(Share.SHARD, Cut(0)), is_certain=True)
+                continue
             seen = self._look_up(row)
-            if rule is None:
+            cut = None if self._ranks.agree[row] else self._forward_cut(row)
+            if rule is REPLICA and seen is None and cut is not None:
+                state = State(Share.SHARD, cut)  # such as a slice of a sequence
+            elif rule is None:
                 state = seen or self._by_surroundings(node, row)
             elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
                 state = rule
@@ -247,9 +248,22 @@ class _Flow:
                 state = seen
             self._set(row, state)
 
+    def _is_part_of_sequence(self, node: int, row: int, section: Section) -> bool:
+        """Whether what enters or leaves a layer has fewer rows than its other side, by the ranks.
+
+        With sequence parallelism a layer gathers or scatters the rows itself.
+        """
+        opposite = Section.OUTPUT if section is Section.INPUT else Section.INPUT
+        for other in self._ranks.tensors(node, opposite)[:1]:
+            shape = self._ranks.shape(other)
+            if not self._ranks.is_whole_number(other):  # of words every element is a row
+                shape = shape[:-1]
+            return prod(self._ranks.shape(row)[:-1]) * len(self._group) == prod(shape)
+        return False
+
     def _call(self, node: int) -> None:
         name = self._tree.parsed[node]
-        operator = _operator(name)
+        operator = operator_of(name)
         inputs = self._ranks.tensors(
             node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD
         )
@@ -259,8 +273,8 @@ class _Flow:
             if key in self._made_uninitialised:
                 self._uninitialised.add(row)
             self._set(row, self._look_up(row) or self._by_numbers(row))
-        if name.stem.startswith("Distributed.") and self._is_over_group(node):
-            self._collective(operator, outputs)
+        if name.stem.startswith("Distributed.") and is_over_group(self._ranks, node, self._group):
+            self._collective(operator, inputs, outputs)
             return
         self._correct_inputs(operator, inputs, outputs)
         inputs = [row for row in inputs if row not in self._uninitialised]
@@ -271,9 +285,11 @@ class _Flow:
     def _correct_inputs(self, operator: str, inputs: list[int], outputs: list[int]) -> None:
         """Conclude from the inputs that are known how the others must be cut."""
         shards = [row for row in inputs if self._state[row].share is Share.SHARD]
+        if not shards and operator not in PRODUCTS:
+            self._conclude_from_output(inputs, outputs)
         if not shards:
             return
-        if operator in _PRODUCTS:
+        if operator in PRODUCTS:
             factors = [row for row in inputs if len(self._ranks.shape(row)) > 1]
             if len(factors) == 2:
                 cuts = [self._state[row].cut if row in shards else None for row in factors]
@@ -297,21 +313,34 @@ class _Flow:
                     continue
                 # Beside a shard of the same shape, or empty, in a call that works by element.
                 alike_shape = own == self._ranks.shape(other) == shape and own[cut.dimension] > 1
-                if alike_shape or (operator in _JOINS and 0 in own):
+                if alike_shape or (operator in JOINS and 0 in own):
                     self._correct(row, cut)
                     self._uninitialised.discard(row)
                     break
 
-    def _collective(self, operator: str, outputs: list[int]) -> None:
-        if operator in _REDUCTIONS:
-            place = _REDUCTIONS[operator][1]
-            for position, row in enumerate(outputs):
-                whole = operator == "all_reduce" or position != place
-                self._set(row, REPLICA if whole else State(Share.SHARD, Cut(0)))
+    def _conclude_from_output(self, inputs: list[int], outputs: list[int]) -> None:
+        """What later calls told of an output holds for an unknown input of the same shape."""
+        found = self._look_up(outputs[0]) if outputs else None
+        if found is None or found.share is not Share.SHARD or found.cut is None:
             return
-        for row in outputs:
-            gathered = operator in _GATHERS and self._ranks.agree[row]
-            self._set(row, REPLICA if gathered else self._by_numbers(row))
+        for row in inputs:
+            is_alike = self._ranks.shape(row) == self._ranks.shape(outputs[0])
+            if is_alike and self._state[row].share is Share.UNKNOWN:
+                self._correct(row, found.cut)
+
+    def _collective(self, operator: str, inputs: list[int], outputs: list[int]) -> None:
+        place = REDUCTIONS.get(operator, (0, 0))[1]
+        for position, row in enumerate(outputs):
+            if position != place:  # an argument, shown once more
+                self._set(row, self._look_up(row) or self._by_numbers(row))
+            elif operator == "all_reduce" or operator in GATHERS:
+                self._set(row, REPLICA)
+            elif operator in REDUCTIONS:
+                self._set(row, State(Share.SHARD, Cut(0)))
+            else:
+                self._set(row, self._by_numbers(row))
+        if operator in GATHERS and len(inputs) > 1:
+            self._correct(inputs[-1], Cut(0))
 
     def _output(
         self, node: int, operator: str, inputs: list[int], row: int, shares: set[Share]
@@ -339,10 +368,10 @@ class _Flow:
             return REPLICA if inputs else self._by_numbers(row)
         shards = [own for own in inputs if self._state[own].share is Share.SHARD]
         shapes = [self._ranks.shape(own) for own in shards]
-        if operator in _PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
+        if operator in PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
             return State(Share.PARTIAL)
         shape = self._ranks.shape(row)
-        if operator in _SHRINKING and len(shape) < max(map(len, shapes)):
+        if operator in SHRINKING and len(shape) < max(map(len, shapes)):
             own = self._state[shards[0]].cut
             return LOCAL if own and removes_cut(own, shapes[0], shape) else UNKNOWN
         cut = output_cut(
@@ -367,7 +396,3 @@ class _Flow:
             if self._ranks.shape(own) == shape and not self._ranks.is_whole_number(own)
         ]
         return bool(inputs) and all(self._state[own].share is Share.SHARD for own in inputs)
-
-
-def _operator(name: Name) -> str:
-    return name.stem.rpartition(".")[2] if name.kind is Kind.API else ""

@@ -33,7 +33,7 @@ class MergedNode:
     name: Name
     calls: list[Call]
     micro_step: int | None = None
-    holds_layers: bool = False
+    is_split: bool = False  # every stage ran another part of it
     children: list[MergedNode] = field(default_factory=list)
 
 
@@ -149,14 +149,28 @@ class _Join:
     def _node(self, calls: list[Call]) -> MergedNode:
         sequences = [self._below(call) for call in calls]
         name = self._renamed(calls[0])
-        children = self._join(sequences, by_value=False) if any(sequences) else []
-        holds_layers = any(
-            child.holds_layers or self._numbering.is_layer(child.name.stem) for child in children
-        )
-        if len(calls) > 1 and not holds_layers:
+        is_split = len(calls) > 1 and not self._are_alike(calls)
+        if len(calls) > 1 and not is_split:
             # The same computation on every stage: shown as the first stage ran it.
-            children = self._join(sequences[:1], by_value=False)
-        return MergedNode(name, calls, None, holds_layers, children)
+            sequences = sequences[:1]
+        children = self._join(sequences, by_value=False) if any(sequences) else []
+        return MergedNode(name, calls, None, is_split, children)
+
+    def _are_alike(self, calls: Sequence[Call]) -> bool:
+        """Whether all stages ran the same below their calls."""
+        outlines = [self._outline(call) for call in calls]
+        return all(outline == outlines[0] for outline in outlines[1:])
+
+    def _outline(self, call: Call) -> list[Hashable]:
+        """Names of everything below a call in order, those of layers as in the merged model."""
+        tree = self._stages[call.stage].tree
+        below = range(call.node + 1, int(tree.subtree_end[call.node]) + 1)
+        peers = peer_calls(tree, below)
+        nodes = [Call(call.stage, node) for node in below if node not in peers]
+        return [
+            (name.stem, name.direction, int(tree.depth[node.node] - tree.depth[call.node]))
+            for node, name in ((node, self._renamed(node)) for node in nodes)
+        ]
 
 
 def _merged(

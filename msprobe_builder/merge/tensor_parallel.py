@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.combine import combine
@@ -23,8 +25,10 @@ def merge_ranks(
 ) -> tuple[StageGraph, list[Diagnostic]]:
     """One stage from its tensor-parallel ranks, whose texts share one id space."""
     first = sides[0]
+    # The table holds all there is to know of the parameters; the columns as read are let go.
+    dump = replace(first.dump, parameters=Parameters(texts))
     if len(sides) == 1:
-        return StageGraph(first.dump, first.tree, first.table, tuple(ranks)), []
+        return StageGraph(dump, first.tree, first.table, tuple(ranks)), []
     rows, alone = _common_rows(sides)
     diagnostics = about(
         "warning",
@@ -48,7 +52,7 @@ def merge_ranks(
         drifted,
         f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
     )
-    stage = StageGraph(first.dump, first.tree, combined.table, tuple(ranks), combined.recipes)
+    stage = StageGraph(dump, first.tree, combined.table, tuple(ranks), combined.recipes)
     return stage, diagnostics
 
 

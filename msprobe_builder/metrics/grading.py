@@ -20,7 +20,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import UNINITIALISED, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -90,17 +90,6 @@ PROFILES = {
     Task.STRUCTURE: STRUCTURE_PROFILE,
 }
 
-# What these put out is uninitialised memory: it differs between equal runs.
-UNINITIALISED = frozenset(
-    {
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "empty_with_format",
-        "new_empty",
-        "new_empty_strided",
-    }
-)
 _OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.link.signatures import Binding, Pattern, function_of
-from msprobe_builder.metrics.grading import UNINITIALISED
 from msprobe_builder.texts import Texts
 
 Bool = NDArray[np.bool_]

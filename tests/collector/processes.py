@@ -1,4 +1,4 @@
-"""Run a function in two processes that talk over gloo."""
+"""Run a function in a few processes that talk over gloo."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
 # torch is typed in part only.
@@ -14,19 +14,25 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-WORLD = 2
-
 
 def run_in_two(work: Callable[..., None], *arguments: Any) -> None:
     """``work(rank, *arguments)`` in both; an exception in one fails the caller."""
+    run_in(2, work, *arguments)
+
+
+def run_in(world: int, work: Callable[..., None], *arguments: Any) -> None:
+    """``work(rank, *arguments)`` in ``world`` processes; an exception in one fails the caller."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_enter, (work, str(Path(folder) / "meeting"), arguments), nprocs=WORLD)  # type: ignore[attr-defined]
+        meeting = str(Path(folder) / "meeting")
+        mp.spawn(_enter, (world, work, meeting, arguments), nprocs=world)  # type: ignore[attr-defined]
 
 
-def _enter(rank: int, work: Callable[..., None], meeting: str, arguments: tuple[Any, ...]) -> None:
+def _enter(
+    rank: int, world: int, work: Callable[..., None], meeting: str, arguments: tuple[Any, ...]
+) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(rank)
-    dist.init_process_group("gloo", rank=rank, world_size=WORLD, init_method=f"file://{meeting}")
+    dist.init_process_group("gloo", rank=rank, world_size=world, init_method=f"file://{meeting}")
     try:
         work(rank, *arguments)
         dist.barrier()  # gloo aborts a process whose peer leaves in the middle of a call

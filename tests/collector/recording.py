@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,8 +50,10 @@ def record(
 def write_config(path: Path, **config: Any) -> Path:
     content = {"task": "statistics", "level": "mix", "dump_path": str(path / "dump"), **config}
     path.mkdir(parents=True, exist_ok=True)
-    (path / "config.json").write_text(json.dumps(content))
-    return path / "config.json"
+    # Each rank writes the same file: a reader must never meet it half-written.
+    draft = path / f"config.{os.getpid()}.json"
+    draft.write_text(json.dumps(content))
+    return draft.replace(path / "config.json")
 
 
 def read_dump(directory: Path) -> Dump:

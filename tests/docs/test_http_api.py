@@ -55,6 +55,7 @@ def test_every_problem_is_documented_with_its_status() -> None:
         "bad_request": HTTPStatus.BAD_REQUEST,
         "not_found": HTTPStatus.NOT_FOUND,
         "cannot_show": HTTPStatus.UNPROCESSABLE_ENTITY,
+        "conflict": HTTPStatus.CONFLICT,
         "try_again": HTTPStatus.SERVICE_UNAVAILABLE,
     }
     raised = {
@@ -90,7 +91,7 @@ def test_the_examples_are_answered(base: str) -> None:
         with urllib.request.urlopen(address.replace("http://localhost:6006/", base)) as answer:
             assert json.load(answer)
         asked.add(urllib.parse.urlsplit(address).path.rpartition("/")[2])
-    assert asked == set(plugin.DATA_ROUTES)
+    assert asked == set(plugin.QUESTIONS)
 
 
 def test_the_problem_shown_is_a_real_one(base: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.metrics.comparison import METRICS
 from msprobe_builder.metrics.elementwise import tensor_errors
-from msprobe_builder.metrics.grading import PROFILES, UNINITIALISED, Grade
+from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.statistics import statistic_errors
 from msprobe_builder.metrics.tensor_file import PIECE, StoredTensor
 from msprobe_builder.task import Task

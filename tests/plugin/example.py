@@ -77,6 +77,7 @@ GRAPHS = [
 # node_id, worst_grade, worst_overflow, ungraded … unmatched below
 ROLLUPS = [
     (11, 5, 3, 0, 1, 1, 1, 0, 1, 2),
+    (101, 0, None, 4, 0, 0, 0, 0, 0, 1),
     (201, 4, None, 0, 0, 0, 0, 1, 0, 0),
     (205, 0, None, 0, 0, 0, 0, 0, 0, 1),
 ]

@@ -13,7 +13,7 @@ import pytest
 from msprobe_builder.dump.names import Direction, Kind, Name, format_name
 from msprobe_builder.metrics import comparison
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query_node import node_name
+from tb_graph_ascend.query_names import node_name
 from tb_graph_ascend.query_parameters import METRICS
 from tests.plugin.conftest import Ask, client_of
 from tests.plugin.conftest import catalog as ask_catalog

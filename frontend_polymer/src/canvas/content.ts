@@ -1,7 +1,9 @@
 import { lowerBound } from '../data/sorted';
 import { Grade } from '../generated/graph_pb';
 import type { Frame } from './draw';
+import type { Box } from './geometry';
 import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
+import type { Brush } from './sheet';
 import { drawText } from './text';
 import { TONES, TONE_SEVERITY } from './tone';
 
@@ -25,48 +27,69 @@ export function drawItems(frame: Frame, items: Item[]): void {
   drawFills(frame, items);
   drawStrips(frame, items);
   drawHits(frame, items);
-  if (frame.placer.geometry.font === 0) return;
-  const columns = columnsOf(frame);
-  drawChevrons(frame, items);
-  if (columns.areShown) {
-    drawBars(frame, items, columns);
-    drawTicks(frame, items, columns);
+  if (frame.placer.geometry.font > 0) {
+    const columns = columnsOf(frame);
+    drawChevrons(frame, items);
+    if (columns.areShown) {
+      drawBars(frame, items, columns);
+      drawTicks(frame, items, columns);
+    }
+    drawText(frame, items, columns);
   }
-  drawText(frame, items, columns);
+  if (frame.picks) drawPicks(frame, items);
+}
+
+/** Nodes without match in an outline, what neither is nor hides one under a veil. */
+function drawPicks({ surface, graph, tree, palette, placer }: Frame, items: Item[]): void {
+  const { context } = surface;
+  const { radius } = placer.geometry;
+  context.strokeStyle = palette.selection;
+  context.fillStyle = palette.veil;
+  context.lineWidth = 2;
+  for (const { id, box, isOpen, from, to } of items) {
+    context.beginPath();
+    context.roundRect(box.x + 1, box.y + 1, box.width - 2, box.height - 2, radius);
+    if (!tree.isSeries(id) && graph.gradeOf(id) === Grade.UNMATCHED) context.stroke();
+    else if (isOpen || graph.rollup.grade(Grade.UNMATCHED, from, to) === 0) context.fill();
+  }
 }
 
 function drawFills({ surface, palette, placer }: Frame, items: Item[]): void {
   const { context } = surface;
   const { radius, rowHeight } = placer.geometry;
   const isOutlined = rowHeight >= OUTLINED_ROW;
-  const paths = new Map<number, Path2D>();
+  const boxes = new Map<number, Box[]>();
   for (const { box, tone } of items) {
-    let path = paths.get(tone);
-    if (!path) paths.set(tone, (path = new Path2D()));
-    if (isOutlined) path.roundRect(box.x + 0.5, box.y + 0.5, box.width - 1, box.height - 1, radius);
-    else path.rect(box.x, box.y, box.width, box.height);
+    const same = boxes.get(tone);
+    if (same) same.push(box);
+    else boxes.set(tone, [box]);
   }
   context.lineWidth = 1;
-  for (const [index, path] of paths) {
+  for (const [index, same] of boxes) {
     const tone = palette.tones[index]!;
+    context.beginPath();
+    for (const { x, y, width, height } of same) {
+      if (isOutlined) context.roundRect(x + 0.5, y + 0.5, width - 1, height - 1, radius);
+      else context.rect(x, y, width, height);
+    }
     context.fillStyle = isOutlined ? tone.fill : tone.solid;
-    context.fill(path);
+    context.fill();
     if (!isOutlined) continue;
     context.setLineDash(tone.dashed ? [4, 3] : []);
     context.strokeStyle = tone.stroke;
-    context.stroke(path);
+    context.stroke();
   }
   context.setLineDash([]);
 }
 
 /** A folded module shows the worst that it hides at its left edge. */
-function drawStrips({ surface, graph, palette, tones, placer }: Frame, items: Item[]): void {
+function drawStrips({ surface, palette, tones, placer }: Frame, items: Item[]): void {
   const { context } = surface;
   const { radius, rowHeight } = placer.geometry;
   const width = Math.max(3, Math.min(5, rowHeight / 5));
-  for (const { node, box, isOpen, hasChildren } of items) {
+  for (const { from, to, box, isOpen, hasChildren } of items) {
     if (isOpen || !hasChildren) continue;
-    const worst = tones.worst(node + 1, graph.end[node]!);
+    const worst = tones.worst(from, to);
     if (worst === UNGRADED || worst === OK) continue;
     context.fillStyle = palette.tones[worst]!.solid;
     context.beginPath();
@@ -76,16 +99,14 @@ function drawStrips({ surface, graph, palette, tones, placer }: Frame, items: It
 }
 
 /** A bar left of each search hit; hollow beside a folded module that hides some. */
-function drawHits({ surface, hits, graph, palette }: Frame, items: Item[]): void {
+function drawHits({ surface, hits, palette }: Frame, items: Item[]): void {
   if (hits.length === 0) return;
   const { context } = surface;
   context.fillStyle = context.strokeStyle = palette.hit;
   context.lineWidth = 1;
-  for (const { node, box, isOpen } of items) {
-    const at = lowerBound(hits, node);
-    if (at === hits.length) continue;
-    if (node === hits[at]) context.fillRect(box.x - 5, box.y, 3, box.height);
-    else if (!isOpen && hits[at]! < graph.end[node]!) {
+  for (const { id, box, isOpen, from, to } of items) {
+    if (hits[lowerBound(hits, id)] === id) context.fillRect(box.x - 5, box.y, 3, box.height);
+    else if (!isOpen && (hits[lowerBound(hits, from)] ?? to) < to) {
       context.strokeRect(box.x - 4.5, box.y + 0.5, 2, box.height - 1);
     }
   }
@@ -121,29 +142,29 @@ export function chevronRoom(font: number): number {
 }
 
 /** Whether the grades below a module are worth a bar: not if all is well or nothing is known. */
-export function hasBar({ graph, tones }: Frame, { node, hasChildren }: Item): boolean {
+export function hasBar({ tones }: Frame, { from, to, hasChildren }: Item): boolean {
   if (!hasChildren) return false;
-  const worst = tones.worst(node + 1, graph.end[node]!);
+  const worst = tones.worst(from, to);
   return worst !== UNGRADED && worst !== OK;
 }
 
 /** How the grades below a module are distributed. */
 function drawBars(frame: Frame, items: Item[], columns: Columns): void {
-  const { surface, graph, palette, tones, placer } = frame;
+  const { surface, palette, tones, placer } = frame;
   const { context } = surface;
   const { font } = placer.geometry;
   const width = (BAR_WIDTH * font) / 13;
   const height = Math.max(4, Math.round(font * 0.5));
   for (const item of items) {
     if (!hasBar(frame, item)) continue;
-    const { node, box, tone } = item;
+    const { from, to, box, tone } = item;
     const y = Math.round(box.y + (box.height - height) / 2);
     let x = columns.bar;
     context.save();
     context.beginPath();
     context.roundRect(x, y, width, height, height / 2);
     context.clip();
-    const counts = tones.count(node + 1, graph.end[node]!);
+    const counts = tones.count(from, to);
     for (const [part, pixels] of shares(counts, width, NARROWEST)) {
       context.fillStyle = palette.tones[part]!.solid;
       context.fillRect(x, y, pixels, height);
@@ -169,9 +190,10 @@ export function shares(counts: number[], width: number, least: number): [number,
 
 /** Severity as rising ticks, and overflow as stacked arrows. */
 function drawTicks(frame: Frame, items: Item[], columns: Columns): void {
-  const { surface, graph, palette, placer } = frame;
+  const { surface, palette, placer } = frame;
   const unit = placer.geometry.font / 13;
-  for (const { node, box, tone } of items) {
+  for (const item of items) {
+    const { box, tone } = item;
     const { ticks, text } = palette.tones[tone]!;
     const base = Math.round(box.y + box.height / 2 + 5 * unit);
     surface.context.fillStyle = text;
@@ -180,15 +202,22 @@ function drawTicks(frame: Frame, items: Item[], columns: Columns): void {
       const x = columns.ticks + (2 + tick * 4.5) * unit;
       surface.context.fillRect(x, base - height, 2.5 * unit, height);
     }
-    const level = graph.overflow[node]!;
+    const level = overflowOf(frame, item);
     if (level === 0) continue;
     const middle = box.y + box.height / 2;
     drawArrows(surface.context, columns.flag + 7 * unit, middle, unit, level, text);
   }
 }
 
+/** The worst of a node itself, or of the layers of a folded series. */
+export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number {
+  if (!tree.isSeries(id)) return graph.overflow[id]!;
+  if (isOpen) return 0;
+  return Math.max(...Array.from(tree.children(id), (layer) => graph.overflow[layer]!));
+}
+
 function drawArrows(
-  context: CanvasRenderingContext2D,
+  context: Brush,
   x: number,
   middle: number,
   unit: number,

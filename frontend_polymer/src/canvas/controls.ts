@@ -1,29 +1,23 @@
 import { Side } from '../generated/graph_pb';
-import type { Hierarchy, NodeRef } from '../layout/hierarchy';
+import type { NodeRef } from '../layout/hierarchy';
 import { parentOf, stepFrom } from '../layout/walk';
+import { topOf } from './anchor';
 import type { Camera } from './camera';
-import type { Emit, Origin } from './events';
+import type { Origin } from './events';
 import { watchPane, type GestureTarget } from './gestures';
 import { hitAt, type Hit } from './hit';
 import { pressKey, type KeyTarget } from './keys';
 import { placeAt, Sequence } from './minimap';
-import type { Panes } from './panes';
-import type { Placer } from './geometry';
+import { Pairing, type PairingView } from './pairing';
+import { seenAt } from './scene';
 import { ROW_HEIGHT } from './viewport';
 
 /** What gestures and keys act on. */
-export interface Controlled {
-  readonly panes: Panes;
+export interface Controlled extends PairingView {
   readonly camera: Camera;
-  readonly emit: Emit;
-  readonly hierarchy: () => Hierarchy | null;
   readonly selected: () => NodeRef | null;
   readonly choose: (node: NodeRef, origin: Origin) => void;
   readonly toggle: (side: Side, index: number) => void;
-  readonly placer: (side: Side) => Placer;
-  /** Where the row of a node begins, or of the folded module that hides it. */
-  readonly topOf: (node: NodeRef) => number | null;
-  readonly redraw: () => void;
 }
 
 /** Gestures on the panes and keys on the element around them. */
@@ -31,17 +25,22 @@ export class Controls implements GestureTarget, KeyTarget {
   /** The side that keys and buttons act on: the one used last. */
   active: Side = Side.NPU;
   hovered: NodeRef | null = null;
+  readonly pairing: Pairing;
 
   constructor(private readonly of: Controlled) {
+    this.pairing = new Pairing(of);
     for (const pane of of.panes.list) watchPane(pane, this);
     of.panes.root.addEventListener('keydown', (event) => {
-      if (of.hierarchy() && pressKey(event, this)) event.preventDefault();
+      if (!of.hierarchy()) return;
+      const isMeant = event.key === 'Escape' ? this.pairing.cancel() : pressKey(event, this);
+      if (isMeant) event.preventDefault();
     });
   }
 
   reset(): void {
     this.active = Side.NPU;
     this.hovered = null;
+    this.pairing.reset();
   }
 
   // --- gestures
@@ -54,6 +53,7 @@ export class Controls implements GestureTarget, KeyTarget {
     this.active = side;
     const hit = this.hitAt(side, x, y);
     if (hit?.onChevron) this.of.toggle(side, hit.node.index);
+    else if (hit && this.pairing.pickMode !== null) this.pairing.pick(hit.node);
     else if (hit) this.of.choose(hit.node, 'pointer');
   }
 
@@ -66,12 +66,15 @@ export class Controls implements GestureTarget, KeyTarget {
     const hit = this.hitAt(side, x, y);
     if (!hit) return;
     event.preventDefault();
-    this.of.emit('menu', { node: hit.node, x: event.clientX, y: event.clientY });
+    const seen = seenAt(this.of.hierarchy()!, hit.node);
+    this.of.emit('menu', { ...seen, x: event.clientX, y: event.clientY });
   }
 
   hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
     const node = this.hitAt(side, x, y)?.node ?? null;
-    this.of.panes.list[side].surface.canvas.style.cursor = node ? 'pointer' : 'default';
+    const isPicking = this.pairing.pickMode === side && node && this.pairing.isFree(node);
+    const cursor = isPicking ? 'crosshair' : node ? 'pointer' : 'default';
+    this.of.panes.list[side].surface.canvas.style.cursor = cursor;
     this.hover(node, event.clientX, event.clientY);
   }
 
@@ -87,13 +90,40 @@ export class Controls implements GestureTarget, KeyTarget {
     this.of.camera.zoom(side, factor, x, y);
   }
 
+  grab(side: Side, x: number, y: number): boolean {
+    return this.pairing.grab(this.hitAt(side, x, y)?.node ?? null);
+  }
+
+  pull(event: PointerEvent): void {
+    const { left, top } = this.of.panes.root.getBoundingClientRect();
+    const over = this.under(event);
+    this.hover(over, event.clientX, event.clientY);
+    this.pairing.pull(event.clientX - left, event.clientY - top, over);
+  }
+
+  drop(event: PointerEvent): void {
+    this.pairing.drop(event.type === 'pointerup' ? this.under(event) : null);
+  }
+
+  /** What is under the pointer on the side where a node is wanted. */
+  private under({ clientX, clientY }: PointerEvent): NodeRef | null {
+    const side = this.pairing.wanted;
+    if (side === null) return null;
+    const { canvas, width, height } = this.of.panes.list[side].surface;
+    const { left, top } = canvas.getBoundingClientRect();
+    const [x, y] = [clientX - left, clientY - top];
+    const isInside = x >= 0 && y >= 0 && x < width && y < height;
+    return isInside ? (this.hitAt(side, x, y)?.node ?? null) : null;
+  }
+
   travel(side: Side, y: number): void {
     const graph = this.of.hierarchy()?.graphs[side];
     if (!graph) return;
     const sequence = new Sequence(graph, this.of.hierarchy()!.microStep);
     if (sequence.length === 0) return;
     const { height } = this.of.panes.list[side].minimap;
-    const unit = this.of.topOf({ side, index: sequence.node(placeAt(sequence, y, height)) });
+    const node = { side, index: sequence.node(placeAt(sequence, y, height)) };
+    const unit = topOf(this.of.hierarchy()!, node);
     if (unit !== null) this.of.camera.travel(side, unit);
   }
 
@@ -107,8 +137,17 @@ export class Controls implements GestureTarget, KeyTarget {
   private hover(node: NodeRef | null, x: number, y: number): void {
     if (node?.index === this.hovered?.index && node?.side === this.hovered?.side) return;
     this.hovered = node;
-    this.of.emit('hover', { node, x, y });
+    const hierarchy = this.of.hierarchy();
+    const seen = node && hierarchy ? seenAt(hierarchy, node) : { node: null, layers: null };
+    this.of.emit('hover', { ...seen, x, y });
     this.of.redraw();
+  }
+
+  setPickMode(side: Side | null): void {
+    this.pairing.pickMode = side;
+    if (side === null) return;
+    this.active = side;
+    this.focus();
   }
 
   // --- keys
@@ -135,7 +174,7 @@ export class Controls implements GestureTarget, KeyTarget {
   inward(): void {
     const [hierarchy, selected] = [this.of.hierarchy(), this.of.selected()];
     if (!selected) this.step(1);
-    else if (!hierarchy!.graphs[selected.side]!.hasChildren(selected.index)) return;
+    else if (!hierarchy!.trees[selected.side]!.hasChildren(selected.index)) return;
     else if (this.isExpanded(selected)) this.step(1);
     else this.of.toggle(selected.side, selected.index);
   }
@@ -150,7 +189,10 @@ export class Controls implements GestureTarget, KeyTarget {
 
   toggleSelected(): void {
     const selected = this.of.selected();
-    if (selected) this.of.toggle(selected.side, selected.index);
+    if (!selected) return;
+    const { pairing } = this;
+    if (pairing.pickMode === selected.side && pairing.isFree(selected)) pairing.pick(selected);
+    else this.of.toggle(selected.side, selected.index);
   }
 
   cross(): void {

@@ -1,6 +1,7 @@
 import type { Graph } from '../data/graph';
 import { rowAt, shownNode, type Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
+import type { Tree } from '../layout/tree';
 import { drawItems } from './content';
 import type { Placer } from './geometry';
 import { itemOf, itemsOf } from './items';
@@ -9,16 +10,17 @@ import { drawOverview } from './overview';
 import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
 import { stickyRows } from './sticky';
-import type { Surface } from './surface';
+import { HATCH_SIZE, type Sheet } from './sheet';
 import type { Tones } from './tone';
 import { unitAt, yOf, type View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
 export interface Frame {
-  readonly surface: Surface;
+  readonly surface: Sheet;
   readonly placer: Placer;
   readonly side: Side;
   readonly graph: Graph;
+  readonly tree: Tree;
   readonly rows: Rows;
   readonly open: Uint8Array;
   readonly view: View;
@@ -26,12 +28,14 @@ export interface Frame {
   readonly tones: Tones;
   readonly pyramid: () => Pyramid;
   readonly measure: Measure;
-  /** Node selected on this side, -1 for none. */
+  /** Selected on this side, -1 for none. */
   readonly selected: number;
-  /** Node of this side that stands for the one selected on the other, -1 for none. */
+  /** What stands for the one selected on the other side, -1 for none. */
   readonly counterpart: number;
   /** Row under the pointer on either side, -1 for none. */
   readonly hover: number;
+  /** Whether only nodes without match stand out. */
+  readonly picks: boolean;
   /** Search hits of this side, ascending. */
   readonly hits: Int32Array;
 }
@@ -77,9 +81,9 @@ function drawSticky(frame: Frame): void {
 /** Where the other side has rows that this one lacks. */
 function drawGaps(frame: Frame, first: number, last: number): void {
   const { placer, rows, side, palette } = frame;
-  const { context, ratio } = frame.surface;
+  const { context } = frame.surface;
   const nodes = rows.node[side];
-  const path = new Path2D();
+  context.beginPath();
   for (let row = first; row <= last;) {
     if (nodes[row]! >= 0) {
       row++;
@@ -92,41 +96,13 @@ function drawGaps(frame: Frame, first: number, last: number): void {
       const below = rows.depth[row] === depth ? placer.block(row) : placer.row(row);
       bottom = Math.max(bottom, below.y + below.height);
     }
-    path.roundRect(box.x, box.y, box.width, bottom - box.y, placer.geometry.radius);
+    context.roundRect(box.x, box.y, box.width, bottom - box.y, placer.geometry.radius);
   }
   context.fillStyle = palette.gap;
-  context.fill(path);
-  const pattern = hatch(context, palette.gapHatch, ratio);
+  context.fill();
   // The lines scroll along.
-  const shift = yOf(frame.view, 0) % HATCH_SIZE;
-  pattern.setTransform(new DOMMatrix().translate(0, shift).scale(1 / ratio));
-  context.fillStyle = pattern;
-  context.fill(path);
-}
-
-const HATCH_SIZE = 8;
-const hatches = new Map<string, CanvasPattern>();
-
-function hatch(context: CanvasRenderingContext2D, colour: string, ratio: number): CanvasPattern {
-  const key = `${colour}@${ratio}`;
-  let pattern = hatches.get(key);
-  if (!pattern) {
-    const tile = document.createElement('canvas');
-    const size = HATCH_SIZE;
-    tile.width = tile.height = Math.round(size * ratio);
-    const paint = tile.getContext('2d')!;
-    paint.scale(tile.width / size, tile.height / size);
-    paint.strokeStyle = colour;
-    paint.lineWidth = 1;
-    for (const shift of [-size, 0, size]) {
-      paint.moveTo(shift - 1, size + 1);
-      paint.lineTo(shift + size + 1, -1);
-    }
-    paint.stroke();
-    pattern = context.createPattern(tile, 'repeat')!;
-    hatches.set(key, pattern);
-  }
-  return pattern;
+  context.fillStyle = frame.surface.hatch(palette.gapHatch, yOf(frame.view, 0) % HATCH_SIZE);
+  context.fill();
 }
 
 /** The boxes of unfolded modules, outermost first. */
@@ -168,20 +144,17 @@ function drawHover(frame: Frame): void {
 
 function drawShadow({ surface, palette }: Frame, x: number, y: number, width: number): void {
   const { context } = surface;
-  const shadow = context.createLinearGradient(0, y, 0, y + 5);
-  shadow.addColorStop(0, palette.shadow);
-  shadow.addColorStop(1, 'transparent');
-  context.fillStyle = shadow;
+  context.fillStyle = surface.fade(palette.shadow, y, 5);
   context.fillRect(x, y, width, 5);
 }
 
 /** Outlines a node, or the folded module that hides it. */
 function drawOutline(frame: Frame, node: number, colour: string): void {
   if (node < 0) return;
-  const { placer, rows, side, graph } = frame;
+  const { placer, rows, side, tree } = frame;
   const { context } = frame.surface;
   const { geometry } = placer;
-  const shown = shownNode(graph.parent, rows.rowOf[side], node);
+  const shown = shownNode(tree.parent, rows.rowOf[side], node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);
   const width = geometry.hasBoxes ? 2 : 1.5;

@@ -12,12 +12,18 @@ export interface GestureTarget {
   leave(): void;
   pan(side: Side, dx: number, dy: number): void;
   zoom(side: Side, factor: number, x: number, y: number): void;
+  /** The press turns into pulling a line from the node here; false when there is none to match. */
+  grab(side: Side, x: number, y: number): boolean;
+  pull(event: PointerEvent): void;
+  drop(event: PointerEvent): void;
   /** A place on the minimap was pressed or dragged to. */
   travel(side: Side, y: number): void;
 }
 
 /** Movement below this is a click with an unsteady hand. */
 const CLICK_SLACK = 4;
+/** A press that stays this long in its place pulls a line, as a press with Alt does at once. */
+const LONG_PRESS_MS = 500;
 
 /** Translates pointer and wheel events of one pane and its minimap. */
 export function watchPane(pane: Pane, target: GestureTarget): void {
@@ -26,6 +32,8 @@ export function watchPane(pane: Pane, target: GestureTarget): void {
   const pressed = new Map<number, { x: number; y: number }>();
   let start = { x: 0, y: 0 };
   let isDragging = false;
+  let isPulling = false;
+  let longPress = 0;
 
   canvas.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return;
@@ -34,6 +42,13 @@ export function watchPane(pane: Pane, target: GestureTarget): void {
     pressed.set(event.pointerId, at(event));
     start = at(event);
     isDragging = pressed.size > 1;
+    isPulling = event.altKey && !isDragging && target.grab(side, start.x, start.y);
+    clearTimeout(longPress);
+    longPress = window.setTimeout(() => {
+      if (isDragging || isPulling || !target.grab(side, start.x, start.y)) return;
+      isPulling = true;
+      target.pull(event);
+    }, LONG_PRESS_MS);
     event.preventDefault();
   });
 
@@ -44,8 +59,11 @@ export function watchPane(pane: Pane, target: GestureTarget): void {
       target.hoverAt(side, now.x, now.y, event);
       return;
     }
-    if (pressed.size === 2) pinch(pressed, event.pointerId, now);
-    else if (isDragging || Math.hypot(now.x - start.x, now.y - start.y) > CLICK_SLACK) {
+    if (isPulling) {
+      isDragging ||= isFar(now);
+      target.pull(event);
+    } else if (pressed.size === 2) pinch(pressed, event.pointerId, now);
+    else if (isDragging || isFar(now)) {
       isDragging = true;
       canvas.style.cursor = 'grabbing';
       target.pan(side, before.x - now.x, before.y - now.y);
@@ -56,6 +74,9 @@ export function watchPane(pane: Pane, target: GestureTarget): void {
   const release = (event: PointerEvent) => {
     if (!pressed.delete(event.pointerId)) return;
     canvas.style.cursor = '';
+    clearTimeout(longPress);
+    if (isPulling) target.drop(event);
+    isPulling = false;
     if (event.type === 'pointerup' && !isDragging) target.clickAt(side, start.x, start.y);
   };
   canvas.addEventListener('pointerup', release);
@@ -68,6 +89,10 @@ export function watchPane(pane: Pane, target: GestureTarget): void {
     target.menuAt(side, at(event).x, at(event).y, event);
   });
   canvas.addEventListener('wheel', (event) => wheel(event), { passive: false });
+
+  function isFar(now: { x: number; y: number }): boolean {
+    return Math.hypot(now.x - start.x, now.y - start.y) > CLICK_SLACK;
+  }
 
   function wheel(event: WheelEvent): void {
     event.preventDefault();

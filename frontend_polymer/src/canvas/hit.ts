@@ -52,11 +52,11 @@ function hitOf(
   x: number,
   isOnRow: boolean,
 ): Hit {
-  const { rows, graphs } = hierarchy;
+  const { rows, trees } = hierarchy;
   const index = rows.node[side][row]!;
   const { font } = placer.geometry;
   const isLeft = x < placer.left(rows.depth[row]!) + chevronRoom(font) + 2;
-  const hasChevron = font > 0 && graphs[side]!.hasChildren(index);
+  const hasChevron = font > 0 && trees[side]!.hasChildren(index);
   return { node: { side, index }, onChevron: hasChevron && isOnRow && isLeft };
 }
 

@@ -2,6 +2,7 @@ import type { Graph } from '../data/graph';
 import type { Side } from '../generated/graph_pb';
 import { lowerBound } from '../data/sorted';
 import { rowAt, type Rows } from '../layout/rows';
+import type { Tree } from '../layout/tree';
 import { shares } from './content';
 import type { Palette } from './palette';
 import type { Surface } from './surface';
@@ -20,6 +21,7 @@ export interface MinimapFrame {
   readonly surface: Surface;
   readonly side: Side;
   readonly graph: Graph;
+  readonly tree: Tree;
   readonly rows: Rows;
   readonly open: Uint8Array;
   readonly microStep: number;
@@ -151,7 +153,7 @@ function drawTones(
 }
 
 function drawMarks(frame: MinimapFrame, sequence: Sequence): void {
-  const { surface, palette, hits, selected } = frame;
+  const { surface, palette, hits, selected, tree } = frame;
   const { context, width, height } = surface;
   const scale = perPlace(height, sequence.length);
   context.fillStyle = palette.hit;
@@ -162,12 +164,12 @@ function drawMarks(frame: MinimapFrame, sequence: Sequence): void {
   }
   if (selected < 0) return;
   context.fillStyle = palette.selection;
-  const y = Math.floor(sequence.place(selected) * scale);
+  const y = Math.floor(sequence.place(tree.node(selected)) * scale);
   context.fillRect(0, y - 1, width, 2);
 }
 
 function drawView(frame: MinimapFrame, sequence: Sequence): void {
-  const { surface, palette, rows, side, view, graph, open, paneHeight } = frame;
+  const { surface, palette, rows, side, view, tree, open, paneHeight } = frame;
   const { context, width, height } = surface;
   const nodes = rows.node[side];
   let first = rowAt(rows, unitAt(view, 0));
@@ -178,8 +180,8 @@ function drawView(frame: MinimapFrame, sequence: Sequence): void {
   const to = nodes[last]!;
   if (from < 0 || to < 0) return;
   const scale = perPlace(height, sequence.length);
-  const top = sequence.place(from) * scale;
-  const bottom = sequence.place(open[to] === 1 ? to + 1 : graph.end[to]!) * scale;
+  const top = sequence.place(tree.isSeries(from) ? tree.start(from) : from) * scale;
+  const bottom = sequence.place(open[to] === 1 ? tree.start(to) : tree.end[to]!) * scale;
   const tall = Math.max(6, bottom - top);
   const y = Math.min(top, height - tall);
   // What is outside is dimmed, so that the colours inside stay what they are.

@@ -8,6 +8,7 @@ import { drawMinimap } from './minimap';
 import { paletteOf, type Palette, type Theme } from './palette';
 import type { Pane } from './panes';
 import { Pyramid } from './pyramid';
+import type { Sheet } from './sheet';
 import { Tones, type ColourMode } from './tone';
 import type { Extent, View } from './viewport';
 
@@ -17,6 +18,8 @@ const NONE = new Int32Array();
 export interface Attention {
   readonly selected: NodeRef | null;
   readonly hovered: NodeRef | null;
+  /** The side on which a node without match is to be chosen. */
+  readonly wanted: Side | null;
 }
 
 /** Draws panes: holds the colours, the search hits, and what drawing has computed before. */
@@ -27,9 +30,7 @@ export class Painter {
   private tones: [Tones | null, Tones | null] = [null, null];
   private pyramids: [Pyramid | null, Pyramid | null] = [null, null];
   private hits: [Int32Array, Int32Array] = [NONE, NONE];
-  private readonly measure = new Measure(
-    canvasRuler(document.createElement('canvas').getContext('2d')!),
-  );
+  readonly measure = new Measure(canvasRuler(document.createElement('canvas').getContext('2d')!));
 
   setHierarchy(hierarchy: Hierarchy | null): void {
     this.hierarchy = hierarchy;
@@ -57,37 +58,54 @@ export class Painter {
   }
 
   /** Where the rows of a side stand on its pane. */
-  placer(pane: Pane, view: View, extent: Extent): Placer {
+  placer(ratio: number, view: View, extent: Extent): Placer {
     const width = extent.contentWidth(view.rowHeight);
     const { rows } = this.hierarchy!;
-    return new Placer(rows, view, geometryOf(view.rowHeight), width, pane.surface.ratio);
+    return new Placer(rows, view, geometryOf(view.rowHeight), width, ratio);
   }
 
-  draw(pane: Pane, view: View, extent: Extent, attention: Attention): void {
-    const { side, surface, minimap } = pane;
-    const { hierarchy, palette } = this;
-    const graph = hierarchy?.graphs[side];
-    const tones = this.tones[side];
-    if (!hierarchy || !graph || !tones) {
-      surface.clear(palette.background);
-      minimap.clear(palette.background);
+  draw({ side, surface, minimap }: Pane, view: View, extent: Extent, attention: Attention): void {
+    this.drawSide(side, surface, view, extent, attention);
+    const shown = this.shown(side, attention.selected);
+    if (!shown) {
+      minimap.clear(this.palette.background);
       return;
     }
-    const { rows, expansion, microStep } = hierarchy;
-    const { selected, hovered } = attention;
-    const open = expansion.open[side];
+    const { microStep } = this.hierarchy!;
+    drawMinimap({ ...shown, view, surface: minimap, microStep, paneHeight: surface.height });
+  }
+
+  /** Draws one side without its minimap. */
+  drawSide(side: Side, surface: Sheet, view: View, extent: Extent, attention: Attention): void {
+    const { hierarchy, palette } = this;
+    const shown = this.shown(side, attention.selected);
+    if (!hierarchy || !shown) {
+      surface.clear(palette.background);
+      return;
+    }
+    const { rows, tree, open, tones } = shown;
+    const { selected, hovered, wanted } = attention;
     const opposite = selected?.side === otherSide(side) ? hierarchy.counterpart(selected) : null;
-    const common = {
-      ...{ side, graph, rows, open, tones, palette, view, hits: this.hits[side] },
-      selected: selected?.side === side ? selected.index : -1,
-    };
     drawPane({
-      ...common,
-      ...{ surface, placer: this.placer(pane, view, extent), measure: this.measure },
-      pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, graph, open, tones)),
+      ...shown,
+      ...{ surface, view, placer: this.placer(surface.ratio, view, extent) },
+      measure: this.measure,
+      pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,
+      picks: wanted === side,
       hover: hovered ? hierarchy.rowOf(hovered) : -1,
     });
-    drawMinimap({ ...common, surface: minimap, microStep, paneHeight: surface.height });
+  }
+
+  private shown(side: Side, selected: NodeRef | null) {
+    const tree = this.hierarchy?.trees[side];
+    const tones = this.tones[side];
+    if (!tree || !tones) return null;
+    const { rows, expansion } = this.hierarchy!;
+    return {
+      ...{ side, tree, tones, rows, graph: tree.graph, open: expansion.open[side] },
+      ...{ palette: this.palette, hits: this.hits[side] },
+      selected: selected?.side === side ? selected.index : -1,
+    };
   }
 }

@@ -28,6 +28,8 @@ export interface Palette {
   readonly shadow: string;
   readonly hover: string;
   readonly selection: string;
+  /** Over what cannot be chosen. */
+  readonly veil: string;
   readonly counterpart: string;
   readonly hit: string;
   readonly minimapBackground: string;
@@ -62,6 +64,7 @@ const LIGHT: Palette = {
   shadow: 'rgba(30, 40, 60, 0.16)',
   hover: 'rgba(32, 90, 200, 0.07)',
   selection: '#1a56db',
+  veil: 'rgba(255, 255, 255, 0.65)',
   counterpart: '#6d9bff',
   hit: '#9333ea',
   minimapBackground: '#f4f5f7',
@@ -89,6 +92,7 @@ const DARK: Palette = {
   shadow: 'rgba(0, 0, 0, 0.5)',
   hover: 'rgba(140, 175, 255, 0.10)',
   selection: '#8ab0ff',
+  veil: 'rgba(27, 29, 32, 0.65)',
   counterpart: '#5579c4',
   hit: '#c792ff',
   minimapBackground: '#222529',

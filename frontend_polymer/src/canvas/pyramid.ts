@@ -1,6 +1,7 @@
-import type { Graph } from '../data/graph';
 import type { Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
+import type { Tree } from '../layout/tree';
+import { toneOf } from './items';
 import { TONE_SEVERITY, type Tones } from './tone';
 
 /**
@@ -10,13 +11,14 @@ import { TONE_SEVERITY, type Tones } from './tone';
 export class Pyramid {
   private readonly levels: Uint8Array[] = [];
 
-  constructor(rows: Rows, side: Side, graph: Graph, open: Uint8Array, tones: Tones) {
+  constructor(rows: Rows, side: Side, tree: Tree, open: Uint8Array, tones: Tones) {
     const base = new Uint8Array(rows.count);
     const nodes = rows.node[side];
     for (let row = 0; row < rows.count; row++) {
-      const node = nodes[row]!;
-      if (node < 0) base[row] = GAP;
-      else base[row] = open[node] === 1 ? tones.of(node) : tones.worst(node, graph.end[node]!);
+      const id = nodes[row]!;
+      if (id < 0) base[row] = GAP;
+      else if (open[id] === 1) base[row] = toneOf(tree, tones, id, true);
+      else base[row] = tones.worst(tree.isSeries(id) ? tree.start(id) : id, tree.end[id]!);
     }
     this.levels.push(base);
     for (let below = base; below.length > 1;) {

@@ -1,8 +1,9 @@
 import type { Grade, Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { rowAt } from '../layout/rows';
+import type { Tree } from '../layout/tree';
 import type { Placer } from './geometry';
-import type { Pane } from './panes';
+import type { FoldedLayers } from './events';
 import { isOpenAt } from './hit';
 import { stickyRows } from './sticky';
 import { unitAt } from './viewport';
@@ -11,9 +12,16 @@ import { unitAt } from './viewport';
 export interface SceneRow {
   readonly row: number;
   readonly side: Side;
+  /** What `select`, `toggle` and the like take for this row: the node, or the number of a series. */
+  readonly id: number;
+  /** The node; for folded layers the one to look at first. */
   readonly index: number;
+  /** How many layers are folded in this row; 0 for a node. */
+  readonly layers: number;
+  /** As the dump has it; `layers.0…79` in the name of folded layers. */
   readonly name: string;
   readonly label: string;
+  /** Boxes around it. */
   readonly depth: number;
   readonly expandable: boolean;
   readonly expanded: boolean;
@@ -27,6 +35,13 @@ export interface SceneRow {
   readonly height: number;
 }
 
+/** Where a pane stands in the view, and how tall it is. */
+export interface Place {
+  readonly side: Side;
+  readonly x: number;
+  readonly surface: { readonly height: number };
+}
+
 /**
  * The boxes of one side that are in view, top to bottom: first the modules that stick to the upper
  * edge, then the rows that these do not cover.
@@ -34,11 +49,12 @@ export interface SceneRow {
 export function sceneOf(
   hierarchy: Hierarchy,
   placer: Placer,
-  { side, x, surface }: Pane,
+  { side, x, surface }: Place,
   selected: NodeRef | null,
 ): SceneRow[] {
-  const graph = hierarchy.graphs[side];
-  if (graph === null) return [];
+  const tree = hierarchy.trees[side];
+  if (tree === null) return [];
+  const { graph } = tree;
   const { rows, expansion } = hierarchy;
   const stuck = stickyRows(rows, placer, surface.height).filter(({ row }) =>
     isOpenAt(hierarchy, side, row),
@@ -51,22 +67,38 @@ export function sceneOf(
     .map((row) => ({ row, box: placer.row(row) }))
     .filter(({ box }) => box.y + box.height / 2 >= covered);
   return [...stuck, ...free].map(({ row, box }) => {
-    const index = rows.node[side][row]!;
+    const id = rows.node[side][row]!;
+    const index = tree.node(id);
+    const from = tree.isSeries(id) ? tree.start(id) : id;
     return {
-      ...{ row, side, index },
-      name: graph.name(index),
-      label: labelText(graph.label(index)),
-      depth: graph.depth[index]!,
-      expandable: graph.hasChildren(index),
-      expanded: expansion.isOpen(side, index),
+      ...{ row, side, id, index, layers: tree.layers(id) },
+      name: tree.name(id),
+      label: labelText(tree, id),
+      depth: rows.depth[row]!,
+      expandable: tree.hasChildren(id),
+      expanded: expansion.isOpen(side, id),
       grade: graph.gradeOf(index),
-      worstGrade: graph.worstGrade(index),
-      selected: selected?.side === side && selected.index === index,
+      worstGrade: graph.rollup.worstGrade(from, tree.end[id]!),
+      selected: selected?.side === side && selected.index === id,
       ...{ x: x + box.x, y: box.y, width: box.width, height: box.height },
     };
   });
 }
 
-function labelText({ title, type }: { title: string; type: string }): string {
-  return type === '' ? title : `${title} · ${type}`;
+/** What an event says about what the user sees in a row: the node and, if so, its layers. */
+export function seenAt(
+  hierarchy: Hierarchy,
+  seen: NodeRef,
+): { node: NodeRef; layers: FoldedLayers | null } {
+  const tree = hierarchy.trees[seen.side]!;
+  const { index: id } = seen;
+  if (!tree.isSeries(id)) return { node: seen, layers: null };
+  const layers = { id, count: tree.layers(id), name: tree.name(id), label: labelText(tree, id) };
+  return { node: hierarchy.node(seen), layers };
+}
+
+function labelText(tree: Tree, id: number): string {
+  const { title, type } = tree.label(id);
+  const count = tree.layers(id) === 0 ? '' : ` ×${tree.layers(id)}`;
+  return (type === '' ? title : `${title} · ${type}`) + count;
 }

@@ -1,5 +1,7 @@
+import { HATCH_SIZE, type Sheet } from './sheet';
+
 /** A canvas that is as sharp as the screen. */
-export class Surface {
+export class Surface implements Sheet {
   readonly canvas = document.createElement('canvas');
   readonly context: CanvasRenderingContext2D;
   /** In CSS pixels. */
@@ -20,19 +22,36 @@ export class Surface {
     this.canvas.setAttribute('aria-hidden', 'true');
   }
 
-  /** Begins a frame: from here on, units are CSS pixels. */
-  clear(colour: string): CanvasRenderingContext2D {
+  clear(colour: string): void {
     const { context, ratio } = this;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = colour;
     context.fillRect(0, 0, this.width, this.height);
-    return context;
   }
 
-  place(x: number, width: number, height: number): void {
+  hatch(colour: string, shift: number): CanvasPattern {
+    const { context, ratio } = this;
+    const key = `${colour}@${ratio}`;
+    let pattern = hatches.get(key);
+    if (!pattern) {
+      pattern = context.createPattern(hatchTile(colour, ratio), 'repeat')!;
+      hatches.set(key, pattern);
+    }
+    pattern.setTransform(new DOMMatrix().translate(0, shift).scale(1 / ratio));
+    return pattern;
+  }
+
+  fade(colour: string, y: number, height: number): CanvasGradient {
+    const fade = this.context.createLinearGradient(0, y, 0, y + height);
+    fade.addColorStop(0, colour);
+    fade.addColorStop(1, 'transparent');
+    return fade;
+  }
+
+  place(x: number, width: number, height: number, ratio = window.devicePixelRatio || 1): void {
     this.width = Math.max(1, Math.floor(width));
     this.height = Math.max(1, Math.floor(height));
-    this.ratio = window.devicePixelRatio || 1;
+    this.ratio = ratio;
     const { canvas } = this;
     const [wide, high] = [this.width * this.ratio, this.height * this.ratio].map(Math.round);
     // Setting the size clears the canvas, so only when it changes.
@@ -45,4 +64,22 @@ export class Surface {
       height: `${this.height}px`,
     });
   }
+}
+
+const hatches = new Map<string, CanvasPattern>();
+
+function hatchTile(colour: string, ratio: number): HTMLCanvasElement {
+  const size = HATCH_SIZE;
+  const tile = document.createElement('canvas');
+  tile.width = tile.height = Math.round(size * ratio);
+  const paint = tile.getContext('2d')!;
+  paint.scale(tile.width / size, tile.height / size);
+  paint.strokeStyle = colour;
+  paint.lineWidth = 1;
+  for (const shift of [-size, 0, size]) {
+    paint.moveTo(shift - 1, size + 1);
+    paint.lineTo(shift + size + 1, -1);
+  }
+  paint.stroke();
+  return tile;
 }

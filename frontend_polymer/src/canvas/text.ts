@@ -1,6 +1,6 @@
 import { Direction } from '../generated/graph_pb';
 import type { Graph } from '../data/graph';
-import { chevronRoom, hasBar } from './content';
+import { chevronRoom, hasBar, overflowOf } from './content';
 import type { Frame } from './draw';
 import type { Columns, Item } from './items';
 import { fontOf } from './measure';
@@ -20,7 +20,8 @@ interface Piece {
 export function drawText(frame: Frame, items: Item[], columns: Columns): void {
   const pieces: Piece[] = [];
   for (const item of items) {
-    const error = errorText(frame.graph.error[item.node]!);
+    const isHidden = frame.tree.isSeries(item.id) && item.isOpen;
+    const error = isHidden ? '' : errorText(frame.graph.error[item.node]!);
     addName(frame, item, nameEnd(frame, item, columns, error), pieces);
     if (columns.areShown && error !== '') addError(frame, item, columns, error, pieces);
   }
@@ -39,48 +40,49 @@ export function drawText(frame: Frame, items: Item[], columns: Columns): void {
 
 /** A name may run through the columns that its row leaves empty. */
 function nameEnd(frame: Frame, item: Item, columns: Columns, error: string): number {
-  const { box, node } = item;
+  const { box } = item;
   const end = Math.min(box.x + box.width, frame.surface.width) - 6;
   if (!columns.areShown) return end;
   const room = frame.placer.geometry.font * 0.6;
-  if (frame.graph.overflow[node] !== 0) return Math.min(end, columns.flag - room);
+  if (overflowOf(frame, item) !== 0) return Math.min(end, columns.flag - room);
   if (hasBar(frame, item)) return Math.min(end, columns.bar - room);
   return error === '' ? end : Math.min(end, columns.error - room);
 }
 
 function addName(frame: Frame, item: Item, end: number, pieces: Piece[]): void {
-  const { graph, measure, palette } = frame;
+  const { graph, tree, measure, palette } = frame;
   const { geometry } = frame.placer;
-  const { node, box, tone, hasChildren } = item;
+  const { id, node, box, tone, hasChildren } = item;
   const { font } = geometry;
   const { text, quiet } = palette.tones[tone]!;
   const weight = hasChildren ? STRONG : REGULAR;
   const y = middleOf(item, font);
   let x = box.x + (hasChildren ? chevronRoom(font) : font * 0.6);
-  const { title, type } = graph.label(node);
+  const { title, type } = tree.label(id);
   const shown = measure.fit(title, font, weight, end - x);
   if (shown === '') return;
   pieces.push({ text: shown, x, y, colour: text, weight });
   x += measure.width(shown, font, weight);
   if (!geometry.hasDetails) return;
 
-  const calls = callTexts(graph, node);
-  const details: { choices: string[]; lead: number }[] = [
+  const layers = tree.layers(id);
+  const details: { choices: string[]; lead: number; weight?: number }[] = [
     { choices: type === '' ? [] : [`· ${type}`], lead: font * 0.3 },
-    { choices: calls, lead: font * 0.75 },
+    { choices: layers === 0 ? [] : [`×${layers}`], lead: font * 0.4, weight: STRONG },
+    { choices: callTexts(graph, node), lead: font * 0.75 },
   ];
-  for (const { choices, lead } of details) {
-    const width = (choice: string) => measure.width(choice, font, REGULAR);
+  for (const { choices, lead, weight = REGULAR } of details) {
+    const width = (choice: string) => measure.width(choice, font, weight);
     const fitting = choices.find((choice) => x + lead + width(choice) <= end);
     if (fitting === undefined) continue;
-    pieces.push({ text: fitting, x: x + lead, y, colour: quiet, weight: REGULAR });
+    pieces.push({ text: fitting, x: x + lead, y, colour: quiet, weight });
     x += lead + width(fitting);
   }
 }
 
 function addError(frame: Frame, item: Item, columns: Columns, error: string, to: Piece[]): void {
   const { font } = frame.placer.geometry;
-  const right = columns.ticks - font * 0.2;
+  const right = columns.ticks - font * 0.5;
   const x = right - frame.measure.width(error, font, REGULAR);
   const colour = frame.palette.tones[item.tone]!.text;
   to.push({ text: error, x, y: middleOf(item, font), colour, weight: REGULAR });

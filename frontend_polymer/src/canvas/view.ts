@@ -1,21 +1,22 @@
 import type { Graph } from '../data/graph';
-import type { Side } from '../generated/graph_pb';
-import { Grade } from '../generated/graph_pb';
+import { Grade, type Side } from '../generated/graph_pb';
 import { firstLevel, type Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
 import { UNITS_PER_ROW } from '../layout/rows';
 import { SIDES } from '../layout/sides';
 import { known, openOf, restoreOpen, type HierarchyState } from '../layout/state';
+import { changeInPlace, topOf } from './anchor';
 import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
-import type { Emit, HierarchyEvents, Origin, SelectOptions } from './events';
+import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
-import { sceneOf, type SceneRow } from './scene';
+import { pictureOf, toPng, toSvg, type Picture } from './picture';
+import { sceneOf, seenAt, type SceneRow } from './scene';
 import type { ColourMode } from './tone';
-import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
+import { ROW_HEIGHT, type Extent } from './viewport';
 
 /**
  * Both hierarchies side by side, in a host element that has a size of its own.
@@ -30,7 +31,7 @@ import { ROW_HEIGHT, unitAt, yOf, type Extent } from './viewport';
  * The host gets a focusable element inside; keys work while that has the focus. Row positions of
  * `scene()` are relative to the host.
  */
-export class HierarchyView extends EventTarget {
+export class HierarchyView extends Emitter {
   private readonly panes: Panes;
   private readonly painter = new Painter();
   private readonly camera: Camera;
@@ -38,6 +39,8 @@ export class HierarchyView extends EventTarget {
   private chosen: NodeRef | null = null;
   private readonly controls: Controls;
   private frame = 0;
+  /** What was asked for; null leaves it to the model. */
+  private wantsFolding: boolean | null = null;
 
   constructor(host: HTMLElement) {
     super();
@@ -58,21 +61,12 @@ export class HierarchyView extends EventTarget {
     this.panes.dispose();
   }
 
-  /** Listens to an event; the returned function ends it. */
-  on<K extends keyof HierarchyEvents>(
-    type: K,
-    listener: (detail: HierarchyEvents[K]) => void,
-  ): () => void {
-    const forward = (event: Event) => listener((event as CustomEvent<HierarchyEvents[K]>).detail);
-    this.addEventListener(type, forward);
-    return () => this.removeEventListener(type, forward);
-  }
-
   // --- what is shown
 
   /** Shows two graphs, or one when there is no reference. Selection and hits are dropped. */
   setGraphs(npu: Graph, bench: Graph | null): void {
     this.hierarchy = new Hierarchy([npu, bench]);
+    if (this.wantsFolding !== null) this.hierarchy.foldsLayers = this.wantsFolding;
     this.hierarchy.expansion.sync = this.camera.isSynced;
     this.painter.setHierarchy(this.hierarchy);
     this.chosen = null;
@@ -137,13 +131,27 @@ export class HierarchyView extends EventTarget {
 
   // --- selection
 
+  /** Of folded layers, the one to look at first. */
   get selected(): NodeRef | null {
-    return this.chosen;
+    return this.chosen && this.hierarchy!.node(this.chosen);
   }
 
   /** The node opposite, matched or evidently the same call; null when there is none. */
   counterpart(node: NodeRef): NodeRef | null {
-    return this.hierarchy?.counterpart(node) ?? null;
+    return this.hierarchy?.counterpart(this.hierarchy.node(node)) ?? null;
+  }
+
+  /**
+   * Asks the user for a node without match on a side: only those are highlighted, and the next one
+   * that is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
+   */
+  setPickMode(side: Side | null): void {
+    this.controls.setPickMode(side);
+  }
+
+  /** The side on which a node is to be picked, null for none. */
+  get pickMode(): Side | null {
+    return this.controls.pairing.pickMode;
   }
 
   select(side: Side, index: number | null, options: SelectOptions = {}): void {
@@ -157,12 +165,12 @@ export class HierarchyView extends EventTarget {
     if (node) {
       this.controls.active = node.side;
       if (options.reveal !== false && hierarchy.rowOf(node) < 0) {
-        hierarchy.expansion.reveal(node.side, node.index);
-        this.expansionChanged(node);
+        this.change(node, ({ expansion }) => expansion.reveal(node.side, node.index));
       }
       if (origin !== 'pointer') this.show(node, options.centre === true);
     }
-    this.emit('select', { node, origin });
+    const seen = node ? seenAt(hierarchy, node) : { node, layers: null };
+    this.emit('select', { ...seen, origin });
     this.invalidate();
   }
 
@@ -173,17 +181,10 @@ export class HierarchyView extends EventTarget {
   }
 
   private show(node: NodeRef, centre: boolean): void {
-    const unit = this.topOf(node);
+    const unit = topOf(this.hierarchy!, node);
     if (unit === null) return;
     if (centre) this.camera.centre(node.side, unit);
     else this.camera.reach(node.side, unit);
-  }
-
-  /** Where the row of a node begins, or of the folded module that hides it. */
-  private topOf(node: NodeRef): number | null {
-    const { hierarchy } = this;
-    const shown = hierarchy?.shown(node);
-    return shown ? hierarchy!.rows.top[hierarchy!.rowOf(shown)]! : null;
   }
 
   // --- folding
@@ -194,10 +195,27 @@ export class HierarchyView extends EventTarget {
 
   toggle(side: Side, index: number): void {
     const { hierarchy } = this;
-    if (!hierarchy?.graphs[side]?.hasChildren(index)) return;
+    if (!hierarchy?.trees[side]?.hasChildren(index)) return;
     const isOpen = hierarchy.expansion.isOpen(side, index);
-    hierarchy.expansion.set(side, index, !isOpen);
-    this.expansionChanged({ side, index });
+    this.change({ side, index }, ({ expansion }) => expansion.set(side, index, !isOpen));
+  }
+
+  /** Whether layers that follow each other are folded into one row: at first if they are many. */
+  get foldsLayers(): boolean {
+    return this.hierarchy?.foldsLayers ?? false;
+  }
+
+  /** Whether the model has layers that can be folded into one row. */
+  get hasLayers(): boolean {
+    return this.hierarchy?.hasSeries ?? false;
+  }
+
+  /** Also for models shown later. */
+  setFoldLayers(areFolded: boolean): void {
+    this.wantsFolding = areFolded;
+    if (this.foldsLayers === areFolded || !this.hierarchy) return;
+    this.chosen = this.selected;
+    this.change(this.chosen, (hierarchy) => (hierarchy.foldsLayers = areFolded));
   }
 
   expandAll(): void {
@@ -230,26 +248,16 @@ export class HierarchyView extends EventTarget {
   }
 
   private expand(change: (expansion: Expansion) => void): void {
-    if (!this.hierarchy) return;
-    change(this.hierarchy.expansion);
-    this.expansionChanged(this.chosen);
+    if (this.hierarchy) this.change(this.chosen, ({ expansion }) => change(expansion));
   }
 
   /** Lays out anew; `anchor` if it is in view, or else the uppermost node, stays where it is. */
-  private expansionChanged(anchor: NodeRef | null): void {
-    const hierarchy = this.hierarchy!;
+  private change(anchor: NodeRef | null, change: (hierarchy: Hierarchy) => void): void {
     const side = anchor?.side ?? this.active;
     const view = this.camera.view(side);
     const { height } = this.panes.list[side].surface;
-    let held = anchor ?? { side, index: 0 };
-    let y = yOf(view, this.topOf(held) ?? -Infinity);
-    if (y < 0 || y > height) {
-      held = hierarchy.nodeNear(unitAt(view, 0));
-      y = yOf(view, this.topOf(held)!);
-    }
-    hierarchy.relayout();
+    const top = changeInPlace(this.hierarchy!, side, view, height, anchor, change);
     this.rowsChanged();
-    const top = (this.topOf(held) ?? 0) - (y / view.rowHeight) * UNITS_PER_ROW;
     this.camera.set(side, { ...view, top });
     this.emit('expandchange', null);
   }
@@ -283,7 +291,7 @@ export class HierarchyView extends EventTarget {
 
   private extent(side: Side): Extent {
     const { width, height } = this.panes.list[side].surface;
-    const deepest = this.hierarchy?.graphs[side]?.deepest ?? 0;
+    const deepest = this.hierarchy?.trees[side]?.deepest ?? 0;
     return {
       ...{ width, height, units: this.hierarchy?.rows.height ?? 0 },
       contentWidth: (rowHeight) => contentWidth(rowHeight, width, deepest),
@@ -302,17 +310,17 @@ export class HierarchyView extends EventTarget {
     if (!hierarchy) return null;
     const { rowHeight, top, left } = this.camera.view(this.active);
     return {
-      ...{ open: openOf(hierarchy), selected: this.chosen },
+      ...{ open: openOf(hierarchy), selected: this.selected, foldLayers: this.foldsLayers },
       ...{ zoom: rowHeight / ROW_HEIGHT, top: top / UNITS_PER_ROW, left },
     };
   }
 
   /** Restores what `getState` told; what does not belong to these graphs is ignored. */
-  setState({ open, selected, zoom, top, left }: HierarchyState): void {
+  setState({ open, selected, zoom, top, left, foldLayers }: HierarchyState): void {
     const { hierarchy } = this;
     if (!hierarchy) return;
-    restoreOpen(hierarchy, open);
-    this.expansionChanged(null);
+    if (foldLayers !== undefined) this.setFoldLayers(foldLayers);
+    this.change(null, () => restoreOpen(hierarchy, open));
     this.choose(known(hierarchy, selected), 'program');
     this.camera.set(this.active, {
       ...{ rowHeight: zoom * ROW_HEIGHT, top: top * UNITS_PER_ROW, left },
@@ -330,11 +338,27 @@ export class HierarchyView extends EventTarget {
     );
   }
 
+  /** An image of what is on screen, twice as sharp, under a line of titles if there are any. */
+  toPng(titles: readonly string[] = []): Promise<Blob> {
+    return toPng(this.picture(titles));
+  }
+
+  /** The same as an SVG file. */
+  toSvg(titles: readonly string[] = []): string {
+    return toSvg(this.picture(titles));
+  }
+
+  private picture(titles: readonly string[]): Picture {
+    const at = (side: Side) => [this.camera.view(side), this.extent(side)] as const;
+    return pictureOf(this.panes.shown, this.painter, at, this.chosen, titles);
+  }
+
   /** Draws now instead of with the next animation frame. */
   draw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    const attention = { selected: this.chosen, hovered: this.controls.hovered };
+    const { hovered, pairing } = this.controls;
+    const attention = { selected: this.chosen, hovered, wanted: pairing.wanted };
     for (const pane of this.panes.shown) {
       this.painter.draw(pane, this.camera.view(pane.side), this.extent(pane.side), attention);
     }
@@ -353,7 +377,7 @@ export class HierarchyView extends EventTarget {
       choose: (node, origin) => this.choose(node, origin),
       toggle: (side, index) => this.toggle(side, index),
       placer: (side) => this.placer(side),
-      topOf: (node) => this.topOf(node),
+      palette: () => this.painter.palette,
       redraw: () => this.invalidate(),
     };
   }
@@ -363,10 +387,10 @@ export class HierarchyView extends EventTarget {
   }
 
   private placer(side: Side): Placer {
-    return this.painter.placer(this.panes.list[side], this.camera.view(side), this.extent(side));
+    return this.painter.placer(
+      this.panes.list[side].surface.ratio,
+      this.camera.view(side),
+      this.extent(side),
+    );
   }
-
-  private readonly emit: Emit = (type, detail) => {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
-  };
 }

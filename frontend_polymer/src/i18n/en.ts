@@ -220,6 +220,7 @@ export const en = {
     other_order: 'The other side makes this call at another place',
     other_class: 'A module of another class sits at this place',
     calls_unmatched: 'None of its calls has a counterpart',
+    by_hand: 'Taken apart by hand',
   },
 
   find: findEn,

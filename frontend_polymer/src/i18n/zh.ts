@@ -219,6 +219,7 @@ export const zh: Texts = {
     other_order: '另一侧在其他位置进行此调用',
     other_class: '该位置是另一种类的模块',
     calls_unmatched: '其中的调用都没有对应节点',
+    by_hand: '已手动取消匹配',
   },
 
   find: findZh,

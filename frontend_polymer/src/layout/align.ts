@@ -1,13 +1,16 @@
-import type { Graph } from '../data/graph';
 import { longestIncreasing } from './increasing';
 import { UNITS_PER_ROW, type Rows } from './rows';
-import type { Graphs, PerSide } from './sides';
+import type { PerSide } from './sides';
+import type { Tree } from './tree';
+
+/** One tree per side; no reference in a build of one run. */
+export type Trees = PerSide<Tree | null> & { readonly 0: Tree };
 
 export interface AlignInput {
-  readonly graphs: Graphs;
-  /** From `counterparts`. */
+  readonly trees: Trees;
+  /** What stands at the same place on the other side, -1 for nothing. */
   readonly beside: PerSide<Int32Array>;
-  /** 1 for each unfolded node. */
+  /** 1 for all that is unfolded. */
   readonly open: PerSide<Uint8Array>;
   /** Only the root's subtrees of this micro-step; -1 for all. */
   readonly microStep: number;
@@ -22,8 +25,8 @@ export interface AlignInput {
  * elsewhere or was executed in another order, and what is open on one side only.
  */
 export function align(input: AlignInput): Rows {
-  const { graphs, open } = input;
-  const [npu, bench] = graphs;
+  const { trees, open } = input;
+  const [npu, bench] = trees;
   const placement = new Placement(
     input,
     visible(npu, open[0]) + (bench ? visible(bench, open[1]) : 0),
@@ -32,11 +35,11 @@ export function align(input: AlignInput): Rows {
   return placement.rows();
 }
 
-/** Nodes that are unfolded: an upper bound on the rows of one side. */
-function visible(graph: Graph, open: Uint8Array): number {
-  let count = 0;
+/** An upper bound on the rows of one side. */
+function visible({ graph, end, series }: Tree, open: Uint8Array): number {
+  let count = series.length;
   for (let index = 0; index < graph.count; count++) {
-    index = open[index] === 1 ? index + 1 : graph.end[index]!;
+    index = open[index] === 1 ? index + 1 : end[index]!;
   }
   return count;
 }
@@ -65,8 +68,8 @@ class Placement {
     this.end = new Int32Array(capacity);
     this.top = new Float64Array(capacity);
     this.bottom = new Float64Array(capacity);
-    this.npuRow = new Int32Array(input.graphs[0].count).fill(-1);
-    this.benchRow = new Int32Array(input.graphs[1]?.count ?? 0).fill(-1);
+    this.npuRow = new Int32Array(input.trees[0].size).fill(-1);
+    this.benchRow = new Int32Array(input.trees[1]?.size ?? 0).fill(-1);
   }
 
   rows(): Rows {
@@ -99,63 +102,84 @@ class Placement {
     const npuOpen = npu >= 0 && this.isOpen(0, npu);
     const benchOpen = bench >= 0 && this.isOpen(1, bench);
     if (npuOpen && benchOpen) this.placeBoth(npu, bench, row);
-    else if (npuOpen) this.placeNpu(npu + 1, this.endOf(0, npu), row);
-    else if (benchOpen) this.placeBench(bench + 1, this.endOf(1, bench), row);
+    else if (npuOpen) this.placeNpu(npu, this.startOf(0, npu), this.endOf(0, npu), row);
+    else if (benchOpen) this.placeBench(bench, this.startOf(1, bench), this.endOf(1, bench), row);
     if (npuOpen || benchOpen) this.unit++;
     this.end[row] = this.count;
     this.bottom[row] = this.unit;
   }
 
   private isOpen(side: 0 | 1, node: number): boolean {
-    return this.input.open[side][node] === 1 && this.endOf(side, node) > node + 1;
+    return this.input.open[side][node] === 1 && this.input.trees[side]!.hasChildren(node);
+  }
+
+  private startOf(side: 0 | 1, node: number): number {
+    return this.input.trees[side]!.start(node);
   }
 
   private endOf(side: 0 | 1, node: number): number {
-    return this.input.graphs[side]!.end[node]!;
+    return this.input.trees[side]!.end[node]!;
   }
 
   private isShown(side: 0 | 1, node: number): boolean {
-    const { microStep, graphs } = this.input;
-    const graph = graphs[side]!;
-    return microStep < 0 || graph.parent[node] !== 0 || graph.microStep[node] === microStep;
+    const { microStep, trees } = this.input;
+    const tree = trees[side]!;
+    return microStep < 0 || tree.parent[node] !== 0 || tree.microStep(node) === microStep;
   }
 
-  private placeNpu(from: number, to: number, parent: number): void {
-    for (let child = from; child < to; child = this.endOf(0, child)) {
+  /** Places the children of `module` from one node on, up to another. */
+  private placeNpu(module: number, from: number, to: number, parent: number): void {
+    for (let node = from; node < to;) {
+      const child = this.input.trees[0].childAt(module, node);
       if (this.isShown(0, child)) this.place(child, -1, this.depth[parent]! + 1, parent);
+      node = this.endOf(0, child);
     }
   }
 
-  private placeBench(from: number, to: number, parent: number): void {
-    for (let child = from; child < to; child = this.endOf(1, child)) {
+  private placeBench(module: number, from: number, to: number, parent: number): void {
+    for (let node = from; node < to;) {
+      const child = this.input.trees[1]!.childAt(module, node);
       if (this.isShown(1, child)) this.place(-1, child, this.depth[parent]! + 1, parent);
+      node = this.endOf(1, child);
     }
   }
 
   private placeBoth(npu: number, bench: number, parent: number): void {
-    let nextNpu = npu + 1;
-    let nextBench = bench + 1;
+    let nextNpu = this.startOf(0, npu);
+    let nextBench = this.startOf(1, bench);
     for (const [child, other] of this.anchors(npu, bench)) {
-      this.placeNpu(nextNpu, child, parent);
-      this.placeBench(nextBench, other, parent);
+      this.placeNpu(npu, nextNpu, this.firstOf(0, child), parent);
+      this.placeBench(bench, nextBench, this.firstOf(1, other), parent);
       this.place(child, other, this.depth[parent]! + 1, parent);
       nextNpu = this.endOf(0, child);
       nextBench = this.endOf(1, other);
     }
-    this.placeNpu(nextNpu, this.endOf(0, npu), parent);
-    this.placeBench(nextBench, this.endOf(1, bench), parent);
+    this.placeNpu(npu, nextNpu, this.endOf(0, npu), parent);
+    this.placeBench(bench, nextBench, this.endOf(1, bench), parent);
+  }
+
+  /** The first node that a child takes up. */
+  private firstOf(side: 0 | 1, child: number): number {
+    const tree = this.input.trees[side]!;
+    return tree.isSeries(child) ? tree.start(child) : child;
   }
 
   /** Children that share a row, in order. */
   private anchors(npu: number, bench: number): [child: number, other: number][] {
-    const { graphs, beside } = this.input;
+    const { trees, beside } = this.input;
     const pairs: [number, number][] = [];
     const end = this.endOf(0, npu);
-    for (let child = npu + 1; child < end; child = this.endOf(0, child)) {
+    for (let node = this.startOf(0, npu); node < end;) {
+      const child = trees[0].childAt(npu, node);
+      node = this.endOf(0, child);
       const other = beside[0][child]!;
-      if (other < 0 || graphs[1]!.parent[other] !== bench) continue;
+      if (other < 0 || trees[1]!.parent[other] !== bench) continue;
       if (this.isShown(0, child) && this.isShown(1, other)) pairs.push([child, other]);
     }
-    return longestIncreasing(pairs);
+    // Of a series, the number says nothing about its place.
+    const place = (other: number) => this.firstOf(1, other);
+    return longestIncreasing(pairs.map(([child, other]) => [child, place(other)] as const)).map(
+      ([child]) => [child, beside[0][child]!],
+    );
   }
 }

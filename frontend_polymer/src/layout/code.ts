@@ -1,44 +1,56 @@
 import type { Graph } from '../data/graph';
 
 /**
- * Writes which nodes are unfolded as text for an address. The nodes that have children form a row of
- * bits in execution order; the text holds the lengths of its runs, closed first, in base 64.
+ * Writes which nodes are unfolded as text for an address: a row of bits, one for each node that has
+ * children, in execution order.
  */
 export function encodeOpen(graph: Graph, open: Uint8Array): string {
-  const runs: number[] = [];
-  let current = 0;
-  let length = 0;
-  for (let node = 0; node < graph.count; node++) {
-    if (!graph.hasChildren(node)) continue;
-    if (open[node] !== current) {
-      runs.push(length);
-      current = open[node]!;
-      length = 0;
-    }
-    length++;
-  }
-  // The last run follows from the graph.
-  return runs.map(digits).join('');
+  return encodeBits(open.filter((_, node) => node < graph.count && graph.hasChildren(node)));
 }
 
 /** The opposite of `encodeOpen`; null when the text does not belong to this graph. */
 export function decodeOpen(graph: Graph, text: string): Uint8Array | null {
+  const open = new Uint8Array(graph.count);
+  for (let node = 0; node < graph.count; node++) open[node] = graph.hasChildren(node) ? 1 : 0;
+  const bits = decodeBits(
+    text,
+    open.reduce((sum, bit) => sum + bit, 0),
+  );
+  if (bits === null) return null;
+  let next = 0;
+  return open.map((bit) => (bit === 1 ? bits[next++]! : 0));
+}
+
+/** The lengths of the runs, that of zeros first, in base 64. */
+export function encodeBits(bits: Uint8Array): string {
+  const runs: number[] = [];
+  let current = 0;
+  let length = 0;
+  for (const bit of bits) {
+    if (bit !== current) {
+      runs.push(length);
+      current = bit;
+      length = 0;
+    }
+    length++;
+  }
+  // The last run follows from the number of bits.
+  return runs.map(digits).join('');
+}
+
+/** The opposite of `encodeBits`; null when the text holds more or other than so many bits. */
+export function decodeBits(text: string, count: number): Uint8Array | null {
   const runs = numbers(text);
   if (runs === null || runs.indexOf(0, 1) > 0) return null;
-  const open = new Uint8Array(graph.count);
-  let current = 0;
-  let run = 0;
-  let left = runs[0] ?? Infinity;
-  for (let node = 0; node < graph.count; node++) {
-    if (!graph.hasChildren(node)) continue;
-    while (left === 0) {
-      current = 1 - current;
-      left = runs[++run] ?? Infinity;
-    }
-    open[node] = current;
-    left--;
+  const bits = new Uint8Array(count);
+  let at = 0;
+  for (const [place, run] of runs.entries()) {
+    // Something must be left for the run that is not written.
+    if (at + run >= count) return null;
+    bits.fill(place % 2, at, at + run);
+    at += run;
   }
-  return run >= runs.length - 1 ? open : null;
+  return bits.fill(runs.length % 2, at);
 }
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';

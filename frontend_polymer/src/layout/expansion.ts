@@ -1,22 +1,24 @@
 import type { Graph } from '../data/graph';
 import { Grade, Side } from '../generated/graph_pb';
-import { otherSide, SIDES, type Graphs, type PerSide } from './sides';
+import type { Trees } from './align';
+import { otherSide, SIDES, type PerSide } from './sides';
+import type { Tree } from './tree';
 
 /**
  * Which nodes are unfolded. A node keeps its state while an ancestor is folded, so opening the
  * ancestor again shows what was there before.
  */
 export class Expansion {
-  /** 1 for each unfolded node that has children. */
+  /** 1 for each node and series that has children and is unfolded. */
   readonly open: PerSide<Uint8Array>;
   /** Whether a change on one side also changes the counterpart. */
   sync = true;
 
   constructor(
-    private readonly graphs: Graphs,
+    private readonly trees: Trees,
     private readonly beside: PerSide<Int32Array>,
   ) {
-    this.open = [new Uint8Array(graphs[0].count), new Uint8Array(graphs[1]?.count ?? 0)];
+    this.open = [new Uint8Array(trees[0].size), new Uint8Array(trees[1]?.size ?? 0)];
     this.collapseAll();
   }
 
@@ -46,20 +48,29 @@ export class Expansion {
     this.toLevel(1);
   }
 
-  /** Shows nodes down to this depth; the root is at depth 0. */
+  /**
+   * Shows nodes down to this depth; the root is at depth 0. A series unfolds as soon as its layers
+   * would.
+   */
   toLevel(level: number): void {
-    this.fill((graph, node) => graph.depth[node]! < level);
+    this.fill(({ graph }, _, node) => graph.depth[node]! < level);
   }
 
   /** Unfolds a subtree completely. */
   expandBelow(side: Side, node: number): void {
-    const { end } = this.graphs[side]!;
-    for (let below = node; below < end[node]!; below++) this.set(side, below, true);
+    const tree = this.trees[side]!;
+    const [start, end] = [tree.start(node), tree.end[node]!];
+    this.set(side, node, true);
+    for (let below = start; below < end; below++) this.set(side, below, true);
+    for (let series = tree.graph.count; series < tree.size; series++) {
+      const isBelow = tree.start(series) >= start && tree.end[series]! <= end;
+      if (isBelow) this.set(side, series, true);
+    }
   }
 
   /** Unfolds exactly the paths that lead to nodes of this grade or worse, on both sides. */
   toErrors(least: Grade): void {
-    this.fill((graph, node) => graph.rollup.worstGrade(node + 1, graph.end[node]!) >= least);
+    this.fill((tree, id) => tree.graph.rollup.worstGrade(tree.start(id), tree.end[id]!) >= least);
     const [npu, bench] = this.open;
     for (let node = 0; node < bench.length; node++) {
       const other = this.beside[Side.BENCH][node]!;
@@ -69,22 +80,24 @@ export class Expansion {
     this.setOne(Side.BENCH, 0, true);
   }
 
-  private fill(isOpen: (graph: Graph, node: number) => boolean): void {
+  /** Asks with the number of each node or series and with the node that speaks for it. */
+  private fill(isOpen: (tree: Tree, id: number, node: number) => boolean): void {
     for (const side of SIDES) {
-      const graph = this.graphs[side];
-      if (graph === null) continue;
-      for (let node = 0; node < graph.count; node++) this.setOne(side, node, isOpen(graph, node));
+      const tree = this.trees[side];
+      if (tree === null) continue;
+      for (let id = 0; id < tree.size; id++) {
+        this.setOne(side, id, isOpen(tree, id, tree.node(id)));
+      }
     }
   }
 
   private openAncestors(side: Side, node: number): void {
-    const { parent } = this.graphs[side]!;
+    const { parent } = this.trees[side]!;
     for (let above = parent[node]!; above >= 0; above = parent[above]!) this.set(side, above, true);
   }
 
   private setOne(side: Side, node: number, open: boolean): void {
-    const graph = this.graphs[side];
-    if (graph?.hasChildren(node)) this.open[side][node] = open ? 1 : 0;
+    if (this.trees[side]?.hasChildren(node)) this.open[side][node] = open ? 1 : 0;
   }
 }
 

@@ -1,26 +1,75 @@
 import { Side } from '../generated/graph_pb';
-import { align } from './align';
+import { align, type Trees } from './align';
 import { counterparts } from './counterpart';
 import { Expansion } from './expansion';
 import { rowAt, shownNode, type Rows } from './rows';
+import { findSeries, type FoundSeries, type Series } from './series';
 import { otherSide, SIDES, type Graphs, type PerSide } from './sides';
+import { Tree } from './tree';
 
 export interface NodeRef {
   readonly side: Side;
+  /** The number of a node; inside this folder and the canvas also of a series, see tree.ts. */
   readonly index: number;
 }
 
+/** Layers are folded without being asked when a model has this many in a row. */
+const LONG_SERIES = 8;
+
 /** Two graphs, what of them is unfolded, and the rows that follow from it. */
 export class Hierarchy {
-  readonly beside: PerSide<Int32Array>;
-  readonly expansion: Expansion;
+  beside: PerSide<Int32Array>;
+  trees: Trees;
+  expansion: Expansion;
   rows: Rows;
+  private readonly nodesBeside: PerSide<Int32Array>;
+  private readonly series: FoundSeries;
+  private areFolded = false;
   private shownMicroStep = -1;
 
   constructor(readonly graphs: Graphs) {
-    this.beside = counterparts(graphs);
-    this.expansion = new Expansion(graphs, this.beside);
+    const [npu, bench] = graphs;
+    this.beside = this.nodesBeside = counterparts(graphs);
+    this.series = findSeries(graphs, this.beside);
+    this.trees = [new Tree(npu), bench && new Tree(bench)];
+    this.expansion = new Expansion(this.trees, this.beside);
+    this.foldsLayers = this.series.of.flat().some(({ count }) => count >= LONG_SERIES);
     this.rows = this.align();
+  }
+
+  /** Whether layers that follow each other are folded into a row; a change needs `relayout`. */
+  get foldsLayers(): boolean {
+    return this.areFolded;
+  }
+
+  set foldsLayers(areFolded: boolean) {
+    if (areFolded === this.areFolded) return;
+    this.areFolded = areFolded;
+    const { graphs, series, expansion } = this;
+    const [npu, bench] = graphs;
+    const kept: PerSide<Series[]> = areFolded ? series.of : [[], []];
+    this.trees = [new Tree(npu, kept[0]), bench && new Tree(bench, kept[1])];
+    const paired = areFolded ? series.paired : 0;
+    const besideOf = (side: Side) => {
+      const nodes = this.nodesBeside[side];
+      const beside = new Int32Array(nodes.length + kept[side].length).fill(-1);
+      beside.set(nodes);
+      const other = graphs[otherSide(side)]?.count ?? 0;
+      for (let at = 0; at < paired; at++) beside[nodes.length + at] = other + at;
+      return beside;
+    };
+    this.beside = [besideOf(Side.NPU), besideOf(Side.BENCH)];
+    this.expansion = new Expansion(this.trees, this.beside);
+    this.expansion.sync = expansion.sync;
+    for (const side of SIDES) {
+      const count = graphs[side]?.count ?? 0;
+      this.expansion.open[side].set(expansion.open[side].subarray(0, count));
+    }
+  }
+
+  /** Whether there is anything to fold. */
+  get hasSeries(): boolean {
+    return this.series.of.flat().length > 0;
   }
 
   /** Only the root's subtrees of this micro-step; -1 for all. */
@@ -45,8 +94,13 @@ export class Hierarchy {
 
   /** The node itself, or the folded module that hides it; null when it is filtered out. */
   shown({ side, index }: NodeRef): NodeRef | null {
-    const shown = shownNode(this.graphs[side]!.parent, this.rows.rowOf[side], index);
+    const shown = shownNode(this.trees[side]!.parent, this.rows.rowOf[side], index);
     return shown < 0 ? null : { side, index: shown };
+  }
+
+  /** The node that a row of layers stands for, with the same reference for any other. */
+  node({ side, index }: NodeRef): NodeRef {
+    return { side, index: this.trees[side]!.node(index) };
   }
 
   /** The row of a node that has one, -1 otherwise. */
@@ -66,7 +120,7 @@ export class Hierarchy {
 
   private align(): Rows {
     return align({
-      graphs: this.graphs,
+      trees: this.trees,
       beside: this.beside,
       open: this.expansion.open,
       microStep: this.shownMicroStep,

@@ -1,4 +1,4 @@
-type Pair = [first: number, second: number];
+type Pair = readonly [first: number, second: number];
 
 /** The longest subsequence whose second values increase (patience sorting, O(n log n)). */
 export function longestIncreasing(pairs: Pair[]): Pair[] {

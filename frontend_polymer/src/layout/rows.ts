@@ -9,9 +9,9 @@ export const UNITS_PER_ROW = 4;
  */
 export interface Rows {
   readonly count: number;
-  /** The node of each side in a row, -1 for a gap. Ascending on either side, gaps aside. */
+  /** The node or series of each side in a row, -1 for a gap; in execution order. */
   readonly node: PerSide<Int32Array>;
-  /** The row of each node, -1 while it is folded away or filtered out. */
+  /** The row of each node and series, -1 while it is folded away or filtered out. */
   readonly rowOf: PerSide<Int32Array>;
   readonly depth: Uint16Array;
   /** The row of the module around this one, -1 for the root. */

@@ -1,29 +1,41 @@
-import { decodeOpen, encodeOpen } from './code';
+import type { Graph } from '../data/graph';
+import { decodeBits, decodeOpen, encodeBits, encodeOpen } from './code';
 import type { Hierarchy, NodeRef } from './hierarchy';
 import { SIDES } from './sides';
 
 /** What a link to a view has to hold. */
 export interface HierarchyState {
-  /** Unfolded nodes per side, see code.ts. */
+  /** What is unfolded per side: nodes and, after a dot, series of layers; see code.ts. */
   readonly open: readonly [string, string];
   readonly selected: NodeRef | null;
   readonly zoom: number;
   /** The row at the upper edge. */
   readonly top: number;
   readonly left: number;
+  /** Whether layers are folded into one row; as the model suggests when it is left out. */
+  readonly foldLayers?: boolean;
 }
 
 export function openOf({ graphs, expansion }: Hierarchy): [string, string] {
+  const textOf = (graph: Graph, open: Uint8Array): string => {
+    const series = encodeBits(open.subarray(graph.count));
+    return encodeOpen(graph, open) + (series === '' ? '' : `.${series}`);
+  };
   const [npu, bench] = graphs;
-  return [encodeOpen(npu, expansion.open[0]), bench ? encodeOpen(bench, expansion.open[1]) : ''];
+  return [textOf(npu, expansion.open[0]), bench ? textOf(bench, expansion.open[1]) : ''];
 }
 
 /** Unfolds what a link says; a text that does not belong to this graph changes nothing. */
 export function restoreOpen({ graphs, expansion }: Hierarchy, texts: readonly string[]): void {
   for (const side of SIDES) {
     const graph = graphs[side];
-    const open = graph && decodeOpen(graph, texts[side] ?? '');
-    if (open) expansion.open[side].set(open);
+    if (graph === null) continue;
+    const [nodes = '', series = ''] = (texts[side] ?? '').split('.');
+    const open = decodeOpen(graph, nodes);
+    if (!open) continue;
+    const all = expansion.open[side];
+    all.set(open);
+    all.set(decodeBits(series, all.length - graph.count) ?? [], graph.count);
   }
 }
 

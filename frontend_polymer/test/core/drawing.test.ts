@@ -35,7 +35,13 @@ describe.each(['precision', 'overflow'] as const)('the worst of a run of rows, b
       for (const side of SIDES) {
         const graph = graphs[side]!;
         const tones = new Tones(graph, mode);
-        const pyramid = new Pyramid(rows, side, graph, expansion.open[side], tones);
+        const pyramid = new Pyramid(
+          rows,
+          side,
+          hierarchy.trees[side]!,
+          expansion.open[side],
+          tones,
+        );
         for (let round = 0; round < 20; round++) {
           const from = random.below(rows.count);
           const to = from + 1 + random.below(rows.count - from);

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from merge_truth import SPLITS, Agreement, Finding, Split, cause, compare_split
+from merge_truth import (
+    SPLITS,
+    Agreement,
+    Finding,
+    Split,
+    cause,
+    cause_lines,
+    compare_split,
+    table_lines,
+)
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 # Calls of the training on a single rank, with the nodes of modules.
 CALLS = {"megatron_tp1pp1": 1357, "megatron_tp1pp1_L0": 318, "megatron_tp1pp1dp2": 1357}
 
@@ -75,3 +85,10 @@ def test_values_away_from_the_truth_are_no_values_of_the_model(agreements: list[
 def test_ranks_that_agree_raise_no_finding(agreements: list[Agreement]) -> None:
     codes = {found.code for one in agreements for found in one.diagnostics}
     assert codes <= {"released_from_backward", "call_without_record"}
+
+
+def test_the_document_shows_the_current_numbers(dumps: Path) -> None:
+    document = (REPOSITORY / "docs" / "parallel-merge.md").read_text(encoding="utf-8")
+    found = {one.name: compare_split(dumps, one) for one in SPLITS}
+    assert "\n".join(table_lines(found)) in document
+    assert "\n".join(cause_lines(found)) in document

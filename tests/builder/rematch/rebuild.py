@@ -37,7 +37,8 @@ def rebuild(npu: Path, bench: Path, pairs: Pairs, target: Path) -> Path:
     def given_matching(one: Side, other: Side, *_: object, **__: object) -> object:
         place = {name: node for node, name in enumerate(other.tree.names)}
         partner = np.array([place[pairs[n]] if n in pairs else -1 for n in one.tree.names])
-        nothing = Unmatched(*(np.empty(0, np.int64) for _ in range(3)), [])
+        none = np.empty(0, np.int64)
+        nothing = Unmatched(none, none, none, [])
         back = inverse(partner, len(place))
         found: list[Diagnostic] = []
         return Matching(partner, back, np.zeros(len(partner), np.int64), nothing, nothing), found

@@ -20,6 +20,7 @@ from msprobe_builder.rematch.imports import import_pairs
 from msprobe_builder.rematch.operations import Operation, carry_out
 from msprobe_builder.rematch.refresh import refresh
 from tests.builder.rematch.rebuild import check_sound, content, matched, rebuild
+from tests.builder.small_dumps import forward, number, tensor, write_dump
 from tests.conftest import BuildDatabase
 
 CASES = {
@@ -75,17 +76,49 @@ def act(database: Path, rng: random.Random, action: str) -> None:
             carry_out(edits, pair, operations)
 
 
-@pytest.mark.parametrize("case", CASES)
+def write_odd_dump(directory: Path, rng: random.Random) -> Path:
+    """Calls between modules, calls without record or without parameters, numbers, NaN."""
+    names = [f"Torch.op{place % 3}.{place}.forward" for place in range(12)]
+    modules = ["Module.a.Linear.forward.0", "Module.b.Linear.forward.0"]
+    construct: dict[str, str | None] = dict.fromkeys(names[:4])
+    construct |= {modules[0]: None, **dict.fromkeys(names[4:6], modules[0])}
+    construct |= {**dict.fromkeys(names[6:9]), modules[1]: None, names[9]: modules[1]}
+    construct |= dict.fromkeys(names[10:])
+    values = [0.0, 1.0, 1.5, float("nan"), float("inf"), None]
+    data = {
+        name: forward(
+            [tensor(rng.choice(values)), number(rng.choice([1, 2.5, "x"])), None],
+            [tensor(rng.choice(values), high=rng.choice(values), shape=(2, rng.randint(1, 2)))],
+        )
+        for name in construct
+    }
+    for name in (names[1], names[7], modules[1]):
+        del data[name]
+    data[names[2]] = forward([], [])
+    return write_dump(directory, data, construct)
+
+
+def sides_of(case: str, dumps: Path, folder: Path) -> tuple[Path, Path]:
+    if case == "odd":
+        rng = random.Random(5)  # noqa: S311
+        return write_odd_dump(folder / "npu", rng), write_odd_dump(folder / "bench", rng)
+    npu, bench = (next((dumps / name).rglob("dump.json")).parent for name in CASES[case])
+    return npu, bench
+
+
+@pytest.mark.parametrize("case", [*CASES, "odd"])
 def test_any_sequence_equals_a_build_with_those_matches(
     case: str, dumps: Path, build_database: BuildDatabase, tmp_path: Path
 ) -> None:
-    sides = [next((dumps / name).rglob("dump.json")).parent for name in CASES[case]]
-    original = build_database(*sides)
+    npu, bench = sides_of(case, dumps, tmp_path)
+    original = build_database(npu, bench)
     actions = st.lists(
         st.sampled_from([MATCH, MATCH, UNMATCH, UNMATCH, "undo", "redo", "import"]), max_size=8
     )
 
-    @settings(max_examples=2 if case == "tensor" else 8, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples={"tensor": 2, "odd": 40}.get(case, 8), suppress_health_check=list(HealthCheck)
+    )
     @given(actions, st.integers(0, 2**32))
     def check(actions: list[str], seed: int) -> None:
         database = Path(shutil.copy(original, tmp_path / "edited.vis.db"))
@@ -95,7 +128,7 @@ def test_any_sequence_equals_a_build_with_those_matches(
         check_sound(database)
         target = tmp_path / "rebuilt.vis.db"
         target.unlink(missing_ok=True)
-        rebuild(*sides, matched(database), target)
+        rebuild(npu, bench, matched(database), target)
         assert content(database) == content(target)
 
     check()

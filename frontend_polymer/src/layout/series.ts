@@ -1,0 +1,134 @@
+import type { Graph } from '../data/graph';
+import { SEVERITY } from '../data/rollup';
+import { Kind, Side } from '../generated/graph_pb';
+import { otherSide, type Graphs, type PerSide } from './sides';
+
+/** Fewer layers are as quickly read as one row that stands for them. */
+export const SHORTEST_SERIES = 4;
+
+/** Layers of one list that were executed one after the other, nothing between them. */
+export interface Series {
+  readonly first: number;
+  readonly last: number;
+  readonly count: number;
+  /** The layer to look at first. */
+  readonly worst: number;
+}
+
+export interface FoundSeries {
+  /** On each side; those of both sides come first and in the same order. */
+  readonly of: PerSide<Series[]>;
+  /** How many of them stand opposite each other, layer by layer. */
+  readonly paired: number;
+}
+
+/**
+ * Finds what can be folded into one row without losing the alignment: siblings whose paths differ in
+ * their last number only, which rises or falls, and whose counterparts follow each other in the same
+ * way, or which have none.
+ */
+export function findSeries(graphs: Graphs, beside: PerSide<Int32Array>): FoundSeries {
+  const [npu, bench] = graphs;
+  const lists = [new Lists(npu), bench && new Lists(bench)] as const;
+  const opposite = (side: Side, node: number): number => {
+    const other = beside[side][node]!;
+    if (other < 0) return -1;
+    const above = graphs[otherSide(side)]!.parent[other]!;
+    return beside[side][graphs[side]!.parent[node]!] === above ? other : -1;
+  };
+  const runs = (side: Side) =>
+    runsOf(graphs[side]!, (before, next) => {
+      const step = lists[side]!.step(before, next);
+      const [from, to] = [opposite(side, before), opposite(side, next)];
+      if (from < 0 && to < 0) return step;
+      if (from < 0 || to < 0 || graphs[otherSide(side)]!.end[from] !== to) return 0;
+      return lists[otherSide(side)]!.step(from, to) === 0 ? 0 : step;
+    });
+
+  const found: PerSide<Series[]> = [[], []];
+  const alone: Series[] = [];
+  for (const run of runs(Side.NPU)) {
+    const series = seriesOf(npu, run);
+    const others = run.map((node) => opposite(Side.NPU, node));
+    if (others[0]! < 0) {
+      alone.push(series);
+      continue;
+    }
+    found[0].push(series);
+    const { worst } = series;
+    found[1].push({ ...seriesOf(bench!, others), worst: opposite(Side.NPU, worst) });
+  }
+  const paired = found[0].length;
+  found[0].push(...alone);
+  if (bench) {
+    for (const run of runs(Side.BENCH)) {
+      if (opposite(Side.BENCH, run[0]!) < 0) found[1].push(seriesOf(bench, run));
+    }
+  }
+  return { of: found, paired };
+}
+
+/** Runs of siblings in which each step has the direction of the one before; a step of 0 ends one. */
+function runsOf(graph: Graph, step: (before: number, next: number) => number): number[][] {
+  const runs: number[][] = [];
+  for (let parent = 0; parent < graph.count; parent++) {
+    let run: number[] = [];
+    let direction = 0;
+    for (const child of graph.children(parent)) {
+      const moved = run.length > 0 ? Math.sign(step(run.at(-1)!, child)) : 0;
+      if (moved !== 0 && (direction === 0 || moved === direction)) direction = moved;
+      else {
+        if (run.length >= SHORTEST_SERIES) runs.push(run);
+        run = [];
+        direction = 0;
+      }
+      run.push(child);
+    }
+    if (run.length >= SHORTEST_SERIES) runs.push(run);
+  }
+  return runs;
+}
+
+function seriesOf(graph: Graph, layers: number[]): Series {
+  const severity = (node: number) => SEVERITY[graph.grade[node]!]!;
+  const worst = layers.reduce((worst, layer) => {
+    const more = severity(layer) - severity(worst) || graph.error[layer]! - graph.error[worst]!;
+    return more > 0 ? layer : worst;
+  });
+  return { first: layers[0]!, last: layers.at(-1)!, count: layers.length, worst };
+}
+
+/** Which list each module is a layer of: everything in its stem but the last number of the path. */
+class Lists {
+  /** Per stem; -1 for what is in no list. */
+  private readonly list: Int32Array;
+  private readonly place: Int32Array;
+
+  constructor(private readonly graph: Graph) {
+    const known = new Map<string, number>();
+    this.list = new Int32Array(graph.stems.length).fill(-1);
+    this.place = new Int32Array(graph.stems.length);
+    graph.stems.forEach((stem, at) => {
+      const parts = /^(.*\.)?(\d{1,9})(\.[^.]+)$/.exec(stem);
+      if (!parts) return;
+      const key = `${parts[1] ?? ''}*${parts[3]}`;
+      if (!known.has(key)) known.set(key, known.size);
+      this.list[at] = known.get(key)!;
+      this.place[at] = Number(parts[2]);
+    });
+  }
+
+  /** How far apart two layers are in their list; 0 when they are not in the same one. */
+  step(before: number, next: number): number {
+    const { graph, list, place } = this;
+    const [from, to] = [graph.stem[before]!, graph.stem[next]!];
+    const isSame =
+      list[from]! >= 0 &&
+      list[from] === list[to] &&
+      graph.kindOf(before) === Kind.MODULE &&
+      graph.kindOf(next) === Kind.MODULE &&
+      graph.direction[before] === graph.direction[next] &&
+      graph.microStep[before] === graph.microStep[next];
+    return isSame ? place[to]! - place[from]! : 0;
+  }
+}

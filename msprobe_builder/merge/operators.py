@@ -1,0 +1,22 @@
+"""What calls do to shards, by the name of their function."""
+
+from __future__ import annotations
+
+from msprobe_builder.dump.names import Kind, Name
+
+REDUCTIONS = {
+    "all_reduce": (0, 0),  # position of what goes in, of what comes out
+    "reduce_scatter_tensor": (1, 0),
+    "_reduce_scatter_base": (1, 0),
+}
+GATHERS = ("all_gather_into_tensor", "_all_gather_base", "all_gather")
+SHRINKING = frozenset(
+    "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
+)
+PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__", "__rmatmul__"})
+JOINS = frozenset({"cat", "concat", "concatenate"})
+
+
+def operator_of(name: Name) -> str:
+    """The bare name of a call's function, nothing for modules."""
+    return name.stem.rpartition(".")[2] if name.kind is Kind.API else ""

@@ -1,0 +1,155 @@
+"""msprobe-build report: one file that says what the database says, and nothing runs in it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.cli import main
+
+HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text outside of style."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+@pytest.fixture
+def database(demo_database: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(demo_database, tmp_path / "demo.vis.db"))
+
+
+def report(database: Path, *options: str) -> Page:
+    output = database.with_name("report.html")
+    assert main(["report", str(database), "-o", str(output), *options]) == 0
+    return Page(output)
+
+
+def test_it_shows_the_worst_nodes_in_full(database: Path) -> None:
+    page = report(database, "--nodes", "7")
+    text = "\n".join(page.text)
+    with closing(sqlite3.connect(database)) as connection:
+        worst = connection.execute(
+            "SELECT name, parent, node_id FROM node_view WHERE side = 'npu' AND error >= 0.2"
+            " ORDER BY error DESC, seq LIMIT 7"
+        ).fetchall()
+        for name, parent, node in worst:
+            assert name in text
+            assert parent in text
+            for norm, shape in connection.execute(
+                "SELECT norm, shape FROM tensor_view WHERE node_id = ?", (node,)
+            ):
+                assert shape in text
+                assert norm is None or (norm if norm == "NaN" else f"{norm:.6g}") in text
+        counts = connection.execute(
+            "SELECT grade, count(*) FROM node_view WHERE side = 'npu' GROUP BY grade"
+        )
+        assert all(f"\n{count}\n" in text for _, count in counts)
+        frames = connection.execute(
+            "SELECT value FROM stack JOIN node USING (stack_id) JOIN frame USING (frame_id)"
+            " JOIN text ON text_id = source_id WHERE node_id = ?",
+            (worst[0][2],),
+        ).fetchall()
+        assert frames
+        assert all(str(source) in text for (source,) in frames)
+    assert page.tags.count("details") == 7
+
+
+def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE text SET value = value || ?", (HOSTILE,))
+        connection.execute("UPDATE meta SET value = ? WHERE key != 'task'", (HOSTILE,))
+        connection.execute("UPDATE grade SET colour = 'red; background: url(//x)'")
+        connection.execute(
+            "INSERT INTO diagnostic (severity, code, message) VALUES ('info', ?, ?)",
+            (HOSTILE, HOSTILE),
+        )
+        connection.commit()
+    page = report(database)
+    allowed = "html head meta title style body h1 h2 div table thead tbody tr th td details summary"
+    assert set(page.tags) <= {*allowed.split(), "p", "code", "pre", "span", "b"}
+    names = {name for name, _ in page.attributes}
+    assert names <= {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
+    styles = {value for name, value in page.attributes if name == "style"}
+    assert all(re.fullmatch("background: #[0-9a-f]{6}", value or "") for value in styles)
+    assert "url(" not in database.with_name("report.html").read_text(encoding="utf-8")
+    assert HOSTILE in "".join(page.text)
+
+
+def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) -> None:
+    database = tmp_path / "compared.vis.db"
+    compare = tmp_path / "compare.json"
+    npu = dumps / "llama_statistics_nan_weight" / "step0" / "rank"
+    bench = dumps / "llama_statistics_L0" / "step0" / "rank"
+    compare.write_text(f'{{"npu_path": "{npu}", "bench_path": "{bench}"}}', encoding="utf-8")
+    options = ["--output-name", "compared", "--quiet", "-oc"]
+    assert main(["-i", str(compare), "-o", str(tmp_path), *options]) == 0
+    text = "\n".join(report(database).text)
+    with closing(sqlite3.connect(database)) as connection:
+        for query in (
+            "SELECT name, unmatched_reason FROM node_view WHERE matched IS NULL LIMIT 5",
+            "SELECT message, code FROM diagnostic",
+            "SELECT name, overflow FROM node_view WHERE overflow = 'critical' LIMIT 3",
+        ):
+            found = connection.execute(query).fetchall()
+            assert found
+            assert all(word in text for row in found for word in row)
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "status", "words"),
+    [
+        ("missing.vis.db", "r.html", 2, "does not exist"),
+        ("demo.vis.db", "demo.vis.db", 2, "suffix .html"),
+        ("text.vis.db", "r.html", 1, "damaged"),
+        ("other.vis.db", "r.html", 1, "no database of msprobe-build"),
+        ("demo.vis.db", "text.vis.db/r.html", 1, "Cannot write"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    database: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    output: str,
+    status: int,
+    words: str,
+) -> None:
+    folder = database.parent
+    (folder / "text.vis.db").write_text("no database" * 100, encoding="utf-8")
+    with closing(sqlite3.connect(folder / "other.vis.db")) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    before = sorted(path.name for path in folder.iterdir())
+    assert main(["report", str(folder / name), "-o", str(folder / output)]) == status
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -1,0 +1,133 @@
+"""The statistics of a whole from those of its parts, against numbers taken of the whole itself."""
+
+from __future__ import annotations
+
+from math import isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.combine import Combined, combine
+from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.texts import Texts
+
+SHARD = State(Share.SHARD, Cut(0))
+
+
+def table(texts: Texts, statistics: list[list[float]], shape: list[int]) -> ParameterTable:
+    """One row per list of max, min, mean and norm."""
+    count = len(statistics)
+    whole = np.zeros(count, dtype=np.int64)
+    return ParameterTable(
+        node=np.arange(count),
+        ordinal=whole,
+        section=whole + Section.OUTPUT,
+        position=whole,
+        is_tensor=np.ones(count, dtype=bool),
+        name_id=whole + texts.id("output.0"),
+        type_id=whole + texts.id("torch.Tensor"),
+        dtype_id=whole + texts.id("torch.float32"),
+        shape_id=whole + texts.id(str(shape)),
+        value_id=whole - 1,
+        requires_grad=whole,
+        missing=whole.copy(),
+        statistics=np.array(statistics, dtype=np.float64).T,
+        numel=np.full(count, float(np.prod(shape))),
+        md5={},
+        file={},
+    )
+
+
+def merge(
+    state: State, first: list[float], second: list[float], shapes: list[list[int]] | None = None
+) -> tuple[Combined, Texts]:
+    texts = Texts()
+    shapes = shapes or [[2, 3], [2, 3]]
+    tables = [
+        table(texts, [own], shape) for own, shape in zip((first, second), shapes, strict=True)
+    ]
+    return combine(tables, [state], texts, [4, 5]), texts
+
+
+def test_the_norms_of_the_document() -> None:
+    found, _ = merge(SHARD, [1.0, -1.0, 0.03, 0.6], [2.0, -0.5, 0.031, 1.1])
+    expected = [2.0, -1.0, 0.0305, 1.252996408614167]
+    np.testing.assert_allclose(found.table.statistics[:, 0], expected, rtol=1e-15)
+    assert "√(0.6² + 1.1²) = 1.25299641" in found.recipes[0]
+    assert "ranks 4, 5 along dimension 0" in found.recipes[0]
+
+
+def test_the_mean_is_weighted_by_elements() -> None:
+    shapes = [[3, 2], [1, 2]]
+    found, texts = merge(SHARD, [1, 1, 1.0, 1], [5, 5, 5.0, 1], shapes)
+    assert found.table.statistics[2, 0] == (3 * 1.0 + 1 * 5.0) / 4
+    assert texts.values[found.table.shape_id[0]] == "[4, 2]"
+    assert found.table.numel[0] == 8
+
+
+@given(
+    arrays.arrays(np.float64, (5, 4), elements=st.floats(-1e6, 1e6)),
+    st.integers(1, 4),
+    st.sampled_from([0, 1]),
+)
+def test_parts_make_the_whole(whole: np.ndarray, cut: int, axis: int) -> None:
+    parts = np.split(whole, [min(cut, whole.shape[axis] - 1)], axis)
+
+    def statistics(values: np.ndarray) -> list[float]:
+        return [values.max(), values.min(), values.mean(), float(np.linalg.norm(values))]
+
+    found, texts = merge(
+        State(Share.SHARD, Cut(axis)),
+        statistics(parts[0]),
+        statistics(parts[1]),
+        [list(part.shape) for part in parts],
+    )
+    np.testing.assert_allclose(
+        found.table.statistics[:, 0], statistics(whole), rtol=1e-12, atol=1e-9
+    )
+    assert texts.values[found.table.shape_id[0]] == str(list(whole.shape))
+
+
+def test_huge_norms_do_not_overflow() -> None:
+    found, _ = merge(SHARD, [1, 0, 0, 3e300], [1, 0, 0, 4e300])
+    assert found.table.statistics[3, 0] == pytest.approx(5e300)
+
+
+@pytest.mark.parametrize("value", [float("inf"), nan])
+def test_what_one_part_has_of_nan_and_infinity_the_whole_has(value: float) -> None:
+    found, _ = merge(SHARD, [value, 0, value, value], [1, 0, 0, 1])
+    for statistic in (0, 2, 3):
+        np.testing.assert_equal(found.table.statistics[statistic, 0], value)
+
+
+def test_replicas_are_shown_as_they_are() -> None:
+    found, _ = merge(REPLICA, [1, 0, 0.5, 2], [1, 0, 0.5, 2])
+    assert found.table.statistics[:, 0].tolist() == [1, 0, 0.5, 2]
+    assert (found.drifted, found.recipes) == ([], {})
+
+
+def test_replicas_that_disagree_are_named() -> None:
+    found, _ = merge(REPLICA, [1, 0, 0.5, 2], [1, 0, 0.5, 2.1])
+    assert found.drifted == [0]
+
+
+@pytest.mark.parametrize("state", [UNKNOWN, LOCAL, State(Share.PARTIAL)])
+def test_what_cannot_be_known_is_marked_missing(state: State) -> None:
+    found, texts = merge(state, [1, 0, 0.5, 2], [3, 0, 0.5, 2])
+    assert found.table.missing[0] == 0b1111
+    assert all(isnan(value) for value in found.table.statistics[:, 0])
+    assert "unknown" in found.recipes[0] or "not recorded" in found.recipes[0]
+    shape_id = found.table.shape_id[0]
+    assert (shape_id < 0) if state is UNKNOWN else (texts.values[shape_id] == "[2, 3]")
+
+
+def test_a_shard_cut_somewhere_unknown_has_no_shape() -> None:
+    found, _ = merge(State(Share.SHARD), [1, 0, 0.5, 3], [1, 0, 0.5, 4])
+    assert found.table.statistics[3, 0] == 5
+    assert found.table.shape_id[0] == -1

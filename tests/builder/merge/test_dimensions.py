@@ -1,0 +1,122 @@
+"""Where shards are cut after a call, against numpy working on real slices."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.merge.dimensions import (
+    Cut,
+    alike,
+    factor_cuts,
+    output_cut,
+    removes_cut,
+    reshaped,
+    split_like,
+)
+
+FORWARD = Direction.FORWARD
+
+
+def whole_shape(shape: tuple[int, ...], cut: Cut, parts: int) -> tuple[int, ...]:
+    return tuple(
+        size * parts if place == cut.dimension else size for place, size in enumerate(shape)
+    )
+
+
+@given(st.permutations([0, 1, 2, 3]), st.integers(0, 3))
+def test_permute(order: list[int], dimension: int) -> None:
+    part = np.zeros((2, 3, 5, 7))
+    cut = output_cut(
+        "permute",
+        FORWARD,
+        [(Cut(dimension), list(part.shape))],
+        list(part.transpose(order).shape),
+        order,
+    )
+    assert cut is not None
+    whole = np.zeros(whole_shape(part.shape, Cut(dimension), 2)).transpose(order)
+    assert whole_shape(part.transpose(order).shape, cut, 2) == whole.shape
+
+
+@given(st.integers(0, 2), st.integers(-3, 2), st.integers(-3, 2))
+def test_transpose(dimension: int, one: int, other: int) -> None:
+    part = np.zeros((2, 3, 5))
+    shape = part.swapaxes(one, other).shape
+    cut = output_cut("transpose", FORWARD, [(Cut(dimension), [2, 3, 5])], list(shape), [one, other])
+    assert cut is not None
+    whole = np.zeros(whole_shape((2, 3, 5), Cut(dimension), 2)).swapaxes(one, other)
+    assert whole_shape(shape, cut, 2) == whole.shape
+
+
+@pytest.mark.parametrize(
+    ("source", "dimension", "shape"),
+    [
+        ([8, 2, 2, 8], 2, [8, 4, 8]),  # heads into the batch
+        ([8, 2, 32], 2, [8, 2, 4, 8]),  # hidden into heads
+        ([8, 2, 4, 8], 2, [8, 2, 32]),  # and back
+        ([6, 4], 0, [3, 2, 4]),
+        ([6, 4], 0, [24]),
+    ],
+)
+def test_reshape(source: list[int], dimension: int, shape: list[int]) -> None:
+    """What a reshape of the whole holds of each slice is what the slice itself becomes."""
+    cut = reshaped(Cut(dimension), source, shape)
+    assert cut is not None
+    parts = [np.arange(prod(source)).reshape(source) + prod(source) * part for part in range(2)]
+    whole = np.concatenate(parts, axis=dimension)
+    grown = list(shape)
+    grown[cut.dimension] *= 2
+    result = whole.reshape(grown)
+    outer = cut.outer
+    split = result.reshape([*grown[: cut.dimension], outer, 2, -1, *grown[cut.dimension + 1 :]])
+    for number, part in enumerate(parts):
+        own = split.take(number, axis=cut.dimension + 1).reshape(shape)
+        np.testing.assert_array_equal(own, part.reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("cuts", "shards", "expected"),
+    [
+        ((Cut(2), Cut(1)), (True, True), (Cut(2), Cut(0))),  # a square weight and its transpose
+        ((None, Cut(0)), (False, True), (None, Cut(1))),  # the first factor is whole
+        ((Cut(0), None), (True, False), (None, None)),
+        ((Cut(0), Cut(1)), (True, True), (Cut(0), Cut(1))),
+    ],
+)
+def test_factors_of_a_product_fit_together(
+    cuts: tuple[Cut | None, Cut | None],
+    shards: tuple[bool, bool],
+    expected: tuple[Cut | None, Cut | None],
+) -> None:
+    assert factor_cuts(cuts, shards, (3, 2)) == expected
+
+
+def test_a_product_keeps_rows_and_columns() -> None:
+    by_column = output_cut("matmul", FORWARD, [(Cut(1), [4, 6])], [2, 3, 6], [])
+    by_row = output_cut("matmul", FORWARD, [(Cut(0), [4, 6])], [4, 5], [])
+    assert (by_column, by_row) == (Cut(2), Cut(0))
+
+
+def test_shrinking_over_the_cut() -> None:
+    assert removes_cut(Cut(2), [4, 5, 6], [4, 5])
+    assert not removes_cut(Cut(2), [4, 5, 6], [5, 6])
+    assert not removes_cut(Cut(1), [4, 5, 5], [4, 5])  # either dimension
+
+
+def test_splitting_behind_the_cut() -> None:
+    assert split_like(Cut(2), [8, 2, 32], [8, 2, 4, 8]) == Cut(2)
+    assert split_like(Cut(2), [8, 2, 32], [2, 4, 8, 8]) is None
+    assert split_like(None, [8], [8]) is None
+
+
+def test_a_tensor_of_unknown_origin_is_never_guessed_when_two_answers_fit() -> None:
+    assert alike([4, 4], [(Cut(0), [4, 4]), (Cut(1), [4, 4])]) is None
+    assert alike([4, 4], [(Cut(0), [4, 4]), (Cut(0), [4, 4])]) == Cut(0)
+    assert alike([4, 9], [(Cut(0), [4, 4])]) == Cut(0)
+    assert alike([9, 4], [(Cut(0), [4, 4])]) is None

@@ -1,0 +1,140 @@
+"""merge(split(x)) = x for any split of a simulated training."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from msprobe_builder.compare import read_rank
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.texts import Texts
+from tests.builder.merge.simulated_training import Model
+from tests.builder.merge.simulator import Cluster, simulate
+
+
+def merged(
+    dumps: dict[int, InMemoryDump], cluster: Cluster, texts: Texts
+) -> tuple[Side, list[Diagnostic]]:
+    sizes = {"tp": cluster.tp, "pp": cluster.pp, "vpp": cluster.vpp}
+    layout = parse_layout({"rank_size": cluster.tp * cluster.pp, **sizes}, "npu")
+    [replica] = replicas(layout)
+    source = ReplicaSource(layout, replica, dumps)
+    return read_replica(source, texts, partial(read_rank, texts=texts))
+
+
+def is_communication(side: Side, node: int) -> bool:
+    while node >= 0:
+        stem = side.tree.parsed[node].stem
+        if stem.startswith(("Distributed.", "Communication_Between_Stages")):
+            return True
+        node = int(side.tree.parent[node])
+    return False
+
+
+def outline(side: Side) -> list[tuple[str, str, int]]:
+    """Name, parent and micro-step of everything but the communication."""
+    tree = side.tree
+    return [
+        (tree.names[node], tree.names[tree.parent[node]], int(tree.micro_step[node]))
+        for node in range(1, len(tree))
+        if not is_communication(side, node)
+    ]
+
+
+def values(side: Side, texts: Texts) -> dict[tuple[str, int, str], tuple[int, np.ndarray]]:
+    table, found = side.table, {}
+    for row in np.flatnonzero(table.is_tensor).tolist():
+        node = int(table.node[row])
+        if not is_communication(side, node):
+            key = side.tree.names[node], int(table.section[row]), texts.values[table.name_id[row]]
+            found[key] = int(table.shape_id[row]), table.statistics[:, row]
+    return found
+
+
+def check_against_truth(model: Model, cluster: Cluster) -> None:
+    texts = Texts()
+    side, diagnostics = merged(simulate(model, cluster), cluster, texts)
+    truth, _ = read_rank(simulate(model, Cluster())[0], texts)
+    assert outline(side) == outline(truth)
+    assert {one.code for one in diagnostics} <= {"call_without_record"}
+    found, expected = values(side, texts), values(truth, texts)
+    assert found.keys() == expected.keys()
+    unknown = {key for key, (_, statistics) in found.items() if np.isnan(statistics).all()}
+    if cluster.sequence_parallel and cluster.tp > 1:  # the sums over the ranks are not recorded
+        assert unknown == {key for key in expected if key[0].endswith("RMSNorm.parameters_grad")}
+    else:
+        assert unknown == set()
+    wrong = [
+        (key, texts.values[shape], found[key][1].tolist(), statistics.tolist())
+        for key, (shape, statistics) in expected.items()
+        if found[key][0] != shape
+        or not (key in unknown or np.allclose(found[key][1], statistics, rtol=1e-9, atol=1e-9))
+    ]
+    assert not wrong
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[Model, Cluster]:
+    nesting = draw(st.sampled_from(["decoder", "flat", "bare"]))
+    pp = draw(st.integers(1, 4))
+    vpp = draw(st.integers(1, 3)) if pp > 1 and nesting != "bare" else 1
+    model = Model(draw(st.integers(1, 6)), draw(st.integers(1, 5)), nesting, draw(st.booleans()))
+    tp = draw(st.sampled_from([1, 2, 4]))
+    pieces = pp * vpp - 1
+    # Behind the head nothing would tell that its slices are no whole tensors.
+    last = len(model.parts) - (tp > 1)
+    cuts = st.lists(st.integers(0, last), min_size=pieces, max_size=pieces)
+    if nesting == "bare":  # a stage without a module has nothing to be recognised by
+        inner = st.integers(1, len(model.parts) - 1)
+        assume(pieces < len(model.parts))
+        cuts = st.lists(inner, min_size=pieces, max_size=pieces, unique=True)
+    bounds = sorted(draw(cuts))
+    is_sequence = draw(st.booleans())
+    if is_sequence and tp > 1:  # without a parallel layer nothing tells slices from wholes
+        held = [model.parts[a:b] for a, b in pairwise([0, *bounds, len(model.parts)])]
+        assume(all(set(piece) - {"final_norm"} for piece in held))
+    cluster = Cluster(tp, pp, vpp, tuple(bounds), draw(st.booleans()), is_sequence)
+    return model, cluster
+
+
+@settings(max_examples=60)
+@given(splits())
+def test_the_merge_of_a_split_is_the_whole(split: tuple[Model, Cluster]) -> None:
+    check_against_truth(*split)
+
+
+def only_modules(dump: InMemoryDump) -> InMemoryDump:
+    """The dump at level L0: no calls but those of modules."""
+    names = [name for name in dump.construct if name.startswith("Module.")]
+    data = {name: one for name, one in dump.dump["data"].items() if name.startswith("Module.")}
+    construct = {name: dump.construct[name] for name in names}
+    return InMemoryDump({**dump.dump, "level": "L0", "data": data}, construct)
+
+
+@pytest.mark.parametrize("is_sequence", [False, True])
+@pytest.mark.parametrize("tp", [2, 4])
+def test_with_modules_alone_nothing_is_invented(tp: int, is_sequence: bool) -> None:
+    model, cluster, texts = Model(3), Cluster(tp, sequence_parallel=is_sequence), Texts()
+    dumps = {rank: only_modules(one) for rank, one in simulate(model, cluster).items()}
+    side, diagnostics = merged(dumps, cluster, texts)
+    truth, _ = read_rank(only_modules(simulate(model, Cluster())[0]), texts)
+    assert diagnostics == []
+    assert outline(side) == outline(truth)
+    found, expected = values(side, texts), values(truth, texts)
+    assert found.keys() == expected.keys()
+    known = {key for key, (_, statistics) in found.items() if not np.isnan(statistics).all()}
+    for key in known:
+        np.testing.assert_allclose(found[key][1], expected[key][1], 1e-9, 1e-9, err_msg=str(key))
+    for key, (shape, _) in found.items():
+        assert shape in (-1, expected[key][0]), key
+    parallel = {key for key in expected if "Parallel" in key[0]}
+    assert parallel <= known

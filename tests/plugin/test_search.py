@@ -1,0 +1,283 @@
+"""Search, candidates and one node across ranks, against the database's own readable views."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from math import isnan, nan
+from pathlib import Path
+
+import pytest
+
+from tb_graph_ascend.generated import graph_pb2 as pb
+from tests.conftest import BuildDatabase
+from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of
+
+GRADES = ("ungraded", "ok", "slight", "moderate", "serious", "severe", "unmatched")
+Row = tuple[object, ...]
+
+
+@pytest.fixture(scope="module")
+def database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """Two ranks, one training step against the next."""
+    return build_database(
+        dumps / "ddp2_statistics" / "step0", dumps / "ddp2_statistics" / "step1", "-f"
+    )
+
+
+@pytest.fixture(scope="module")
+def other(dumps: Path, build_database: BuildDatabase) -> Path:
+    """Modules and calls against modules alone: much is unmatched."""
+    return build_database(
+        dumps / "llama_statistics_wrong_attention_scale" / "step0" / "rank",
+        dumps / "llama_statistics_L0" / "step0" / "rank",
+    )
+
+
+@pytest.fixture(scope="module")
+def connection(other: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(other)) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def ask_other(other: Path) -> Ask:
+    return client_of(other.parent)
+
+
+def found(ask: Ask, file: Path, **query: object) -> list[Row]:
+    """Side, index and name of all hits, page by page."""
+    rows: list[Row] = []
+    cursor, total = "0", 0
+    while cursor:
+        response = ask("search", file=file.name, limit=97, cursor=cursor, **query)
+        assert response.status_code == 200, response.data
+        hits = pb.SearchResult.FromString(response.data)
+        rows += zip(hits.side, hits.index, hits.name, strict=True)
+        cursor, total = hits.next, hits.total
+    assert len(rows) == total
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("query", "condition"),
+    [
+        ({}, "1"),
+        ({"name": "MLP"}, "name LIKE '%mlp%'"),
+        ({"name": "linear.3.forward"}, "name LIKE '%linear.3.forward%'"),
+        ({"name": "100%_"}, "0"),
+        ({"side": "bench"}, "side = 'bench'"),
+        ({"grade": "5,4"}, "grade IN ('severe', 'serious')"),
+        ({"grade": "6", "side": "npu"}, "grade = 'unmatched' AND side = 'npu'"),
+        (
+            {"reason": "no_such_name,other_parent"},
+            "unmatched_reason IN ('no_such_name', 'other_parent')",
+        ),
+        (
+            {"operator": "LINEAR"},
+            "name LIKE '%.linear.%ward%' AND name NOT LIKE '%.linear.%.%.%ward%'",
+        ),
+        (
+            {"dtype": "int64"},
+            "node_id IN (SELECT node_id FROM tensor_view WHERE dtype = 'torch.int64')",
+        ),
+        ({"step": "0", "rank": "0"}, "1"),
+        ({"step": "7"}, "0"),
+    ],
+    ids=str,
+)
+def test_search_finds_what_sql_finds(
+    ask_other: Ask,
+    other: Path,
+    connection: sqlite3.Connection,
+    query: dict[str, str],
+    condition: str,
+) -> None:
+    expected = connection.execute(
+        f"SELECT iif(side = 'npu', 0, 1), seq, name FROM node_view WHERE {condition} ORDER BY 1, 2"
+    ).fetchall()
+    if query.get("operator"):
+        expected = [
+            row
+            for row in expected
+            if re.search(r"\.linear\.(\d+\.\w+|\w+\.\d+)$", str(row[2]), re.IGNORECASE)
+        ]
+    assert found(ask_other, other, **query) == expected
+
+
+def test_search_by_shape(ask_other: Ask, other: Path, connection: sqlite3.Connection) -> None:
+    [shape] = connection.execute(
+        "SELECT shape FROM tensor_view WHERE shape != '[]' LIMIT 1"
+    ).fetchone()
+    expected = connection.execute(
+        "SELECT iif(side = 'npu', 0, 1), seq, name FROM node_view WHERE node_id IN"
+        " (SELECT node_id FROM tensor_view WHERE shape = ?) ORDER BY 1, 2",
+        (shape,),
+    ).fetchall()
+    assert found(ask_other, other, shape=shape) == expected
+    assert found(ask_other, other, shape=shape.strip("[]").replace(" ", "")) == expected
+
+
+def test_search_by_severity(ask_other: Ask, other: Path, connection: sqlite3.Connection) -> None:
+    code = "CASE grade " + " ".join(f"WHEN '{w}' THEN {n}" for n, w in enumerate(GRADES)) + " END"
+    expected = connection.execute(
+        f"SELECT {code} AS code, ifnull(error, -1.0) FROM node_view"
+        " ORDER BY code = 6, code DESC, 2 DESC LIMIT 50"
+    ).fetchall()
+    response = ask_other("search", file=other.name, order="severity", limit=50)
+    hits = pb.SearchResult.FromString(response.data)
+    assert list(zip(hits.grade, hits.error, strict=True)) == expected
+
+
+def test_search_by_regular_expression(
+    ask_other: Ask, other: Path, connection: sqlite3.Connection
+) -> None:
+    pattern = r"layers\.[01]\.(mlp|self_attn)\..*forward\.0$"
+    names = [
+        name for (name,) in connection.execute("SELECT name FROM node_view ORDER BY side DESC, seq")
+    ]
+    expected = [name for name in names if re.search(pattern, name, re.IGNORECASE)]
+    assert expected
+    assert [row[2] for row in found(ask_other, other, name=pattern, regex=1)] == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [
+        ("(", "bad_parameter"),
+        ("x" * 2000, "bad_parameter"),
+        ("(.*.*.*.*.*.*.*)*!", "slow_expression"),
+    ],
+)
+def test_a_regular_expression_that_cannot_be_used(
+    ask_other: Ask, other: Path, pattern: str, code: str
+) -> None:
+    response = ask_other("search", file=other.name, name=pattern, regex=1)
+    assert response.status_code == 400
+    assert problem_of(response).code == code
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"grade": "7"},
+        {"grade": "1,"},
+        {"overflow": "9"},
+        {"order": "name"},
+        {"regex": "yes"},
+        {"limit": 0},
+        {"limit": 1001},
+    ],
+    ids=str,
+)
+def test_a_search_that_means_nothing_is_refused(ask: Ask, query: dict[str, object]) -> None:
+    response = ask("search", file="runs/example.vis.db", **query)
+    assert problem_of(response).code == "bad_parameter"
+
+
+def test_overflow_is_searched_and_counted(ask: Ask) -> None:
+    def indices(levels: str) -> list[int]:
+        response = ask("search", file="runs/example.vis.db", overflow=levels)
+        return list(pb.SearchResult.FromString(response.data).index)
+
+    assert [indices("3"), indices("1,3"), indices("2")] == [[3], [3, 6], []]
+    pair = catalog(ask).files[0].graphs[0]
+    assert list(pair.overflow_counts) == [0, 1, 0, 1]
+    assert list(pair.bench_overflow_counts) == []
+    assert (pair.npu_unmatched, pair.bench_unmatched) == (2, 1)
+
+
+def test_ranks_that_failed_are_listed(ask: Ask, logdir: Path) -> None:
+    with closing(sqlite3.connect(logdir / "runs" / "example.vis.db")) as database:
+        database.execute(
+            "INSERT INTO diagnostic (severity, code, step, rank, message)"
+            " VALUES ('error', 'rank_failed', 1, 7, 'It is broken.')"
+        )
+        database.commit()
+    [failed] = catalog(ask).files[0].failed_ranks
+    assert (failed.step, failed.rank, failed.reason) == (1, 7, "It is broken.")
+
+
+def test_the_former_partner_is_the_first_candidate(demo_database: Path) -> None:
+    """Every matched node is the best candidate of its partner: names, parents and shapes agree."""
+    ask = client_of(demo_database.parent)
+    for index in range(1, 688, 23):
+        detail = node(ask, file=demo_database.name, index=index)
+        if not detail.HasField("bench"):
+            continue
+        place = {"file": demo_database.name, "step": 0, "rank": 0, "side": "npu", "index": index}
+        answer = pb.Candidates.FromString(ask("candidates", **place).data)
+        best = answer.candidates[0]
+        assert (best.index, best.name) == (detail.bench.index, detail.bench.name)
+        assert {"same_name", "same_operator", "same_shapes"} <= set(best.reasons)
+        assert (best.matched_index, best.matched_name) == (index, detail.npu.name)
+        assert len(answer.candidates) <= 20
+
+
+def test_the_root_has_the_root_as_candidate(demo_database: Path) -> None:
+    ask = client_of(demo_database.parent)
+    answer = ask("candidates", file=demo_database.name, step=0, rank=0, side="bench", index=0)
+    [only] = pb.Candidates.FromString(answer.data).candidates
+    assert (only.index, only.name) == (0, "DefaultModel")
+
+
+def test_across_follows_one_node_through_the_ranks(database: Path) -> None:
+    ask = client_of(database.parent)
+    with closing(sqlite3.connect(database)) as connection:
+        [[name]] = connection.execute(
+            "SELECT name FROM node_view WHERE side = 'npu' AND error > 0 GROUP BY name"
+            " ORDER BY count(*) DESC LIMIT 1"
+        )
+        places = connection.execute(
+            "SELECT step, rank, seq, error FROM node_view WHERE side = 'npu' AND name = ?"
+            " ORDER BY step, rank",
+            (name,),
+        ).fetchall()
+        worst = []
+        for step, rank, *_ in places:
+            values = [
+                nan if value == "NaN" else value
+                for (value,) in connection.execute(
+                    "SELECT norm_relative_err FROM tensor_view WHERE side = 'npu' AND node = ?"
+                    " AND step = ? AND rank = ? AND direction IN ('output', 'parameters_grad')"
+                    " AND norm_relative_err IS NOT NULL",
+                    (name, step, rank),
+                )
+            ]
+            worst.append(nan if any(map(isnan, values)) else max(values, default=-1.0))
+    answer = pb.NodeAcross.FromString(ask("across", file=database.name, name=name, side="npu").data)
+    assert len(places) == 2
+    assert list(zip(answer.step, answer.rank, answer.index, answer.error, strict=True)) == [
+        (step, rank, index, -1.0 if error is None else error) for step, rank, index, error in places
+    ]
+    assert list(answer.norm_relative_err) == worst
+    response = ask("across", file=database.name, name="Nobody.0.forward", side="npu")
+    assert problem_of(response).code == "unknown_name"
+
+
+def test_communication_partners_are_named(database: Path) -> None:
+    ask = client_of(database.parent)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.row_factory = sqlite3.Row
+        expected = connection.execute(
+            "SELECT own.rank, own.seq, partner.rank AS other_rank, partner.seq AS other_seq,"
+            " partner.name, partner.grade, role, data_equal FROM communication"
+            " JOIN node_view AS own USING (node_id)"
+            " JOIN node_view AS partner ON partner.node_id = partner_id WHERE own.side = 'npu'"
+        ).fetchall()
+    assert expected
+    for row in expected[:20]:
+        detail = node(ask, file=database.name, rank=row["rank"], index=row["seq"])
+        [partner] = [
+            one
+            for one in detail.npu.communication
+            if (one.rank, one.index) == (row["other_rank"], row["other_seq"])
+        ]
+        assert partner.name == row["name"]
+        assert partner.role == ("send", "receive", "send_receive")[row["role"]]
+        assert GRADES[partner.grade] == row["grade"]
+        assert (partner.data_equal if partner.HasField("data_equal") else None) == (
+            None if row["data_equal"] is None else bool(row["data_equal"])
+        )
