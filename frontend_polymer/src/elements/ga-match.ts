@@ -18,7 +18,9 @@ import { readSetting, writeSetting } from '../settings';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import {
+  candidatesTitle,
   choicesOf,
+  editHint,
   messageOf,
   outcomeOf,
   twinLabel,
@@ -173,6 +175,8 @@ export class GaMatch extends LocalizedElement {
   declare refusal: string;
   readonly _choices = choicesOf;
   readonly _twinLabel = twinLabel;
+  readonly _title = candidatesTitle;
+  readonly _editHint = editHint;
   private asked = new AbortController();
   private shown: AppState['detail'] = null;
   private wasActive = false;
@@ -318,17 +322,8 @@ export class GaMatch extends LocalizedElement {
     return this.isMatched ? text.match.unmatch : text.match.match;
   }
 
-  _title({ selected }: AppState, text: Texts): string {
-    const isBench = selected?.side === Side.BENCH;
-    return text.match.candidates(isBench ? text.sides.debug : text.sides.reference);
-  }
-
   _pressed(pick: boolean): string {
     return String(pick);
-  }
-
-  _editHint(edit: EditState['undo'], hint: (npu: string, bench: string) => string): string {
-    return edit ? hint(edit.npuName, edit.benchName) : '';
   }
 
   _hasPartner(detail: AppState['detail']): boolean {

@@ -1,6 +1,6 @@
-import type { MatchCandidate, MatchReport } from '../generated/graph_pb';
+import { Side, type EditState, type MatchCandidate, type MatchReport } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { asProblem } from '../session';
+import { asProblem, type AppState } from '../session';
 import { formatCount } from './format';
 import { translated } from './words';
 
@@ -53,4 +53,16 @@ export function twinLabel(report: MatchReport | null, isAsked: boolean, text: Te
   const offer = report?.offers[0];
   const named = offer ?? report?.changes.find(({ cause }) => cause === 'twin');
   return named && (isAsked || offer) ? text.match.twin(named.npuName, named.benchName) : '';
+}
+
+export function candidatesTitle({ selected }: AppState, text: Texts): string {
+  const { debug, reference } = text.sides;
+  return text.match.candidates(selected?.side === Side.BENCH ? debug : reference);
+}
+
+export function editHint(
+  edit: EditState['undo'],
+  hint: (npu: string, bench: string) => string,
+): string {
+  return edit ? hint(edit.npuName, edit.benchName) : '';
 }
