@@ -23,6 +23,9 @@ export interface AppState {
   /** Instead of `hits`, when all steps and ranks are searched. */
   readonly fileHits: FileHits | null;
   readonly searching: boolean;
+  /** The next click on the other side names the node to match with. */
+  readonly pick: boolean;
+  readonly picked: NodeRef | null;
   readonly busy: 'catalog' | 'graph' | null;
   readonly detailBusy: boolean;
   /** What keeps the file or graph from being shown. */
@@ -35,6 +38,8 @@ const NOTHING_SHOWN = {
   selected: null,
   detail: null,
   hits: null,
+  pick: false,
+  picked: null,
   problem: null,
   detailProblem: null,
   detailBusy: false,
@@ -199,6 +204,31 @@ export class Session {
     return null;
   }
 
+  /** Asks for the node to match the selected one with. */
+  startPick(): void {
+    this.store.update({ pick: !this.state.pick, picked: null });
+  }
+
+  endPick(picked: NodeRef | null): void {
+    this.store.update({ pick: false, picked });
+  }
+
+  /** Takes over what has changed in the file; the view stays. */
+  async reload(): Promise<void> {
+    const signal = this.begin('graph');
+    try {
+      const catalog = await fetchCatalog(signal);
+      const { view } = this.state;
+      const graphs = await this.fetchGraphs(view, signal);
+      if (signal.aborted) return;
+      this.store.update({ ...NO_DETAIL, catalog, graphs, busy: null, picked: null });
+      this.find();
+      await this.select(nodeIn(graphs, view));
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
   /** Shows a node of any step and rank. */
   async goTo(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
     await this.follow({ ...this.state.view, ...place, page: 'graph' });
@@ -270,17 +300,19 @@ export class Session {
       this.store.update({ busy: null });
       return;
     }
-    const pair = pairIn(file, view)!;
-    const key = { file: view.file, step: view.step, rank: view.rank };
-    const [npu, bench] = await Promise.all([
-      fetchGraph({ ...key, side: Side.NPU }, signal),
-      pair.benchNodes > 0 ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
-    ]);
+    const graphs = await this.fetchGraphs(view, signal);
     if (signal.aborted) return;
-    this.store.update({ graphs: [npu, bench], busy: null });
+    this.store.update({ graphs, busy: null });
     this.find();
-    const node = nodeIn([npu, bench], view);
-    await this.select(node);
+    await this.select(nodeIn(graphs, view));
+  }
+
+  private async fetchGraphs({ file, step, rank }: ViewState, signal: AbortSignal): Promise<Graphs> {
+    const key = { file, step, rank };
+    return Promise.all([
+      fetchGraph({ ...key, side: Side.NPU }, signal),
+      hasBench(this.state) ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
+    ]);
   }
 
   /** The view that exists and is nearest to the one wanted. */
@@ -346,7 +378,7 @@ function nodeIn(graphs: Graphs, view: ViewState): NodeRef | null {
   return null;
 }
 
-function asProblem(error: unknown): ProblemError {
+export function asProblem(error: unknown): ProblemError {
   if (error instanceof ProblemError) return error;
   return new ProblemError('unexpected', error instanceof Error ? error.message : String(error));
 }

@@ -168,3 +168,23 @@ def test_a_single_model_shows_one_side(
     select_node(frame, "Functional.softmax.0.forward")
     assert find_row(frame, "Functional.softmax.0.forward", NPU)["selected"]
     assert not [key for key in table_cells(frame, "output.0") if key.startswith("Reference")]
+
+
+def test_only_the_error_of_real_data_is_graded(
+    page: Page, dumps: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
+) -> None:
+    database = build_database(
+        dumps / "llama_md5_wrong_attention_scale" / "step0" / "rank",
+        dumps / "llama_md5" / "step0" / "rank",
+    )
+    frame = open_viewer(page, tensorboard_server(database.parent))
+    with sqlite3.connect(database) as connection:
+        [(node, name)] = connection.execute(
+            "SELECT node, tensor_view.name FROM tensor_view JOIN node_view USING (node_id)"
+            " WHERE node_view.side = 'npu' AND md5_equal = 0"
+            " AND tensor_view.name = 'output.0' ORDER BY seq LIMIT 1"
+        )
+    select_node(frame, node)
+    grades = {key: cell["grade"] for key, cell in table_cells(frame, name).items()}
+    assert grades.pop("Error Contribution") == "5"
+    assert set(grades.values()) == {""}

@@ -60,14 +60,25 @@ export async function fetchSearch(
 }
 
 /**
- * Fetches a protobuf body. Whatever goes wrong becomes a `ProblemError`, except that an aborted
+ * Fetches a protobuf body, or posts one and fetches the answer. Whatever goes wrong becomes a `ProblemError`, except that an aborted
  * request fails with the signal's own reason (`AbortError`).
  */
-export async function fetchBytes(url: URL, signal?: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+export async function fetchBytes(
+  url: URL,
+  signal?: AbortSignal,
+  sent?: Uint8Array<ArrayBuffer>,
+): Promise<Uint8Array<ArrayBuffer>> {
   let response: Response;
   let body: Uint8Array<ArrayBuffer>;
   try {
-    response = await fetch(url, { signal: signal ?? null });
+    response = await fetch(url, {
+      signal: signal ?? null,
+      ...(sent && {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/x-protobuf' },
+        body: sent,
+      }),
+    });
     body = new Uint8Array(await response.arrayBuffer());
   } catch (error) {
     if (signal?.aborted) throw error;

@@ -311,6 +311,7 @@ export class GaApp extends LocalizedElement {
       N: () => this.stepHit(-1),
       '.': () => this.stepHit(1),
       ',': () => this.stepHit(-1),
+      Escape: () => this.session.endPick(null),
       l: () => (this.isListOpen = !this.isListOpen),
     };
     const isOverview = this._isOverview(this.state);

@@ -7,6 +7,7 @@ import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import { firstError } from './first-error';
 import './ga-icon';
+import './ga-match';
 import './ga-node-summary';
 import './ga-resize';
 import './ga-stack';
@@ -14,7 +15,8 @@ import './ga-tensor-table';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 
-type Tab = 'tensors' | 'stack';
+const TABS = ['tensors', 'stack', 'match'] as const;
+type Tab = (typeof TABS)[number];
 
 const SETTING = 'details.height';
 const LOWEST = 120;
@@ -121,6 +123,18 @@ export class GaDetails extends LocalizedElement {
           >
             [[text.details.stack]]
           </button>
+          <button
+            class="plain"
+            role="tab"
+            id="match"
+            aria-controls="body"
+            aria-selected$="[[_is(tab, 'match')]]"
+            tabindex$="[[_tabIndex(tab, 'match')]]"
+            hidden$="[[!_hasBench(state)]]"
+            on-click="_match"
+          >
+            [[text.match.tab]]
+          </button>
         </div>
         <ga-node-summary state="[[state]]"></ga-node-summary>
         <button
@@ -158,8 +172,15 @@ export class GaDetails extends LocalizedElement {
           tabindex="0"
           detail="[[state.detail]]"
           bands="[[_bands(state)]]"
+          task="[[_task(state)]]"
           single="[[!_hasBench(state)]]"
         ></ga-tensor-table>
+        <ga-match
+          hidden$="[[!_showsMatch(state, tab)]]"
+          active="[[_showsMatch(state, tab)]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-match>
         <div class="stacks" hidden$="[[!_shows(state.detail, tab, 'stack')]]">
           <ga-stack
             label="[[_sideLabel(state, text)]]"
@@ -209,7 +230,9 @@ export class GaDetails extends LocalizedElement {
 
   _tabKey(event: KeyboardEvent): void {
     if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
-    this.tab = this.tab === 'tensors' ? 'stack' : 'tensors';
+    const tabs = TABS.filter((tab) => !(this.$[tab] as HTMLElement).hidden);
+    const step = event.key === 'ArrowRight' ? 1 : -1;
+    this.tab = tabs[(tabs.indexOf(this.tab) + step + tabs.length) % tabs.length]!;
     (this.$[this.tab] as HTMLElement).focus();
   }
 
@@ -221,6 +244,15 @@ export class GaDetails extends LocalizedElement {
   _stack(): void {
     this.tab = 'stack';
     this.collapsed = false;
+  }
+
+  _match(): void {
+    this.tab = 'match';
+    this.collapsed = false;
+  }
+
+  _showsMatch(state: AppState, tab: Tab): boolean {
+    return tab === 'match' && state.selected !== null && hasBench(state);
   }
 
   _collapse(): void {
@@ -248,6 +280,10 @@ export class GaDetails extends LocalizedElement {
 
   _bands(state: AppState): readonly GradeBand[] {
     return fileOf(state)?.bands ?? [];
+  }
+
+  _task(state: AppState): string {
+    return fileOf(state)?.task ?? '';
   }
 
   _any(value: unknown): boolean {

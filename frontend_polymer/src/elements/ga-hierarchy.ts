@@ -6,6 +6,8 @@ import { HierarchyView } from '../canvas/view';
 import { ROW_HEIGHT } from '../canvas/viewport';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
+import type { Graphs } from '../layout/sides';
+import type { HierarchyState } from '../layout/state';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Hits } from '../hits';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
@@ -67,6 +69,13 @@ export class GaHierarchy extends LocalizedElement {
           color: var(--ga-danger);
           white-space: nowrap;
         }
+        #pick {
+          flex: none;
+          padding: 4px 12px;
+          background: var(--ga-accent-soft);
+          color: var(--ga-accent);
+          font-weight: 600;
+        }
         #canvas {
           flex: 1;
           min-height: 0;
@@ -86,6 +95,7 @@ export class GaHierarchy extends LocalizedElement {
           >
         </div>
       </div>
+      <div id="pick" role="status" hidden$="[[!state.pick]]">[[_pickText(state, text)]]</div>
       <div id="canvas"></div>
       <div id="outline" class="visually-hidden" role="tree"></div>
       <ga-tip id="tip"></ga-tip>`;
@@ -121,6 +131,9 @@ export class GaHierarchy extends LocalizedElement {
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineFrame = 0;
+  /** Which graphs are shown, and how those before them were left. */
+  private place = '';
+  private left: { place: string; state: HierarchyState } | null = null;
 
   /** The boxes in view of both sides, top to bottom. */
   get scene(): SceneRow[] {
@@ -158,6 +171,8 @@ export class GaHierarchy extends LocalizedElement {
   _graphsChanged(graphs: AppState['graphs']): void {
     if (graphs === this.shown) return;
     this.shown = graphs;
+    const left = this.view.getState();
+    if (left) this.left = { place: this.place, state: left };
     if (!graphs) {
       this.view.clear();
       return;
@@ -165,6 +180,12 @@ export class GaHierarchy extends LocalizedElement {
     const [npu, bench] = graphs;
     this.view.setGraphs(npu, bench);
     this.view.setMicroStep(this.state.view.micro);
+    const place = placeOf(this.state, graphs);
+    this.place = place;
+    if (this.left?.place === place) {
+      this.view.setState(this.left.state);
+      return;
+    }
     this.view.expandToErrors(this.leastError());
     const first = firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
@@ -217,6 +238,13 @@ export class GaHierarchy extends LocalizedElement {
     return fileOf(state)?.isComparison ? text.sides.debug : text.sides.model;
   }
 
+  _pickText({ selected, graphs }: AppState, text: Texts): string {
+    if (!selected) return '';
+    const isBench = selected.side === Side.BENCH;
+    const name = graphs?.[selected.side]?.name(selected.index) ?? '';
+    return text.match.picking(isBench ? text.sides.debug : text.sides.reference, name);
+  }
+
   _sideClass(state: AppState): string {
     return hasBench(state) ? 'side' : 'side single';
   }
@@ -229,6 +257,7 @@ export class GaHierarchy extends LocalizedElement {
   private makeView(): HierarchyView {
     const view = new HierarchyView(this.canvas);
     view.on('select', ({ node, origin }) => {
+      if (origin !== 'program' && this.picks(node)) return;
       if (origin !== 'program') void this.session.select(node);
       this.scheduleOutline();
     });
@@ -240,6 +269,15 @@ export class GaHierarchy extends LocalizedElement {
     });
     view.on('layout', () => this.scheduleOutline());
     return view;
+  }
+
+  /** Takes a click as the node to match with; the selection stays. */
+  private picks(node: NodeRef | null): boolean {
+    const { pick, selected } = this.state;
+    if (!pick || !node || !selected || node.side === selected.side) return false;
+    this.view.select(selected.side, selected.index, { reveal: false });
+    this.session.endPick(node);
+    return true;
   }
 
   private get canvas(): HTMLElement {
@@ -273,6 +311,11 @@ export class GaHierarchy extends LocalizedElement {
       renderOutline(root, tree, rows, graph ?? null, this.text);
     });
   }
+}
+
+/** Names graphs so that the same ones, loaded again, are known. */
+function placeOf({ view }: AppState, graphs: Graphs): string {
+  return [view.file, view.step, view.rank, ...graphs.map((graph) => graph?.count)].join('\n');
 }
 
 customElements.define('ga-hierarchy', GaHierarchy);

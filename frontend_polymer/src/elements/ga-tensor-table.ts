@@ -134,28 +134,31 @@ export class GaTensorTable extends LocalizedElement {
   }
 
   static override get properties() {
-    return { ...super.properties, detail: Object, bands: Array, single: Boolean };
+    return { ...super.properties, detail: Object, bands: Array, task: String, single: Boolean };
   }
 
   static get observers() {
-    return ['_render(detail, bands, single, text)'];
+    return ['_render(detail, bands, task, single, text)'];
   }
 
   declare detail: NodeDetail;
   declare bands: readonly GradeBand[];
+  /** What the file was compared by; only statistics grade by relative errors. */
+  declare task: string;
   /** There is no reference to tell the model from. */
   declare single: boolean;
 
   _render(
     detail: NodeDetail | null,
     bands: readonly GradeBand[],
+    task: string,
     single: boolean,
     text: Texts,
   ): void {
     const content = this.$['content'] as HTMLElement;
     if (!detail) return;
     const side = single ? text.sides.model : text.sides.debug;
-    const columns = tensorColumns(detail.rows, bands, text);
+    const columns = tensorColumns(detail.rows, bands, text, task === 'statistics');
     content.replaceChildren(tensorTable(detail, columns, side, text));
   }
 }

@@ -49,17 +49,21 @@ const METRICS = [
   ['fiveThousandthsRatio', 'five_thousandths_ratio', 'share'],
 ] as const;
 
-/** The columns that hold anything in these rows: shared, debug, reference, errors. */
+/**
+ * The columns that hold anything in these rows: shared, debug, reference, errors. The bands are
+ * those of the error; `gradesErrors` tells whether they apply to each relative error as well.
+ */
 export function tensorColumns(
   rows: readonly ParameterRow[],
   bands: readonly GradeBand[],
   text: Texts,
+  gradesErrors = true,
 ): Column[] {
   const columns = [
     ...sharedColumns(text),
     ...sideColumns('npu', text),
     ...sideColumns('bench', text),
-    ...comparisonColumns(bands, text),
+    ...comparisonColumns(bands, text, gradesErrors),
   ];
   return columns.filter((column) => rows.some((row) => column.cell(row).tone !== 'absent'));
 }
@@ -112,7 +116,11 @@ function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
   ];
 }
 
-function comparisonColumns(bands: readonly GradeBand[], text: Texts): Column[] {
+function comparisonColumns(
+  bands: readonly GradeBand[],
+  text: Texts,
+  gradesErrors: boolean,
+): Column[] {
   const named = (name: keyof Texts['metrics'], numeric: boolean) => ({
     group: 'comparison' as const,
     label: text.metrics[name],
@@ -132,7 +140,7 @@ function comparisonColumns(bands: readonly GradeBand[], text: Texts): Column[] {
       ...named(name, true),
       cell: (row: ParameterRow) => {
         const cell = numberCell(row.comparison?.[field], style, text);
-        return style === 'percent' ? graded(cell, row, field, bands) : cell;
+        return gradesErrors && style === 'percent' ? graded(cell, row, field, bands) : cell;
       },
     })),
     equality('md5Equal', 'md5_equal'),

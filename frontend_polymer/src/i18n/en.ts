@@ -1,4 +1,5 @@
 import { findEn } from './en-find';
+import { matchEn } from './en-match';
 import { overviewEn } from './en-overview';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
@@ -223,6 +224,7 @@ export const en = {
   },
 
   find: findEn,
+  match: matchEn,
   overview: overviewEn,
 
   progress: {

@@ -1,5 +1,6 @@
 import type { Texts } from './en';
 import { findZh } from './zh-find';
+import { matchZh } from './zh-match';
 import { overviewZh } from './zh-overview';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
@@ -222,6 +223,7 @@ export const zh: Texts = {
   },
 
   find: findZh,
+  match: matchZh,
   overview: overviewZh,
 
   progress: {
