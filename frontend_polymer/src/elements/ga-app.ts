@@ -311,7 +311,8 @@ export class GaApp extends LocalizedElement {
       N: () => this.stepHit(-1),
       '.': () => this.stepHit(1),
       ',': () => this.stepHit(-1),
-      Escape: () => this.session.endPick(null),
+      // Otherwise the key is the browser's own, which closes a dialog with it.
+      ...(this.state.pick ? { Escape: () => this.session.endPick(null) } : {}),
       l: () => (this.isListOpen = !this.isListOpen),
     };
     const isOverview = this._isOverview(this.state);
