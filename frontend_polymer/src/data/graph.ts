@@ -156,7 +156,8 @@ function checked(
   }
   for (let index = 0; index < values.length; index++) {
     const value = values[index]!;
-    if (value < 0 || value >= limit) throw damaged(`column ${name} holds ${value} at node ${index}`);
+    if (value < 0 || value >= limit)
+      throw damaged(`column ${name} holds ${value} at node ${index}`);
   }
   return values;
 }
