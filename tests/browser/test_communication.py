@@ -26,13 +26,6 @@ DATA = {None: "cannot be told", 0: "≠ differs", 1: "✓ equal"}
 
 
 @pytest.fixture(scope="session")
-def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """Two steps of four ranks: a wrong attention scale against the correct run."""
-    name = "ddp4_statistics"
-    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name)
-
-
-@pytest.fixture(scope="session")
 def pipeline_database(dumps: Path, build_database: BuildDatabase) -> Path:
     """One step of four ranks that send activations on and gradients back."""
     return build_database(dumps / "sendrecv4_statistics" / "step0")
