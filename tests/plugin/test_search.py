@@ -141,6 +141,31 @@ def test_search_by_regular_expression(
     expected = [name for name in names if re.search(pattern, name, re.IGNORECASE)]
     assert expected
     assert [row[2] for row in found(ask_other, other, name=pattern, regex=1)] == expected
+    worst_first = [
+        row[0]
+        for row in connection.execute(
+            "SELECT name FROM node_view JOIN node USING (node_id)"
+            " ORDER BY node.grade = 6, node.grade DESC, ifnull(node.error, -1) DESC, side DESC, seq"
+        )
+    ]
+    by_severity = found(ask_other, other, name=pattern, regex=1, order="severity")
+    assert [row[2] for row in by_severity] == [name for name in worst_first if name in expected]
+    assert found(ask_other, other, name=pattern, regex=1, step=7) == []
+
+
+def test_a_regular_expression_may_hold_any_character(ask: Ask) -> None:
+    for pattern in ("\x1f", "\n", '"', "é", "["):
+        response = ask("search", file="runs/example.vis.db", name=pattern, regex=1)
+        assert response.status_code == (400 if pattern == "[" else 200)
+        assert not pb.SearchResult.FromString(response.data).index
+
+
+def test_a_name_of_two_names_is_damage(ask: Ask, logdir: Path) -> None:
+    with closing(sqlite3.connect(logdir / "runs" / "example.vis.db")) as database:
+        database.execute("UPDATE text SET value = 'a' || char(31) || 'b' WHERE text_id = 4")
+        database.commit()
+    response = ask("search", file="runs/example.vis.db", name="b", regex=1)
+    assert problem_of(response).code == "damaged"
 
 
 @pytest.mark.parametrize(
