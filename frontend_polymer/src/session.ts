@@ -31,6 +31,8 @@ export interface AppState {
   /** What keeps the file or graph from being shown. */
   readonly problem: ProblemError | null;
   readonly detailProblem: ProblemError | null;
+  /** Where jumps to other steps and ranks set out from, the last one at the end. */
+  readonly trail: readonly ViewState[];
 }
 
 const NOTHING_SHOWN = {
@@ -64,6 +66,7 @@ export class Session {
       searching: false,
       catalog: null,
       busy: null,
+      trail: [],
     });
   }
 
@@ -223,7 +226,8 @@ export class Session {
       if (signal.aborted) return;
       this.store.update({ ...NO_DETAIL, catalog, graphs, busy: null, picked: null });
       this.find();
-      await this.select(nodeIn(graphs, view));
+      // Another node may have been selected meanwhile.
+      await this.select(nodeIn(graphs, this.state.view));
     } catch (error) {
       this.fail(error, signal);
     }

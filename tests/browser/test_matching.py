@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Frame, Page, expect
 
-from tests.browser.viewer import BENCH, click_row, find_row, open_viewer, select_node
+from tests.browser.viewer import BENCH, click_row, find_row, make_tall, open_viewer, select_node
 from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
@@ -131,16 +131,16 @@ def test_the_twin_of_the_other_direction_is_offered_and_never_taken_silently(
 def test_replacing_a_match_asks_first(
     page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    other = DEBUG.replace("layers.0", "layers.1")
+    other = DEBUG.replace("q_proj", "v_proj")
     frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    make_tall(page, frame)
     open_match(frame, DEBUG, REFERENCE)
     frame.click("ga-match #apply")
     expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
 
     select_node(frame, other)
-    candidate = frame.locator("ga-match .candidates label", has_text=REFERENCE)
-    expect(candidate).to_contain_text(f"matched with {DEBUG}")
-    candidate.locator("input").click()
+    frame.click("ga-match #pick")
+    click_row(frame, REFERENCE, BENCH)
     expect(frame.locator("ga-match #preview .conflict")).to_contain_text(
         f"{REFERENCE} is already matched with {DEBUG}."
     )
