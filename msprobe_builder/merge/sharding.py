@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.calls import follow_call
+from msprobe_builder.merge.calls import follow
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
@@ -27,28 +26,7 @@ def classify(
     tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
 ) -> list[State]:
     """The state of every row; the tables of all ranks have equal rows in equal order."""
-    return _states(Knowledge(tree, tables, texts, group))
-
-
-def _states(known: Knowledge) -> list[State]:
-    _walk(known)
-    if any(known.is_open(row) for row in range(len(known.state))):
-        _walk(known)  # now with what later calls told of tensors made before
-    return [known.looked_back(row) for row in range(len(known.state))]
-
-
-def _walk(known: Knowledge) -> None:
-    open_modules: list[int] = []
-    for node in range(len(known.tree)):
-        while open_modules and known.tree.subtree_end[open_modules[-1]] < node:
-            _leave(known, open_modules.pop())
-        if known.tree.parsed[node].kind is Kind.API:
-            follow_call(known, node)
-        else:
-            _enter(known, node)
-            open_modules.append(node)
-    while open_modules:
-        _leave(known, open_modules.pop())
+    return follow(Knowledge(tree, tables, texts, group), _enter, _leave)
 
 
 def _enter(known: Knowledge, node: int) -> None:
