@@ -28,6 +28,8 @@ CHROMIUM_OPTIONS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Names to be asked for, none of which exists.
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
 # TensorBoard asks for its own fonts without the path prefix.
 FAULTS_OF_TENSORBOARD = (r"/font-roboto/",)
