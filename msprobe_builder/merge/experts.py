@@ -80,7 +80,7 @@ def number_experts(side: Side, share: int, shares: int, texts: Texts) -> Side:
     local = _local_counts(side, shares, texts)
     parsed = [_renumbered(name, share, local) for name in side.tree.parsed]
     if parsed == side.tree.parsed:
-        return replace(side, table=_renumber_weights(side, share, shares, texts))
+        return replace(side, table=_renumber_weights(side, share, texts))
     changed = {
         old: format_name(new)
         for old, new, before in zip(side.tree.names, parsed, side.tree.parsed, strict=True)
@@ -94,7 +94,7 @@ def number_experts(side: Side, share: int, shares: int, texts: Texts) -> Side:
         tree=replace(
             side.tree, names=[changed.get(name, name) for name in side.tree.names], parsed=parsed
         ),
-        table=_renumber_weights(side, share, shares, texts),
+        table=_renumber_weights(side, share, texts),
     )
 
 
@@ -143,7 +143,7 @@ def _renumbered(name: Name, share: int, local: dict[str, tuple[int, bool]]) -> N
     return name._replace(stem=".".join(parts))
 
 
-def _renumber_weights(side: Side, share: int, shares: int, texts: Texts) -> ParameterTable:
+def _renumber_weights(side: Side, share: int, texts: Texts) -> ParameterTable:
     """Numbered weights of one linear layer for all experts get global numbers as well."""
     table = side.table
     name_id = table.name_id.copy()

@@ -65,7 +65,9 @@ class RankTables:
         shapes = [parse_shape(self._texts, shape_id) for shape_id in ids]
         if len({len(shape) for shape in shapes}) != 1:
             return None
-        uneven = [place for place, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
+        uneven = [
+            place for place, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1
+        ]
         return uneven[0] if len(uneven) == 1 else None
 
     def is_whole_number(self, row: int) -> bool:

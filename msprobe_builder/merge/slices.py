@@ -134,9 +134,8 @@ def _aligned(parts: Sequence[StageGraph], holders: Sequence[Group]) -> dict[Key,
         for row, (own, section, name) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
-            node = of_node[member].get(own)
-            if node is not None:
-                rows.setdefault((node, section, name), {})[member] = row
+            if own in of_node[member]:
+                rows.setdefault((of_node[member][own], section, name), {})[member] = row
     return rows
 
 
@@ -181,7 +180,7 @@ def _in_order(done: Sequence[_Rows], order: NDArray[np.int64]) -> _Rows:
     rows = np.lexsort((order, whole.node))
     new_row = np.empty(len(rows), dtype=np.int64)
     new_row[rows] = np.arange(len(rows))
-    recipes = {}
+    recipes: dict[int, str] = {}
     start = 0
     for one in done:
         recipes |= {int(new_row[start + row]): recipe for row, recipe in one.recipes.items()}
