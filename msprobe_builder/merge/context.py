@@ -17,7 +17,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.calls import follow
-from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.dimensions import Cut, alike
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import REPLICA, UNKNOWN, Share, State
@@ -42,7 +42,10 @@ def classify_tokens(
     group: Sequence[int],
     length: int | None,
 ) -> list[State]:
-    """The state of every row; ``length`` counts the tokens of a sequence that a rank has."""
+    """The state of every row; ``length`` counts the tokens of a sequence that a rank has.
+
+    None stands for the tokens sent to experts, of which ranks have any number, in dimension 0.
+    """
     return follow(_Tokens(tree, tables, texts, group, length), _enter, _leave)
 
 
@@ -59,8 +62,13 @@ class _Tokens(Knowledge):
         self._length = length
 
     def look_up(self, row: int) -> State | None:
-        """Tensors without statistics all look alike, so they are not recognised."""
-        return None if self.ranks.is_missing(row) else super().look_up(row)
+        """Tensors without statistics all look alike; a transposed one looks like a view."""
+        state = None if self.ranks.is_missing(row) else super().look_up(row)
+        if state is None or state.share is not Share.SHARD:
+            return state
+        shape = self.ranks.shape(row)
+        is_same = self.seen[self.ranks.keys[row]][1] == shape
+        return state if is_same else State(Share.SHARD, self._sequence_cut(shape) or state.cut)
 
     def by_numbers(self, row: int) -> State:
         """Ranks with other tokens that differ in a tensor have shards of it."""
@@ -70,11 +78,17 @@ class _Tokens(Knowledge):
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
             return REPLICA
         shape = self.ranks.shape(row)
+        if self._length is None and self.ranks.is_whole_number(row):
+            return UNKNOWN  # numbers of tokens, of which each rank has its part
         cut = self.forward_cut(row) or self._sequence_cut(shape)
+        if cut is None and len(shape) > 1 and not self.ranks.is_whole_number(row):
+            cut = alike(shape, self.recent)
         return State(Share.SHARD, cut) if cut is not None else UNKNOWN
 
     def _sequence_cut(self, shape: list[int]) -> Cut | None:
-        if self._length is None or self._length * len(self.group) in shape:
+        if self._length is None:
+            return Cut(0) if shape else None
+        if self._length * len(self.group) in shape[:-1]:
             return None  # what has the whole length is no part, or one of something else
         places = [place for place, size in enumerate(shape) if size == self._length]
         if len(places) > 1 and len(shape) > 2:
@@ -87,6 +101,9 @@ class _Tokens(Knowledge):
             found = self.by_numbers(row)
             if found.share is Share.SHARD:
                 state = found
+        is_weight = tuple(self.ranks.shape(row)) in self.parameter_cuts
+        if state == State(Share.SHARD) and is_weight:
+            state = State(Share.PARTIAL)  # tokens were summed over: the gradient of a weight
         super().put(row, state, is_certain=is_certain)
 
 

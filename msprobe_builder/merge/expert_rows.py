@@ -15,7 +15,7 @@ from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.parallel_layers import module_class
 from msprobe_builder.merge.rank_tables import RankTables
-from msprobe_builder.merge.share import LOCAL, Share, State
+from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
 
 # Of a weight that holds all local experts side by side: where they lie in its shape.
@@ -56,3 +56,22 @@ def _token_cut(ranks: RankTables, row: int, kind: Kind) -> Cut | None:
     if uneven is not None:
         return Cut(uneven)
     return Cut(0) if kind is Kind.MODULE else None
+
+
+def classify_exchange(tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> list[State]:
+    """The same for the calls around experts: tokens on their way, of one rank or gathered."""
+    ranks = RankTables(tree, tables, texts)
+    states = []
+    for row in range(len(ranks)):
+        uneven = ranks.uneven_dimension(row)
+        if uneven is not None:
+            states.append(State(Share.SHARD, Cut(uneven)))
+        elif ranks.agree[row]:
+            states.append(REPLICA)
+        elif not ranks.shape(row):
+            states.append(LOCAL)
+        elif ranks.is_whole_number(row) and len(ranks.shape(row)) == 1:
+            states.append(UNKNOWN)  # numbers of tokens: of other experts, or of other tokens
+        else:
+            states.append(State(Share.SHARD))
+    return states

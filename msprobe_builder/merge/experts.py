@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from msprobe_builder.dump.names import Kind, Name, format_name
+from msprobe_builder.dump.names import Direction, Kind, Name, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
@@ -24,6 +25,9 @@ from msprobe_builder.texts import Texts
 
 _ROUTERS = frozenset({"router", "gate", "gate_network", "wg"})
 _NUMBERED_WEIGHT = re.compile(r"(?P<name>.*\b(?:weight|bias))(?P<number>\d+)\Z")
+_LISTED = re.compile(r"(?P<list>(?:input|output)\.(?:\d+\.)*)(?P<number>\d+)\Z")
+_SPLITS = frozenset({"Torch.split", "Tensor.split", "Torch.chunk", "Torch.unbind"})
+_JOINS = frozenset({"Torch.cat", "Torch.concat", "Torch.stack"})
 
 
 class ExpertPlace(NamedTuple):
@@ -54,19 +58,33 @@ def _is_expert_list(part: str) -> bool:
     return part.endswith("experts") and "shared" not in part
 
 
-def expert_nodes(tree: Tree) -> list[bool]:
-    """Of every node whether it belongs to experts: their modules and all calls below."""
-    found: list[bool] = []
-    for node, (name, parent) in enumerate(zip(tree.parsed, tree.parent.tolist(), strict=True)):
-        is_expert = name.kind is Kind.MODULE and expert_place(name.stem) is not None
-        found.append(is_expert or (node > 0 and found[parent]))
+class Region(IntEnum):
+    """Who computes a call alike, and what its tensors are parts of."""
+
+    DENSE = 0  # every rank, for its own tokens
+    EXCHANGE = 1  # calls around the experts, which send tokens to them and bring them back
+    EXPERTS = 2
+
+
+def regions(tree: Tree) -> list[Region]:
+    """The region of every node: experts are their modules and all calls below."""
+    places = [expert_place(name.stem) if name.kind is Kind.MODULE else None for name in tree.parsed]
+    owners = {place.owner for place in places if place is not None}
+    found: list[Region] = []
+    for name, place, above in zip(tree.parsed, places, tree.parent.tolist(), strict=True):
+        if place is not None or (above >= 0 and found[above] is Region.EXPERTS):
+            found.append(Region.EXPERTS)
+        elif name.kind is Kind.API and module_path(tree.parsed[above].stem) in owners:
+            found.append(Region.EXCHANGE)
+        else:
+            found.append(Region.DENSE)
     return found
 
 
 def without_experts(side: Side) -> Side:
     """A side without the parameters of its experts; their nodes stay."""
-    is_expert = np.array(expert_nodes(side.tree))
-    rows = np.flatnonzero(~is_expert[side.table.node])
+    is_dense = np.array(regions(side.tree)) == Region.DENSE
+    rows = np.flatnonzero(is_dense[side.table.node])
     return replace(side, table=take(side.table, rows, side.table.node[rows]))
 
 
@@ -78,23 +96,22 @@ def number_experts(side: Side, share: int, shares: int, texts: Texts) -> Side:
     if shares == 1:
         return side
     local = _local_counts(side, shares, texts)
+    table = _renumber_weights(side, share, texts)
+    table = _renumber_lists(replace(side, table=table), share, local, texts)
     parsed = [_renumbered(name, share, local) for name in side.tree.parsed]
-    if parsed == side.tree.parsed:
-        return replace(side, table=_renumber_weights(side, share, texts))
     changed = {
         old: format_name(new)
         for old, new, before in zip(side.tree.names, parsed, side.tree.parsed, strict=True)
         if new is not before
     }
+    names = [changed.get(name, name) for name in side.tree.names]
     stacks = side.dump.stacks
     of_name = {changed.get(name, name): number for name, number in stacks.of_name.items()}
     return replace(
         side,
         dump=replace(side.dump, stacks=replace(stacks, of_name=of_name)),
-        tree=replace(
-            side.tree, names=[changed.get(name, name) for name in side.tree.names], parsed=parsed
-        ),
-        table=_renumber_weights(side, share, texts),
+        tree=replace(side.tree, names=names, parsed=parsed),
+        table=table,
     )
 
 
@@ -159,4 +176,30 @@ def _renumber_weights(side: Side, share: int, texts: Texts) -> ParameterTable:
         count = 1 + max(number for _, number in rows.values())
         for row, (name_text, number) in rows.items():
             name_id[row] = texts.id(f"{name_text}{number + share * count}")
+    return replace(table, name_id=name_id)
+
+
+def _renumber_lists(
+    side: Side, share: int, local: dict[str, tuple[int, bool]], texts: Texts
+) -> ParameterTable:
+    """A call that splits tokens by expert, or joins them, has a tensor for each local expert."""
+    table, tree = side.table, side.tree
+    name_id = table.name_id.copy()
+    lists: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for row in np.flatnonzero(table.is_tensor).tolist():
+        node = int(table.node[row])
+        name, above = tree.parsed[node], tree.parsed[int(tree.parent[node])]
+        if name.kind is not Kind.API or expert_place(above.stem) is None:
+            continue
+        splits = (name.stem in _SPLITS) == (name.direction is Direction.FORWARD)
+        listed = "output." if splits else "input."
+        found = _LISTED.match(texts.values[int(table.name_id[row])])
+        if name.stem in _SPLITS | _JOINS and found and found["list"].startswith(listed):
+            lists.setdefault((node, found["list"]), []).append((row, int(found["number"])))
+    for (node, start), members in lists.items():
+        place = expert_place(tree.parsed[int(tree.parent[node])].stem)
+        count = local.get(place.owner, (0, False))[0] if place and place.position is None else 0
+        if len(members) == count:
+            for row, number in members:
+                name_id[row] = texts.id(f"{start}{number + share * count}")
     return replace(table, name_id=name_id)

@@ -18,8 +18,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, t
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.combine import combine
 from msprobe_builder.merge.context import classify_tokens
-from msprobe_builder.merge.expert_rows import classify_experts
-from msprobe_builder.merge.experts import expert_nodes
+from msprobe_builder.merge.expert_rows import classify_exchange, classify_experts
+from msprobe_builder.merge.experts import Region, regions
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.share import State
 from msprobe_builder.merge.union import Group, unite
@@ -62,33 +62,40 @@ def merge_slices(
     slices = sorted(slices, key=lambda one: one.share)
     parts = [one.graph for one in slices]
     tree, stacks, groups = unite(parts, [_shown(one) for one in slices])
-    is_expert = expert_nodes(tree)
+    region = regions(tree)
     holders = [
-        [call for call in group if _holds(slices[call.stage], expert)]
-        for group, expert in zip(groups, is_expert, strict=True)
+        [call for call in group if _holds(slices[call.stage], own)]
+        for group, own in zip(groups, region, strict=True)
     ]
 
     def tokens(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
         return classify_tokens(tree, tables, texts, ranks, length)
 
-    def experts(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
+    def same_experts(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
+        return classify_tokens(tree, tables, texts, ranks, None)
+
+    def other_experts(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
         return classify_experts(tree, tables, texts)
+
+    def exchange(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
+        return classify_exchange(tree, tables, texts)
 
     rows = _aligned(parts, holders)
     done: list[_Rows] = []
     order: list[int] = []
-    for (members, of_experts), keys in _by_members(rows, is_expert).items():
+    for (members, own), keys in _by_members(rows, region).items():
         nodes = np.array([key[0] for _, key in keys], dtype=np.int64)
         held = {
             member: _taken(parts[member], [rows[key][member] for _, key in keys], nodes)
             for member in members
         }
-        if of_experts:
+        if own is not Region.DENSE:
             classes: dict[int, list[_Rows]] = {}
             for member in members:
                 classes.setdefault(slices[member].share, []).append(held[member])
-            same = [_combined(one, tokens, texts, tree) for one in classes.values()]
-            done.append(_combined(same, experts, texts, tree))
+            same = [_combined(one, same_experts, texts, tree) for one in classes.values()]
+            between = other_experts if own is Region.EXPERTS else exchange
+            done.append(_combined(same, between, texts, tree))
         else:
             done.append(_combined(list(held.values()), tokens, texts, tree))
         order += [place for place, _ in keys]
@@ -108,14 +115,14 @@ def merge_slices(
     )
 
 
-def _holds(one: Slice, expert: bool) -> bool:
-    return one.has_experts if expert else one.has_dense
+def _holds(one: Slice, region: Region) -> bool:
+    return one.has_dense if region is Region.DENSE else one.has_experts
 
 
 def _shown(one: Slice) -> list[bool]:
-    """The nodes of use, and all above them."""
+    """The nodes of use, and all above them; the dense part shows where the experts stand."""
     tree = one.graph.tree
-    shown = [_holds(one, expert) for expert in expert_nodes(tree)]
+    shown = [one.has_dense or region is not Region.DENSE for region in regions(tree)]
     for node in range(len(tree) - 1, 0, -1):
         if shown[node]:
             shown[int(tree.parent[node])] = True
@@ -140,12 +147,12 @@ def _aligned(parts: Sequence[StageGraph], holders: Sequence[Group]) -> dict[Key,
 
 
 def _by_members(
-    rows: dict[Key, dict[int, int]], is_expert: Sequence[bool]
-) -> dict[tuple[tuple[int, ...], bool], list[tuple[int, Key]]]:
+    rows: dict[Key, dict[int, int]], region: Sequence[Region]
+) -> dict[tuple[tuple[int, ...], Region], list[tuple[int, Key]]]:
     """Parameters that the same parts have together, by node; with their place in the order."""
-    found: dict[tuple[tuple[int, ...], bool], list[tuple[int, Key]]] = {}
+    found: dict[tuple[tuple[int, ...], Region], list[tuple[int, Key]]] = {}
     for place, (key, own) in enumerate(rows.items()):
-        found.setdefault((tuple(own), is_expert[key[0]]), []).append((place, key))
+        found.setdefault((tuple(own), region[key[0]]), []).append((place, key))
     for keys in found.values():
         keys.sort(key=lambda one: one[1][0])
     return found
