@@ -13,6 +13,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.landmarks import reductions
 from msprobe_builder.merge.parallel_layers import module_class
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
@@ -58,13 +59,19 @@ def _token_cut(ranks: RankTables, row: int, kind: Kind) -> Cut | None:
     return Cut(0) if kind is Kind.MODULE else None
 
 
-def classify_exchange(tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> list[State]:
+def classify_exchange(
+    tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
+) -> list[State]:
     """The same for the calls around experts: tokens on their way, of one rank or gathered."""
     ranks = RankTables(tree, tables, texts)
+    reduced = reductions(tree, ranks, group)
     states = []
     for row in range(len(ranks)):
         uneven = ranks.uneven_dimension(row)
-        if uneven is not None:
+        result = -1 if ranks.is_missing(row) else reduced.get(ranks.keys[row], -1)
+        if result >= 0:
+            states.append(State(Share.PARTIAL, None, result))
+        elif uneven is not None:
             states.append(State(Share.SHARD, Cut(uneven)))
         elif ranks.agree[row]:
             states.append(REPLICA)

@@ -58,6 +58,16 @@ def _is_expert_list(part: str) -> bool:
     return part.endswith("experts") and "shared" not in part
 
 
+def _place(name: Name) -> ExpertPlace | None:
+    return expert_place(name.stem) if name.kind is Kind.MODULE else None
+
+
+def expert_owners(tree: Tree) -> frozenset[str]:
+    """The paths of the modules that hold experts, with a router and whatever else."""
+    places = map(_place, tree.parsed)
+    return frozenset(place.owner for place in places if place is not None)
+
+
 class Region(IntEnum):
     """Who computes a call alike, and what its tensors are parts of."""
 
@@ -120,7 +130,7 @@ def _local_counts(side: Side, shares: int, texts: Texts) -> dict[str, tuple[int,
     highest: dict[str, int] = {}
     lowest: dict[str, int] = {}
     for name in side.tree.parsed:
-        place = expert_place(name.stem) if name.kind is Kind.MODULE else None
+        place = _place(name)
         if place is not None and place.position is not None:
             number = int(name.stem.split(".")[place.position])
             highest[place.owner] = max(number, highest.get(place.owner, 0))
@@ -149,7 +159,7 @@ def _routed_counts(side: Side, texts: Texts) -> dict[str, int]:
 
 
 def _renumbered(name: Name, share: int, local: dict[str, tuple[int, bool]]) -> Name:
-    place = expert_place(name.stem) if name.kind is Kind.MODULE else None
+    place = _place(name)
     if place is None or place.position is None:
         return name
     count, is_global = local[place.owner]

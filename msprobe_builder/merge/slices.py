@@ -77,8 +77,8 @@ def merge_slices(
     def other_experts(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
         return classify_experts(tree, tables, texts)
 
-    def exchange(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
-        return classify_exchange(tree, tables, texts)
+    def exchange(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
+        return classify_exchange(tree, tables, texts, ranks)
 
     rows = _aligned(parts, holders)
     done: list[_Rows] = []
