@@ -36,15 +36,21 @@ class ReplicaSource:
 
 
 def read_replica(
-    source: ReplicaSource, texts: Texts, read_rank: ReadRank
+    source: ReplicaSource,
+    texts: Texts,
+    read_rank: ReadRank,
+    begin_stage: Callable[[int], None] = lambda _: None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One merged side; only one stage is held as single ranks at a time.
+
+    ``begin_stage`` is told the number of each pipeline stage that is about to be read.
 
     Raises BuildError when a dump cannot be read or is of a task that cannot be merged.
     """
     stages = []
     diagnostics: list[Diagnostic] = []
-    for stage in source.replica.ranks:
+    for number, stage in enumerate(source.replica.ranks):
+        begin_stage(number)
         sides = []
         ranks = [rank for slices in stage for rank in slices]
         for rank in ranks:
