@@ -44,9 +44,14 @@ class ReplicaSource:
 
 
 def read_replica(
-    source: ReplicaSource, texts: Texts, read_rank: ReadRank
+    source: ReplicaSource,
+    texts: Texts,
+    read_rank: ReadRank,
+    begin_stage: Callable[[int], None] = lambda _: None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One merged side; only one stage is held as single ranks at a time.
+
+    ``begin_stage`` is told the number of each pipeline stage that is about to be read.
 
     Raises BuildError when a dump cannot be read or is of a task that cannot be merged.
     """
@@ -54,6 +59,7 @@ def read_replica(
     diagnostics: list[Diagnostic] = []
     length: int | None = None
     for number in range(source.layout.pp):
+        begin_stage(number)
         slices: list[Slice] = []
         for replica in (source.replica, *source.peers):
             for ranks in replica.ranks[number]:
