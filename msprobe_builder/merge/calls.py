@@ -140,6 +140,7 @@ def _output(
         [(known.state[own].cut, one) for own, one in zip(shards, shapes, strict=True)],
         shape,
         known.ranks.numbers(node),
+        joins_batch=known.ranks.keys[row] in known.batch_first,
     )
     return State(Share.SHARD, cut)
 

@@ -30,6 +30,8 @@ def output_cut(
     shards: Sequence[tuple[Cut | None, list[int]]],
     shape: list[int],
     numbers: Sequence[int],
+    *,
+    joins_batch: bool = False,
 ) -> Cut | None:
     """The cut of an output of shape ``shape``, None when it cannot be told.
 
@@ -40,7 +42,7 @@ def output_cut(
         return None
     cut, source = known[0]
     if direction is Direction.BACKWARD:
-        return cut if source == shape else reshaped(cut, source, shape)
+        return cut if source == shape else reshaped(cut, source, shape, joins_batch=joins_batch)
     if operator in _BATCHED:
         return cut if cut.dimension == 0 else None
     if operator in _PRODUCTS:
@@ -53,7 +55,7 @@ def output_cut(
         return cut._replace(dimension=order.index(cut.dimension)) if is_order else None
     if len(source) == len(shape) and source[cut.dimension] == shape[cut.dimension]:
         return cut
-    return reshaped(cut, source, shape)
+    return reshaped(cut, source, shape, joins_batch=joins_batch)
 
 
 def _product(known: Sequence[tuple[Cut, list[int]]], shape: list[int]) -> Cut | None:
@@ -69,19 +71,41 @@ def _swapped(dimension: int, rank: int, numbers: Sequence[int]) -> int:
     return {one: other, other: one}.get(dimension, dimension)
 
 
-def reshaped(cut: Cut, source: list[int], shape: list[int]) -> Cut | None:
-    """The cut of the same elements in another shape."""
+def reshaped(
+    cut: Cut, source: list[int], shape: list[int], *, joins_batch: bool = False
+) -> Cut | None:
+    """The cut of the same elements in another shape.
+
+    A rank that holds a single head has a dimension of size 1, which can vanish into the one before
+    it as well as into the one behind: ``joins_batch`` says that heads became part of the batch.
+    """
     if prod(source) != prod(shape):
         return cut if len(source) == len(shape) else None
     place = cut.dimension
+    is_single = source[place] == cut.outer
+    before = prod(source[:place]) * cut.outer
+    if is_single and joins_batch and len(shape) < len(source):
+        ends = [prod(shape[: dimension + 1]) for dimension in range(len(shape))]
+        own = [dimension for dimension, end in enumerate(ends) if end == before]
+        return Cut(own[-1], shape[own[-1]]) if own else None
     if 0 < place < len(shape) and cut.outer == 1 and source[:place] == shape[:place]:
         return cut
-    before = prod(source[:place]) * cut.outer
-    for dimension in range(len(shape)):
-        outside = prod(shape[:dimension])
-        if outside <= before < outside * shape[dimension]:
-            return Cut(dimension, before // outside)
+    starts = [prod(shape[:dimension]) for dimension in range(len(shape))]
+    if is_single and cut.outer > 1:
+        own = [d for d, start in enumerate(starts) if start == before and shape[d] == 1]
+        if own:
+            return Cut(own[0])
+    for dimension, start in enumerate(starts):
+        if start <= before < start * shape[dimension]:
+            return Cut(dimension, before // start)
     return None
+
+
+def takes_batch_first(operator: str, shape: list[int], numbers: Sequence[int]) -> bool:
+    """Whether a call is one of those between views [batch · heads, …] of three dimensions."""
+    if len(shape) != 3:
+        return False
+    return operator in _BATCHED or (operator in _SWAPS and [*numbers] == [0, 1])
 
 
 def split_like(cut: Cut | None, source: list[int], shape: list[int]) -> Cut | None:

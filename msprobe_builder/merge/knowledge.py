@@ -10,7 +10,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut, alike, reshaped, split_like
-from msprobe_builder.merge.landmarks import parameter_cuts, reductions
+from msprobe_builder.merge.landmarks import batch_first, parameter_cuts, reductions
+from msprobe_builder.merge.parallel_layers import module_class
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
@@ -40,6 +41,7 @@ class Knowledge:
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks)
         self.reduced = reductions(tree, self.ranks, self.group)
+        self.batch_first = batch_first(tree, self.ranks)
 
     def is_open(self, row: int) -> bool:
         """Whether more may be said of a row: a shard cut somewhere, or nothing known at all."""
@@ -61,7 +63,9 @@ class Knowledge:
         own = self.ranks.shape(row)
         if state.cut is None or shape == own:
             return state
-        return State(state.share, reshaped(state.cut, shape, own))  # a view of it
+        joins_batch = self.ranks.keys[row] in self.batch_first
+        # A view of it.
+        return State(state.share, reshaped(state.cut, shape, own, joins_batch=joins_batch))
 
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """Note the state of a row, with the cut that other tensors suggest."""
@@ -118,7 +122,9 @@ class Knowledge:
         cuts = self.parameter_cuts.get(tuple(shape))
         if cuts and None not in cuts and self.is_between_modules(row):
             return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
-        cut = self.forward_cut(row) or alike(shape, self.recent)
+        cut = self.forward_cut(row)
+        if cut is None and not self._is_masked(row):
+            cut = alike(shape, self.recent)
         return (
             UNKNOWN if cut is None or self.ranks.is_whole_number(row) else State(Share.SHARD, cut)
         )
@@ -127,6 +133,11 @@ class Knowledge:
         """Whether a row belongs to no module: there gradients and parameters are worked on."""
         above = int(self.tree.parent[self.ranks.node(row)])
         return above <= 0 or self.tree.parsed[above].kind is Kind.COLLECTION
+
+    def _is_masked(self, row: int) -> bool:
+        """Whether each rank looks up its own words only, in an embedding cut by vocabulary."""
+        above = int(self.tree.parent[self.ranks.node(row)])
+        return above > 0 and "VocabParallel" in module_class(self.tree.parsed[above])
 
     def by_surroundings(self, node: int, row: int) -> State:
         """What enters or leaves a module unrecorded is a shard if the module works on shards."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.calls import follow_call
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.knowledge import Knowledge
+from msprobe_builder.merge.operators import ADDITIONS, operator_of
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.share import REPLICA, Share, State
 from msprobe_builder.texts import Texts
@@ -76,7 +77,44 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
 def _leave(known: Knowledge, node: int) -> None:
     _pass_boundary(known, node, Section.OUTPUT)
+    if boundary_state(module_class(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT):
+        _find_totals(known, node)
     known.before[int(known.tree.parent[node])] = node
+
+
+def _find_totals(known: Knowledge, node: int) -> None:
+    """Partial products of a parallel layer whose reduction left no record.
+
+    Collectors miss functions that were imported by name. What the layer puts out, or what it adds
+    its bias to, is the reduced product.
+    """
+    below = range(node + 1, int(known.tree.subtree_end[node]) + 1)
+    children = [child for child in below if known.tree.parent[child] == node]
+    partial = [
+        row
+        for child in children
+        for row in known.ranks.tensors(child, Section.OUTPUT)
+        if known.state[row].share is Share.PARTIAL and known.state[row].reduced < 0
+    ]
+    for row in partial:
+        later = [child for child in children if child > known.ranks.node(row)]
+        results = [
+            own
+            for child in later
+            if operator_of(known.tree.parsed[child]) in ADDITIONS
+            for own in known.ranks.tensors(child, Section.INPUT)[:1]
+        ]
+        results += known.ranks.tensors(node, Section.OUTPUT)
+        total = next((own for own in results if _is_total(known, own, row)), -1)
+        known.state[row] = State(Share.PARTIAL, None, total)
+
+
+def _is_total(known: Knowledge, row: int, partial: int) -> bool:
+    """Whether a row has as many elements, on all ranks together, as one rank's partial result."""
+    state, shape = known.state[row], known.ranks.shape(row)
+    ranks = len(known.group) if state == State(Share.SHARD, Cut(0)) else 1
+    is_whole = ranks > 1 or state == REPLICA
+    return is_whole and prod(shape) * ranks == prod(known.ranks.shape(partial))
 
 
 def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:

@@ -99,8 +99,13 @@ class _Join:
         """Layers of different stages are walls: only what lies outside them can be shared."""
         keys = [[self._key(group, by_value) for group in groups] for groups in (before, after)]
         left, right = self._layers(before), self._layers(after)
-        if left is None or right is None:
+        if left is None and right is None:
             return _merged(before, after, *keys)
+        if left is None:
+            left = (len(before), len(before))  # it led to the layers
+        if right is None:
+            shared = _leading(keys[1], keys[0][: left[0]])
+            right = (shared, shared)  # the rest follows from the layers
         head = _merged(
             before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]]
         )
@@ -171,6 +176,16 @@ class _Join:
             (name.stem, name.direction, int(tree.depth[node.node] - tree.depth[call.node]))
             for node, name in ((node, self._renamed(node)) for node in nodes)
         ]
+
+
+def _leading(keys: Sequence[Hashable], others: Sequence[Hashable]) -> int:
+    """How many keys from the first on are found in others, in order."""
+    place = 0
+    for count, key in enumerate(keys):
+        if key not in others[place:]:
+            return count
+        place += others[place:].index(key) + 1
+    return len(keys)
 
 
 def _merged(
