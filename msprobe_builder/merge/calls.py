@@ -10,6 +10,7 @@ from msprobe_builder.merge.landmarks import is_over_group
 from msprobe_builder.merge.operators import (
     GATHERS,
     JOINS,
+    PEER_CALLS,
     PRODUCTS,
     REDUCTIONS,
     SHRINKING,
@@ -31,6 +32,10 @@ def follow_call(known: Knowledge, node: int) -> None:
         known.put(row, known.look_up(row) or known.by_numbers(row))
     if name.stem.startswith("Distributed.") and is_over_group(known.ranks, node, known.group):
         _collective(known, operator, inputs, outputs)
+        return
+    if name.stem in PEER_CALLS:
+        for row in outputs:  # each rank has a peer of its own, and what came in is new
+            known.put(row, known.look_up(row) or known.by_numbers(row))
         return
     _correct_inputs(known, operator, inputs, outputs)
     inputs = [row for row in inputs if row not in known.uninitialised]

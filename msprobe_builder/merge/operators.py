@@ -14,6 +14,9 @@ SHRINKING = frozenset(
     "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
 )
 PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__", "__rmatmul__"})
+PEER_CALLS = frozenset(
+    f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+)
 ADDITIONS = frozenset({"add", "add_", "__add__", "__iadd__"})
 JOINS = frozenset({"cat", "concat", "concatenate"})
 

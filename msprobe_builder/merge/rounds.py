@@ -14,10 +14,8 @@ from typing import NamedTuple
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece
+from msprobe_builder.merge.operators import PEER_CALLS
 
-PEER_CALLS = frozenset(
-    f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
-)
 _BUFFERS = frozenset({"Torch.empty", "Torch.empty_like", "Torch.zeros", "Tensor.new_empty"})
 FINAL = 1 << 30
 
