@@ -31,7 +31,11 @@ export interface AppState {
   /** What keeps the file or graph from being shown. */
   readonly problem: ProblemError | null;
   readonly detailProblem: ProblemError | null;
+  /** Where jumps to other steps and ranks set out from, the last one at the end. */
+  readonly trail: readonly ViewState[];
 }
+
+const LONGEST_TRAIL = 50;
 
 const NOTHING_SHOWN = {
   graphs: null,
@@ -64,6 +68,7 @@ export class Session {
       searching: false,
       catalog: null,
       busy: null,
+      trail: [],
     });
   }
 
@@ -232,6 +237,22 @@ export class Session {
   /** Shows a node of any step and rank. */
   async goTo(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
     await this.follow({ ...this.state.view, ...place, page: 'graph' });
+  }
+
+  /** The same, leaving a way back to what is shown now. */
+  async visit(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
+    const { trail, view } = this.state;
+    this.store.update({ trail: [...trail.slice(1 - LONGEST_TRAIL), view] });
+    await this.goTo(place);
+  }
+
+  /** Shows again what the last visit set out from; what is looked for stays. */
+  async back(): Promise<void> {
+    const { trail, view } = this.state;
+    const last = trail.at(-1);
+    if (!last) return;
+    this.store.update({ trail: trail.slice(0, -1) });
+    await this.follow({ ...last, find: view.find });
   }
 
   private find(): void {
