@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from msprobe_builder.dump.names import UNINITIALISED, Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.merge.dimensions import Cut, factor_cuts, output_cut, removes_cut
+from msprobe_builder.merge.dimensions import Cut, broadcast_from, factor_cuts, output_cut, shrunk
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.landmarks import is_over_group
 from msprobe_builder.merge.operators import (
@@ -117,8 +119,9 @@ def _output(
         known.uninitialised.add(row)
         known.made_uninitialised.add(known.ranks.keys[row])
         return UNKNOWN
-    if _is_gradient_of_shard(known, node, row):
-        return State(Share.SHARD)
+    of_gradient = _gradient(known, node, row, shares)
+    if of_gradient is not None:
+        return of_gradient
     if Share.UNKNOWN in shares:
         return UNKNOWN
     if shares <= {Share.REPLICA, Share.LOCAL} and (
@@ -136,30 +139,50 @@ def _output(
     if operator in PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
         return State(Share.PARTIAL)
     shape = known.ranks.shape(row)
-    if operator in SHRINKING and len(shape) < max(map(len, shapes)):
-        own = known.state[shards[0]].cut
-        return LOCAL if own and removes_cut(own, shapes[0], shape) else UNKNOWN
+    numbers = known.ranks.numbers(node)
+    first = known.state[shards[0]].cut
+    if operator in SHRINKING and prod(shape) < prod(shapes[0]):
+        is_removed, cut = shrunk(first, shapes[0], shape, numbers) if first else (False, None)
+        if is_removed:
+            return LOCAL
+        return State(Share.SHARD, cut) if cut else UNKNOWN
     cut = output_cut(
         operator,
         known.tree.parsed[node].direction,
         [(known.state[own].cut, one) for own, one in zip(shards, shapes, strict=True)],
         shape,
-        known.ranks.numbers(node),
+        numbers,
         joins_batch=known.ranks.keys[row] in known.batch_first,
     )
     return State(Share.SHARD, cut)
 
 
-def _is_gradient_of_shard(known: Knowledge, node: int, row: int) -> bool:
-    """Whether a backward call puts out the gradient of a shard its forward call took in."""
+def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> State | None:
+    """What the output of a backward call is by the tensor that it is the gradient of.
+
+    The gradient of a shard is one. Of a replica each rank has but its share when the gradients
+    that came in were shards. None when neither can be told.
+    """
     name = known.tree.parsed[node]
     twin = known.number.get(name._replace(direction=Direction.FORWARD))
     if name.direction is not Direction.BACKWARD or twin is None:
-        return False
+        return None
     shape = known.ranks.shape(row)
     inputs = [
         own
         for own in known.ranks.tensors(twin, Section.INPUT)
         if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
     ]
-    return bool(inputs) and all(known.state[own].share is Share.SHARD for own in inputs)
+    of = {known.state[own].share for own in inputs}
+    if of == {Share.SHARD}:
+        return State(Share.SHARD)
+    if Share.SHARD not in shares or Share.UNKNOWN in shares:
+        return None
+    if of == {Share.REPLICA}:
+        return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    for own in known.ranks.tensors(node, Section.INPUT):
+        state, source = known.state[own], known.ranks.shape(own)
+        before = broadcast_from(state.cut, source, shape) if state.cut is not None else None
+        if before and before[0]:
+            return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    return None

@@ -42,7 +42,10 @@ def output_cut(
         return None
     cut, source = known[0]
     if direction is Direction.BACKWARD:
-        return cut if source == shape else reshaped(cut, source, shape, joins_batch=joins_batch)
+        if source == shape:
+            return cut
+        before = broadcast_from(cut, source, shape)
+        return before[1] if before else reshaped(cut, source, shape, joins_batch=joins_batch)
     if operator in _BATCHED:
         return cut if cut.dimension == 0 else None
     if operator in _PRODUCTS:
@@ -131,14 +134,44 @@ def factor_cuts(
     return cuts[0], cuts[1]
 
 
-def removes_cut(cut: Cut, source: list[int], shape: list[int]) -> bool:
-    """Whether a call that shrinks ``source`` to ``shape`` removed just the cut dimension."""
+def shrunk(
+    cut: Cut, source: list[int], shape: list[int], numbers: Sequence[int]
+) -> tuple[bool, Cut | None]:
+    """Whether a call that shrinks ``source`` to ``shape`` removed the cut, and where it is else.
+
+    Neither when it cannot be told. ``numbers`` are the call's whole-number arguments: of equal
+    dimensions they name one.
+    """
+    if not shape:
+        return True, None
+    if len(source) == len(shape):
+        is_kept = source[cut.dimension] == shape[cut.dimension]
+        return not is_kept, cut if is_kept else None
     removals = [
         dimension
         for dimension in range(len(source))
         if source[:dimension] + source[dimension + 1 :] == shape
     ]
-    return removals == [cut.dimension]
+    named = {number % len(source) for number in numbers}.intersection(removals)
+    removed = named or set(removals)
+    if cut.dimension in removed:
+        return len(removed) == 1, None
+    left = {cut.dimension - (dimension < cut.dimension) for dimension in removed}
+    return False, Cut(left.pop()) if len(left) == 1 else None
+
+
+def broadcast_from(cut: Cut, source: list[int], shape: list[int]) -> tuple[bool, Cut | None] | None:
+    """As ``shrunk`` for the gradient of what was broadcast from ``shape`` to ``source``.
+
+    None when it was not.
+    """
+    offset = len(source) - len(shape)
+    pairs = [*zip(source[max(offset, 0) :], shape, strict=False)]
+    if offset < 0 or source == shape or any(own not in (size, 1) for size, own in pairs):
+        return None
+    place = cut.dimension - offset
+    is_summed = place < 0 or shape[place] != source[cut.dimension]
+    return is_summed, None if is_summed else Cut(place)
 
 
 def alike(shape: list[int], recent: Sequence[tuple[Cut, list[int]]]) -> Cut | None:

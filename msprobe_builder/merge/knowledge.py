@@ -33,7 +33,8 @@ class Knowledge:
         self.ranks = RankTables(tree, tables, texts)
         self.group = sorted(group)
         self.state = [UNKNOWN] * len(self.ranks)
-        self.seen: dict[bytes, tuple[State, list[int]]] = {}
+        self.seen: dict[bytes, dict[tuple[int, ...], State]] = {}  # by shape, the latest last
+        self._foreseen: dict[bytes, dict[tuple[int, ...], State]] = {}
         self.recent: deque[tuple[Cut, list[int]]] = deque(maxlen=_REMEMBERED)
         self.uninitialised: set[int] = set()
         self.made_uninitialised: set[bytes] = set()
@@ -50,22 +51,28 @@ class Knowledge:
             return state.cut is None
         return state.share is Share.UNKNOWN and not self.ranks.is_whole_number(row)
 
+    def start_again(self) -> None:
+        """Before the calls are followed again: what later calls told is known from now on."""
+        self._foreseen, self.seen = self.seen, {}
+
     def look_up(self, row: int) -> State | None:
         """The state of a tensor seen before, in the shape it has here."""
         key = self.ranks.keys[row]
         result = self.reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
-        found = self.seen.get(key)
-        if found is None:
+        found = self.seen.get(key) or self._foreseen.get(key)
+        if not found:
             return None
-        state, shape = found
         own = self.ranks.shape(row)
-        if state.cut is None or shape == own:
+        if tuple(own) in found:
+            return found[tuple(own)]
+        shape, state = next(reversed(found.items()))
+        if state.cut is None:
             return state
         joins_batch = self.ranks.keys[row] in self.batch_first
         # A view of it.
-        return State(state.share, reshaped(state.cut, shape, own, joins_batch=joins_batch))
+        return State(state.share, reshaped(state.cut, [*shape], own, joins_batch=joins_batch))
 
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """Note the state of a row, with the cut that other tensors suggest."""
@@ -79,10 +86,15 @@ class Knowledge:
             if state.cut is not None:
                 self.recent.append((state.cut, shape))
         self.state[row] = state
-        found = self.seen.get(self.ranks.keys[row])
-        is_news = state.share is not Share.UNKNOWN or found is None
-        if state.share is not Share.PARTIAL and is_news:
-            self.seen[self.ranks.keys[row]] = state, shape
+        found = self.seen.setdefault(self.ranks.keys[row], {})
+        is_told = state.share is not Share.UNKNOWN and state != State(Share.SHARD)
+        is_news = is_told or not (found or self.ranks.keys[row] in self._foreseen)
+        if is_news and not (state.share is Share.PARTIAL and self._is_forward(row)):
+            found.pop(tuple(shape), None)
+            found[tuple(shape)] = state
+
+    def _is_forward(self, row: int) -> bool:
+        return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD
 
     def correct(self, row: int, cut: Cut) -> None:
         """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""

@@ -40,9 +40,7 @@ def merged_names(nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> l
     return _without_repetition(names)
 
 
-def _renumber(
-    names: list[Name], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
-) -> None:
+def _renumber(names: list[Name], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> None:
     """Number the calls of modules that were recomputed in the merged order."""
     modules = [index for index, name in enumerate(names) if name.kind is Kind.MODULE]
     recomputed = {

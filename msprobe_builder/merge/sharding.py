@@ -18,7 +18,7 @@ from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.calls import follow_call
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.knowledge import Knowledge
-from msprobe_builder.merge.operators import ADDITIONS, operator_of
+from msprobe_builder.merge.operators import ADDITIONS, PRODUCTS, operator_of
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.share import REPLICA, Share, State
 from msprobe_builder.texts import Texts
@@ -34,6 +34,7 @@ def classify(
 def _states(known: Knowledge) -> list[State]:
     _walk(known)
     if any(known.is_open(row) for row in range(len(known.state))):
+        known.start_again()
         _walk(known)  # now with what later calls told of tensors made before
     return [known.looked_back(row) for row in range(len(known.state))]
 
@@ -85,28 +86,40 @@ def _leave(known: Knowledge, node: int) -> None:
 def _find_totals(known: Knowledge, node: int) -> None:
     """Partial products of a parallel layer whose reduction left no record.
 
-    Collectors miss functions that were imported by name. What the layer puts out, or what it adds
-    its bias to, is the reduced product.
+    Collectors miss functions that were imported by name. What a later call of the layer takes in,
+    or what the layer puts out, is the reduced product.
     """
     below = range(node + 1, int(known.tree.subtree_end[node]) + 1)
-    children = [child for child in below if known.tree.parent[child] == node]
+    calls = [child for child in below if known.tree.parent[child] == node]
     partial = [
         row
-        for child in children
-        for row in known.ranks.tensors(child, Section.OUTPUT)
+        for call in calls
+        if operator_of(known.tree.parsed[call]) in PRODUCTS
+        for row in known.ranks.tensors(call, Section.OUTPUT)
         if known.state[row].share is Share.PARTIAL and known.state[row].reduced < 0
     ]
     for row in partial:
-        later = [child for child in children if child > known.ranks.node(row)]
-        results = [
-            own
-            for child in later
-            if operator_of(known.tree.parsed[child]) in ADDITIONS
-            for own in known.ranks.tensors(child, Section.INPUT)[:1]
-        ]
-        results += known.ranks.tensors(node, Section.OUTPUT)
+        later = [call for call in calls if call > known.ranks.node(row)]
+        results = [own for call in later for own in _taken_in(known, call)]
+        if not _has_norm(known, node):
+            results += known.ranks.tensors(node, Section.OUTPUT)
         total = next((own for own in results if _is_total(known, own, row)), -1)
         known.state[row] = State(Share.PARTIAL, None, total)
+
+
+def _taken_in(known: Knowledge, call: int) -> list[int]:
+    """What may be a reduced product: what a bias is added to, and slices of a sequence."""
+    inputs = known.ranks.tensors(call, Section.INPUT)
+    if operator_of(known.tree.parsed[call]) in ADDITIONS:
+        return inputs[:1]
+    return [row for row in inputs if known.state[row] == State(Share.SHARD, Cut(0))]
+
+
+def _has_norm(known: Knowledge, node: int) -> bool:
+    """Whether a layer normalises what it takes in, so that the gradient it puts out is another."""
+    forward = known.tree.parsed[node]._replace(direction=Direction.FORWARD)
+    own = known.ranks.tensors(known.number.get(forward, node), Section.PARAMETERS)
+    return any("norm" in known.ranks.name(row) for row in own)
 
 
 def _is_total(known: Knowledge, row: int, partial: int) -> bool:
@@ -129,6 +142,8 @@ def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
         cut = None if known.ranks.agree[row] else known.forward_cut(row)
         if rule is REPLICA and seen is None and cut is not None:
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
+        elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
+            state = seen  # such as the gradient of a bias that a layer passes on
         elif rule is None:
             state = seen or known.by_surroundings(node, row)
         elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
