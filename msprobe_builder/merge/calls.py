@@ -10,8 +10,10 @@ from msprobe_builder.merge.dimensions import Cut, broadcast_from, factor_cuts, o
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.landmarks import is_over_group
 from msprobe_builder.merge.operators import (
+    ALL_REDUCTIONS,
     GATHERS,
     JOINS,
+    LINEARS,
     PEER_CALLS,
     PRODUCTS,
     REDUCTIONS,
@@ -32,7 +34,10 @@ def follow_call(known: Knowledge, node: int) -> None:
         if key in known.made_uninitialised:
             known.uninitialised.add(row)
         known.put(row, known.look_up(row) or known.by_numbers(row))
-    if name.stem.startswith("Distributed.") and is_over_group(known.ranks, node, known.group):
+    is_collective = name.stem.startswith("Distributed.") or (
+        operator in REDUCTIONS and name.direction is Direction.FORWARD
+    )
+    if is_collective and is_over_group(known.ranks, node, known.group):
         _collective(known, operator, inputs, outputs)
         return
     if name.stem in PEER_CALLS:
@@ -61,6 +66,7 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
                 cuts,
                 [row in shards for row in factors],
                 [len(known.ranks.shape(r)) for r in factors],
+                is_linear=operator in LINEARS,
             )
             for row, cut in zip(factors, fitting, strict=True):
                 if cut is not None:
@@ -99,7 +105,7 @@ def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: lis
     for position, row in enumerate(outputs):
         if position != place:  # an argument, shown once more
             known.put(row, known.look_up(row) or known.by_numbers(row))
-        elif operator == "all_reduce" or operator in GATHERS:
+        elif operator in ALL_REDUCTIONS or operator in GATHERS:
             known.put(row, REPLICA)
         elif operator in REDUCTIONS:
             known.put(row, State(Share.SHARD, Cut(0)))
@@ -137,6 +143,10 @@ def _output(
     shards = [own for own in inputs if known.state[own].share is Share.SHARD]
     shapes = [known.ranks.shape(own) for own in shards]
     if operator in PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
+        first = known.state[shards[0]].cut
+        if operator in LINEARS and first is not None and first.dimension < len(shapes[0]) - 1:
+            # Slices of a sequence, which the function gathers itself.
+            return State(Share.SHARD, Cut(len(known.ranks.shape(row)) - 1))
         return State(Share.PARTIAL)
     shape = known.ranks.shape(row)
     numbers = known.ranks.numbers(node)

@@ -159,7 +159,8 @@ class Knowledge:
         parent = int(self.tree.parent[node])
         around = self.ranks.tensors(node, Section.INPUT)
         if parent in self.before:  # nearest first
-            around += self.ranks.tensors(self.before[parent], Section.OUTPUT, Section.INPUT)
+            around += self.ranks.tensors(self.before[parent], Section.OUTPUT)
+            around += self.ranks.tensors(self.before[parent], Section.INPUT)
         around += self.ranks.tensors(parent, Section.INPUT)
         shards = [own for own in around if self.state[own].share is Share.SHARD]
         if not shards:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msprobe_builder.dump.names import Direction, Kind, Name
+from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.stages import MergedNode
 
@@ -53,6 +53,11 @@ def _renumber(names: list[Name], nodes: Sequence[MergedNode], stages: Sequence[S
     for direction in (Direction.FORWARD, Direction.BACKWARD):
         for index in modules:
             name = names[index]
+            gradients = parse_gradients(name.stem)
+            if gradients and direction is Direction.BACKWARD and gradients[1] is not None:
+                call = number.get((gradients[0], gradients[1]), gradients[1])
+                stem = f"{gradients[0]}.parameters_grad.{call}"
+                names[index] = name._replace(stem=stem)
             if name.direction is not direction or name.stem not in recomputed:
                 continue
             key = name.stem, name.call

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -70,7 +70,7 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
     So it is when the module works on slices of a sequence or on some of the heads.
     """
-    if not known.tree.parsed[node].stem.endswith(".parameters_grad") or known.ranks.agree[row]:
+    if not parse_gradients(known.tree.parsed[node].stem) or known.ranks.agree[row]:
         return False
     around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
     return any(known.state[own].share is Share.SHARD for own in around)
