@@ -156,6 +156,8 @@ def _output(
         if is_removed:
             return LOCAL
         return State(Share.SHARD, cut) if cut else UNKNOWN
+    if known.ranks.agree[row] and prod(shape) != prod(shapes[0]):
+        return REPLICA  # gathered or reduced by the call itself
     cut = output_cut(
         operator,
         known.tree.parsed[node].direction,

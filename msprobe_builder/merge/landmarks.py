@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut, takes_batch_first
@@ -30,7 +30,9 @@ def reductions(tree: Tree, ranks: RankTables, group: Sequence[int]) -> dict[byte
     found: dict[bytes, int] = {}
     for node, name in enumerate(tree.parsed):
         places = REDUCTIONS.get(operator_of(name))
-        if places is None or not is_over_group(ranks, node, group):
+        if places is None or name.direction is not Direction.FORWARD:
+            continue
+        if not is_over_group(ranks, node, group):
             continue
         inputs = ranks.tensors(node, Section.INPUT)
         outputs = ranks.tensors(node, Section.OUTPUT)

@@ -14,7 +14,7 @@ from msprobe_builder.dump.names import Kind, Name
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
-from msprobe_builder.merge.sequence import supersequence
+from msprobe_builder.merge.sequence import common_subsequence, supersequence
 
 _ALL_MISSING = 0b1111
 
@@ -194,10 +194,29 @@ def _merged(
     keys_before: Sequence[Hashable],
     keys_after: Sequence[Hashable],
 ) -> list[list[Call]]:
-    return [
-        [*(left or ()), *(right or ())]
-        for left, right in supersequence(before, after, keys_before, keys_after)
-    ]
+    """Modules that both have are joined first; API calls only where they fit in between."""
+    modules = [_modules(keys) for keys in (keys_before, keys_after)]
+    shared = common_subsequence(
+        [keys_before[place] for place in modules[0]], [keys_after[place] for place in modules[1]]
+    )
+    result: list[list[Call]] = []
+    i = j = 0
+    ends = [(modules[0][one], modules[1][other]) for one, other in shared]
+    for next_i, next_j in [*ends, (len(before), len(after))]:
+        result += [
+            [*(left or ()), *(right or ())]
+            for left, right in supersequence(
+                before[i:next_i], after[j:next_j], keys_before[i:next_i], keys_after[j:next_j]
+            )
+        ]
+        if next_i < len(before):
+            result.append([*before[next_i], *after[next_j]])
+        i, j = next_i + 1, next_j + 1
+    return result
+
+
+def _modules(keys: Sequence[Hashable]) -> list[int]:
+    return [place for place, key in enumerate(keys) if isinstance(key, Name)]
 
 
 def _children(stage: StageGraph) -> dict[int, list[int]]:
