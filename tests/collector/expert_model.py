@@ -36,9 +36,11 @@ class _Ring(torch.autograd.Function):
         parts = [own] * world
         for step in range(1, world):
             received = torch.empty_like(own)
-            sending = dist.isend(parts[(rank - step + 1) % world].contiguous(), (rank + 1) % world)
-            dist.irecv(received, (rank - 1) % world).wait()
-            sending.wait()
+            sent = parts[(rank - step + 1) % world].contiguous()
+            works = [dist.isend(sent, (rank + 1) % world), dist.irecv(received, (rank - 1) % world)]
+            for work in works:
+                assert work is not None
+                work.wait()
             parts[(rank - step) % world] = received
         return torch.cat(parts)
 
