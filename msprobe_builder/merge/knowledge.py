@@ -55,13 +55,18 @@ class Knowledge:
         """Before the calls are followed again: what later calls told is known from now on."""
         self._foreseen, self.seen = self.seen, {}
 
+    def found(self, row: int) -> dict[tuple[int, ...], State]:
+        """The states of a tensor by the shapes it was seen in."""
+        key = self.ranks.keys[row]
+        return self.seen.get(key) or self._foreseen.get(key) or {}
+
     def look_up(self, row: int) -> State | None:
         """The state of a tensor seen before, in the shape it has here."""
         key = self.ranks.keys[row]
         result = self.reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
-        found = self.seen.get(key) or self._foreseen.get(key)
+        found = self.found(row)
         if not found:
             return None
         own = self.ranks.shape(row)

@@ -8,19 +8,21 @@ output is that result made whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import partial
 from math import prod
 
-from msprobe_builder.dump.names import Direction, Kind, parse_gradients
+from msprobe_builder.dump.names import Direction, module_path, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.calls import follow_call
+from msprobe_builder.merge.calls import follow
 from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.experts import expert_owners, expert_place
 from msprobe_builder.merge.knowledge import Knowledge
-from msprobe_builder.merge.operators import ADDITIONS, PRODUCTS, operator_of
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.share import REPLICA, Share, State
+from msprobe_builder.merge.totals import find_totals
 from msprobe_builder.texts import Texts
 
 
@@ -28,32 +30,12 @@ def classify(
     tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
 ) -> list[State]:
     """The state of every row; the tables of all ranks have equal rows in equal order."""
-    return _states(Knowledge(tree, tables, texts, group))
+    owners = expert_owners(tree)
+    known = Knowledge(tree, tables, texts, group)
+    return follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
 
 
-def _states(known: Knowledge) -> list[State]:
-    _walk(known)
-    if any(known.is_open(row) for row in range(len(known.state))):
-        known.start_again()
-        _walk(known)  # now with what later calls told of tensors made before
-    return [known.looked_back(row) for row in range(len(known.state))]
-
-
-def _walk(known: Knowledge) -> None:
-    open_modules: list[int] = []
-    for node in range(len(known.tree)):
-        while open_modules and known.tree.subtree_end[open_modules[-1]] < node:
-            _leave(known, open_modules.pop())
-        if known.tree.parsed[node].kind is Kind.API:
-            follow_call(known, node)
-        else:
-            _enter(known, node)
-            open_modules.append(node)
-    while open_modules:
-        _leave(known, open_modules.pop())
-
-
-def _enter(known: Knowledge, node: int) -> None:
+def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
     name = known.tree.parsed[node]
     class_name = module_class(name)
     for row in known.ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
@@ -62,7 +44,7 @@ def _enter(known: Knowledge, node: int) -> None:
         if state is REPLICA and _is_partial_gradient(known, node, row):
             state = State(Share.PARTIAL)
         known.put(row, state)
-    _pass_boundary(known, node, Section.INPUT)
+    _pass_boundary(known, node, Section.INPUT, owners)
 
 
 def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
@@ -76,69 +58,30 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
     return any(known.state[own].share is Share.SHARD for own in around)
 
 
-def _leave(known: Knowledge, node: int) -> None:
-    _pass_boundary(known, node, Section.OUTPUT)
+def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
+    _pass_boundary(known, node, Section.OUTPUT, owners)
     if boundary_state(module_class(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT):
-        _find_totals(known, node)
+        find_totals(known, node)
     known.before[int(known.tree.parent[node])] = node
 
 
-def _find_totals(known: Knowledge, node: int) -> None:
-    """Partial products of a parallel layer whose reduction left no record.
-
-    Collectors miss functions that were imported by name. What a later call of the layer takes in,
-    or what the layer puts out, is the reduced product.
-    """
-    below = range(node + 1, int(known.tree.subtree_end[node]) + 1)
-    calls = [child for child in below if known.tree.parent[child] == node]
-    partial = [
-        row
-        for call in calls
-        if operator_of(known.tree.parsed[call]) in PRODUCTS
-        for row in known.ranks.tensors(call, Section.OUTPUT)
-        if known.state[row].share is Share.PARTIAL and known.state[row].reduced < 0
-    ]
-    for row in partial:
-        later = [call for call in calls if call > known.ranks.node(row)]
-        results = [own for call in later for own in _taken_in(known, call)]
-        if not _has_norm(known, node):
-            results += known.ranks.tensors(node, Section.OUTPUT)
-        total = next((own for own in results if _is_total(known, own, row)), -1)
-        known.state[row] = State(Share.PARTIAL, None, total)
-
-
-def _taken_in(known: Knowledge, call: int) -> list[int]:
-    """What may be a reduced product: what a bias is added to, and slices of a sequence."""
-    inputs = known.ranks.tensors(call, Section.INPUT)
-    if operator_of(known.tree.parsed[call]) in ADDITIONS:
-        return inputs[:1]
-    return [row for row in inputs if known.state[row] == State(Share.SHARD, Cut(0))]
-
-
-def _has_norm(known: Knowledge, node: int) -> bool:
-    """Whether a layer normalises what it takes in, so that the gradient it puts out is another."""
-    forward = known.tree.parsed[node]._replace(direction=Direction.FORWARD)
-    own = known.ranks.tensors(known.number.get(forward, node), Section.PARAMETERS)
-    return any("norm" in known.ranks.name(row) for row in own)
-
-
-def _is_total(known: Knowledge, row: int, partial: int) -> bool:
-    """Whether a row has as many elements, on all ranks together, as one rank's partial result."""
-    state, shape = known.state[row], known.ranks.shape(row)
-    ranks = len(known.group) if state == State(Share.SHARD, Cut(0)) else 1
-    is_whole = ranks > 1 or state == REPLICA
-    return is_whole and prod(shape) * ranks == prod(known.ranks.shape(partial))
-
-
-def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
+def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[str]) -> None:
     """What the flow of data says goes before what the class says: layers can gather."""
     name = known.tree.parsed[node]
+    is_expert = expert_place(name.stem) is not None
     for row in known.ranks.tensors(node, section):
         rule = boundary_state(module_class(name), name.direction, section)
         if rule is REPLICA and _is_part_of_sequence(known, node, row, section):
             known.put(row, State(Share.SHARD, Cut(0)), is_certain=True)
             continue
         seen = known.look_up(row)
+        if is_expert and (rule is None or rule is REPLICA):
+            known.put(row, _of_experts(known, row, section, seen))
+            continue
+        around = _sequence_around_experts(known, node, row, section, owners)
+        if around is not None:
+            known.put(row, State(Share.SHARD, around), is_certain=True)
+            continue
         cut = None if known.ranks.agree[row] else known.forward_cut(row)
         if rule is REPLICA and seen is None and cut is not None:
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
@@ -151,6 +94,28 @@ def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
         else:
             state = seen
         known.put(row, state)
+
+
+def _of_experts(known: Knowledge, row: int, section: Section, seen: State | None) -> State:
+    """Experts get all tokens; their sums are reduced later, when tokens are back in order."""
+    if known.ranks.agree[row]:
+        return REPLICA
+    if section is Section.OUTPUT:
+        return seen if seen and seen.share is Share.PARTIAL else State(Share.PARTIAL)
+    return seen or known.by_numbers(row)
+
+
+def _sequence_around_experts(
+    known: Knowledge, node: int, row: int, section: Section, owners: Set[str]
+) -> Cut | None:
+    """What leaves a layer of experts is cut like what entered it, if that has its shape."""
+    holds_experts = module_path(known.tree.parsed[node].stem) in owners
+    if section is not Section.OUTPUT or not holds_experts or known.ranks.agree[row]:
+        return None
+    for other in known.ranks.tensors(node, Section.INPUT):
+        if known.ranks.shape(other) == known.ranks.shape(row):
+            return known.state[other].cut
+    return None
 
 
 def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section) -> bool:
