@@ -35,8 +35,6 @@ export interface AppState {
   readonly trail: readonly ViewState[];
 }
 
-const LONGEST_TRAIL = 50;
-
 const NOTHING_SHOWN = {
   graphs: null,
   selected: null,
@@ -237,22 +235,6 @@ export class Session {
   /** Shows a node of any step and rank. */
   async goTo(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
     await this.follow({ ...this.state.view, ...place, page: 'graph' });
-  }
-
-  /** The same, leaving a way back to what is shown now. */
-  async visit(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
-    const { trail, view } = this.state;
-    this.store.update({ trail: [...trail.slice(1 - LONGEST_TRAIL), view] });
-    await this.goTo(place);
-  }
-
-  /** Shows again what the last visit set out from; what is looked for stays. */
-  async back(): Promise<void> {
-    const { trail, view } = this.state;
-    const last = trail.at(-1);
-    if (!last) return;
-    this.store.update({ trail: trail.slice(0, -1) });
-    await this.follow({ ...last, find: view.find });
   }
 
   private find(): void {

@@ -9,14 +9,11 @@ import {
   type NodeRecord,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { ViewState } from '../state';
+import type { Place } from '../trail';
 import { create } from './create';
 import { formatNumber } from './format';
 import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
 import { gradeName, overflowName, translated } from './words';
-
-/** Where a peer is. */
-export type Place = Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>;
 
 const ROOTED = new Set([
   ...['broadcast', 'broadcast_object_list', 'scatter', 'scatter_object_list'],

@@ -5,6 +5,7 @@ import { measuresOf, placeTable, worstRanks, type Measure } from '../data/places
 import { Side, type NodeAcross } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { asProblem, fileOf, type AppState, type Session } from '../session';
+import { visit } from '../trail';
 import { acrossChart, measureName } from './across-chart';
 import { formatCount } from './format';
 import { LocalizedElement } from './localized';
@@ -261,7 +262,7 @@ export class GaAcross extends LocalizedElement {
     const { across, name, side } = this;
     if (!across || at < 0 || place?.ariaCurrent) return;
     const [step, rank] = [across.step[at]!, across.rank[at]!];
-    void this.session.visit({ step, rank, side, node: name });
+    void visit(this.session, { step, rank, side, node: name });
   }
 
   _focused(event: Event): void {

@@ -2,6 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { Texts } from '../i18n';
 import type { AppState, Session } from '../session';
+import { back } from '../trail';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
@@ -47,7 +48,7 @@ export class GaBack extends LocalizedElement {
   }
 
   _back(): void {
-    void this.session.back();
+    void back(this.session);
   }
 }
 

@@ -3,6 +3,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import type { NodeDetail } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
+import { visit } from '../trail';
 import { communicationTable, operationOf } from './communication-table';
 import { create } from './create';
 import { LocalizedElement } from './localized';
@@ -107,7 +108,7 @@ export class GaCommunication extends LocalizedElement {
       detail,
       [debug, text.sides.reference],
       text,
-      (place) => void this.session.visit(place),
+      (place) => void visit(this.session, place),
     );
     content.replaceChildren(table);
   }
