@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from msprobe_builder.dump.names import Kind, Name
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
@@ -47,14 +48,24 @@ class MergedModel:
     peer_calls: list[tuple[Round, list[MergedNode]]]
 
 
-def join_stages(stages: Sequence[StageGraph], chunks: int) -> MergedModel:
-    """Join the stages in pipeline order; ``chunks`` is the virtual pipeline size."""
-    return _Join(stages, number_layers([stage.tree for stage in stages], chunks)).model()
+def join_stages(
+    stages: Sequence[StageGraph], chunks: int, *, sends_within: bool = False
+) -> MergedModel:
+    """Join the stages in pipeline order; ``chunks`` is the virtual pipeline size.
+
+    With ``sends_within`` ranks of one stage send to each other inside modules (parts of a sequence
+    in attention), and such calls stay where they ran.
+    """
+    numbering = number_layers([stage.tree for stage in stages], chunks)
+    return _Join(stages, numbering, sends_within).model()
 
 
 class _Join:
-    def __init__(self, stages: Sequence[StageGraph], numbering: LayerNumbering) -> None:
+    def __init__(
+        self, stages: Sequence[StageGraph], numbering: LayerNumbering, sends_within: bool
+    ) -> None:
         self._stages = stages
+        self._sends_within = sends_within
         self._numbering = numbering
         self._children = [_children(stage) for stage in stages]
         self._signatures = [_signatures(stage) for stage in stages]
@@ -145,10 +156,13 @@ class _Join:
             return name
         return name._replace(stem=self._numbering.rename(name.stem, call.stage))
 
+    def _peers(self, tree: Tree, nodes: Sequence[int]) -> set[int]:
+        return set() if self._sends_within else peer_calls(tree, nodes)
+
     def _below(self, call: Call) -> list[Call]:
         """Children of one node; peer-to-peer calls among them are set aside."""
         children = self._children[call.stage].get(call.node, [])
-        peers = peer_calls(self._stages[call.stage].tree, children)
+        peers = self._peers(self._stages[call.stage].tree, children)
         self._aside += [Call(call.stage, child) for child in children if child in peers]
         return [Call(call.stage, child) for child in children if child not in peers]
 
@@ -171,7 +185,7 @@ class _Join:
         """Names of everything below a call in order, those of layers as in the merged model."""
         tree = self._stages[call.stage].tree
         below = range(call.node + 1, int(tree.subtree_end[call.node]) + 1)
-        peers = peer_calls(tree, below)
+        peers = self._peers(tree, below)
         nodes = [Call(call.stage, node) for node in below if node not in peers]
         return [
             (name.stem, name.direction, int(tree.depth[node.node] - tree.depth[call.node]))
