@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from msprobe_builder.compare import PairJob
 from msprobe_builder.config import BuildOptions
@@ -149,14 +150,38 @@ def _replica_sources(
         ranks = {
             place.rank: source for place, source in tree.directories.items() if place.step == step
         }
-        if sorted(ranks) != list(range(layout.rank_size)):
+        wrong = _wrong_ranks(sorted(ranks), layout.rank_size)
+        if wrong:
+            hint = f" ({tree.strays[0]} has no such name)" if tree.strays else ""
             raise BuildError(
                 f"parallel_merge.{side} declares rank_size {layout.rank_size}, but {side}_path "
-                f"{tree.root} holds {len(ranks)} ranks in step {step}; correct rank_size or the "
-                "path."
+                f"{tree.root} {wrong} in step {step}; correct rank_size, or give directories "
+                f"rank0 to rank{layout.rank_size - 1}{hint}."
             )
         result[step] = [ReplicaSource(layout, replica, ranks) for replica in replicas(layout)]
     return result
+
+
+def _wrong_ranks(found: Sequence[int], size: int) -> str:
+    """Which of ``size`` ranks are missing and which are too many, nothing when none are."""
+    known = set(found)
+    lacking = islice((rank for rank in range(size) if rank not in known), _SHOWN + 1)
+    counted = size - sum(rank < size for rank in found)  # a wrong size may be astronomical
+    beyond = [rank for rank in found if rank >= size]
+    parts = [
+        f"{word} {'rank' if count == 1 else 'ranks'} {_numbers(ranks, count)}"
+        for word, ranks, count in (
+            ("lacks", list(lacking), counted),
+            ("has also", beyond, len(beyond)),
+        )
+        if count
+    ]
+    return " and ".join(parts)
+
+
+def _numbers(ranks: Sequence[int], count: int) -> str:
+    shown = ", ".join(map(str, ranks[:_SHOWN]))
+    return f"{shown} and {count - _SHOWN:,} more" if count > _SHOWN else shown
 
 
 def _strays(tree: DumpTree, side: int) -> list[Diagnostic]:
