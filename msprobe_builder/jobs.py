@@ -10,7 +10,7 @@ from msprobe_builder.compare import PairJob
 from msprobe_builder.config import BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
-from msprobe_builder.dump.source import Place
+from msprobe_builder.dump.source import Place, Source
 from msprobe_builder.errors import BuildError
 from msprobe_builder.merge.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.replica import ReplicaSource
@@ -98,8 +98,13 @@ def pair_up_replicas(
     is compared with each of the other.
     """
     found = _strays(npu, 0)
+    left_ranks = _ranks_by_step(npu, layouts[0], "npu")
+    right_ranks = {}
+    if bench is not None and layouts[1] is not None:
+        right_ranks = _ranks_by_step(bench, layouts[1], "bench")
+    # Now the sizes are known to be those of what is there.
     together = _experts_together(layouts)
-    left = _replica_sources(npu, layouts[0], "npu", together)
+    left = _replica_sources(left_ranks, layouts[0], together)
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -110,7 +115,7 @@ def pair_up_replicas(
         ]
         return jobs, found
     found += _strays(bench, 1)
-    right = _replica_sources(bench, layouts[1], "bench", together)
+    right = _replica_sources(right_ranks, layouts[1], together)
     if left.keys() != right.keys():
         raise BuildError(
             f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
@@ -158,21 +163,14 @@ def _experts_together(
     return sets
 
 
-def _replica_sources(
-    tree: DumpTree, layout: ParallelLayout, side: str, together: Sequence[frozenset[int]]
-) -> dict[int, list[ReplicaSource]]:
-    """Replicas of each step; BuildError when ranks of the layout are missing."""
-    parts = replicas(layout)
-    peers = {
-        index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
-        for one in together
-        for index in one
-    }
-    result = {}
-    for step in sorted({place.step for place in tree.directories}):
-        ranks = {
-            place.rank: source for place, source in tree.directories.items() if place.step == step
-        }
+def _ranks_by_step(
+    tree: DumpTree, layout: ParallelLayout, side: str
+) -> dict[int, dict[int, Source]]:
+    """Rank directories of each step; BuildError unless they are those of the layout."""
+    result: dict[int, dict[int, Source]] = {}
+    for place, source in sorted(tree.directories.items()):
+        result.setdefault(place.step, {})[place.rank] = source
+    for step, ranks in result.items():
         wrong = _wrong_ranks(sorted(ranks), layout.rank_size)
         if wrong:
             hint = f" ({tree.strays[0]} has no such name)" if tree.strays else ""
@@ -181,10 +179,27 @@ def _replica_sources(
                 f"{tree.root} {wrong} in step {step}; correct rank_size, or give directories "
                 f"rank0 to rank{layout.rank_size - 1}{hint}."
             )
-        result[step] = [
+    return result
+
+
+def _replica_sources(
+    steps: dict[int, dict[int, Source]],
+    layout: ParallelLayout,
+    together: Sequence[frozenset[int]],
+) -> dict[int, list[ReplicaSource]]:
+    """The replicas of each step with those whose experts they share."""
+    parts = replicas(layout)
+    peers = {
+        index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
+        for one in together
+        for index in one
+    }
+    return {
+        step: [
             ReplicaSource(layout, replica, ranks, peers.get(replica.index, ())) for replica in parts
         ]
-    return result
+        for step, ranks in steps.items()
+    }
 
 
 def _wrong_ranks(found: Sequence[int], size: int) -> str:
