@@ -13,8 +13,7 @@ from msprobe_builder.compare import read_rank
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import number_layers
-from msprobe_builder.merge.__pycache__.rounds.cpython-311.pyc
-msprobe_builder.merge.operators import PEER_CALLS
+from msprobe_builder.merge.operators import PEER_CALLS
 from msprobe_builder.merge.rounds import FINAL, Round, sort_top
 from msprobe_builder.texts import Texts
 
