@@ -1,4 +1,4 @@
-"""benchmarks/viewer.py goes through the whole viewer; here on a small file, whatever it measures."""
+"""benchmarks/viewer.py goes through the whole viewer; here on a small file, however slow."""
 
 from __future__ import annotations
 
