@@ -65,7 +65,7 @@ class _Tokens(Knowledge):
         if state is None or state.share is not Share.SHARD:
             return state
         shape = self.ranks.shape(row)
-        is_same = self.seen[self.ranks.keys[row]][1] == shape
+        is_same = tuple(shape) in self.found(row)
         return state if is_same else State(Share.SHARD, self._sequence_cut(shape) or state.cut)
 
     def by_numbers(self, row: int) -> State:

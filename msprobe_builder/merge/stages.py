@@ -17,7 +17,7 @@ from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
-from msprobe_builder.merge.sequence import supersequence
+from msprobe_builder.merge.sequence import common_subsequence, supersequence
 
 _ALL_MISSING = 0b1111
 
@@ -115,8 +115,13 @@ class _Join:
         """Layers of different stages are walls: only what lies outside them can be shared."""
         keys = [[self._key(group, by_value) for group in groups] for groups in (before, after)]
         left, right = self._layers(before), self._layers(after)
-        if left is None or right is None:
+        if left is None and right is None:
             return _merged(before, after, *keys)
+        if left is None:
+            left = (len(before), len(before))  # it led to the layers
+        if right is None:
+            shared = _leading(keys[1], keys[0][: left[0]])
+            right = (shared, shared)  # the rest follows from the layers
         head = _merged(
             before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]]
         )
@@ -193,16 +198,45 @@ class _Join:
         ]
 
 
+def _leading(keys: Sequence[Hashable], others: Sequence[Hashable]) -> int:
+    """How many keys from the first on are found in others, in order."""
+    place = 0
+    for count, key in enumerate(keys):
+        if key not in others[place:]:
+            return count
+        place += others[place:].index(key) + 1
+    return len(keys)
+
+
 def _merged(
     before: list[list[Call]],
     after: list[list[Call]],
     keys_before: Sequence[Hashable],
     keys_after: Sequence[Hashable],
 ) -> list[list[Call]]:
-    return [
-        [*(left or ()), *(right or ())]
-        for left, right in supersequence(before, after, keys_before, keys_after)
-    ]
+    """Modules that both have are joined first; API calls only where they fit in between."""
+    modules = [_modules(keys) for keys in (keys_before, keys_after)]
+    shared = common_subsequence(
+        [keys_before[place] for place in modules[0]], [keys_after[place] for place in modules[1]]
+    )
+    result: list[list[Call]] = []
+    i = j = 0
+    ends = [(modules[0][one], modules[1][other]) for one, other in shared]
+    for next_i, next_j in [*ends, (len(before), len(after))]:
+        result += [
+            [*(left or ()), *(right or ())]
+            for left, right in supersequence(
+                before[i:next_i], after[j:next_j], keys_before[i:next_i], keys_after[j:next_j]
+            )
+        ]
+        if next_i < len(before):
+            result.append([*before[next_i], *after[next_j]])
+        i, j = next_i + 1, next_j + 1
+    return result
+
+
+def _modules(keys: Sequence[Hashable]) -> list[int]:
+    return [place for place, key in enumerate(keys) if isinstance(key, Name)]
 
 
 def _children(stage: StageGraph) -> dict[int, list[int]]:
