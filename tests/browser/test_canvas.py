@@ -20,7 +20,7 @@ UNMATCHED = 6
 DOWNLOAD = f"""
 async () => {{
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(await {VIEW}.toPng(['debug', 'reference']));
+  link.href = URL.createObjectURL(await {VIEW}.toPng({{ titles: ['debug', 'reference'] }}));
   link.download = 'view.png';
   link.click();
 }}
@@ -36,7 +36,7 @@ async () => {{
 """
 SVG_TEXTS = f"""
 () => {{
-  const file = {VIEW}.toSvg(['debug', 'a < b & c']);
+  const file = {VIEW}.toSvg({{ titles: ['debug', 'a < b & c'] }});
   const drawing = new DOMParser().parseFromString(file, 'image/svg+xml');
   if (drawing.querySelector('parsererror')) throw new Error(drawing.documentElement.textContent);
   return [...drawing.querySelectorAll('text')].map((text) => text.textContent);

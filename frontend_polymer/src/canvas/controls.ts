@@ -38,7 +38,7 @@ export class Controls implements GestureTarget, KeyTarget {
   }
 
   reset(): void {
-    this.active = Side.NPU;
+    this.active = this.of.panes.shown[0]!.side;
     this.hovered = null;
     this.pairing.reset();
   }

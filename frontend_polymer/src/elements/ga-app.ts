@@ -1,10 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { onAddressChange, readAddress, writeAddress } from '../address';
+import { AddressBar } from '../address-bar';
 import { paletteOf } from '../canvas/palette';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, Session, type AppState } from '../session';
+import type { ViewState } from '../state';
 
 import {
   hostTheme,
@@ -14,6 +15,7 @@ import {
   type Theme,
   type ThemeChoice,
 } from '../theme';
+import { copyText } from './ga-copy';
 import './ga-details';
 import type { GraphPlace } from './ga-overview';
 import './ga-overview';
@@ -24,7 +26,10 @@ import type { GaHierarchy } from './ga-hierarchy';
 import './ga-hierarchy';
 import './ga-legend';
 import './ga-message';
+import './ga-notice';
 import './ga-progress';
+import type { GaToast } from './ga-toast';
+import './ga-toast';
 import type { GaToolbar } from './ga-toolbar';
 import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
@@ -62,7 +67,7 @@ export class GaApp extends LocalizedElement {
         ga-overview {
           position: absolute;
           z-index: 10;
-          inset: 48px 0 0;
+          inset: var(--ga-top, 48px) 0 0;
         }
         ga-hierarchy,
         ga-message {
@@ -79,15 +84,18 @@ export class GaApp extends LocalizedElement {
         on-theme-choice="_themeChosen"
         on-help="_help"
         on-overview="_overview"
+        on-copy-link="_copyLink"
         is-list-open="{{isListOpen}}"
         on-step-hit="_stepHit"
       ></ga-toolbar>
+      <ga-notice session="[[session]]" state="[[state]]"></ga-notice>
       <main inert$="[[_isOverview(state)]]">
         <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
         <ga-view-tools
+          session="[[session]]"
           state="[[state]]"
           zoom="[[zoom]]"
-          sync="{{sync}}"
+          layers="[[layers]]"
           on-view-command="_run"
         ></ga-view-tools>
         <div class="graph" hidden$="[[_message(state)]]">
@@ -97,8 +105,9 @@ export class GaApp extends LocalizedElement {
             session="[[session]]"
             state="[[state]]"
             theme="[[theme]]"
-            sync="[[sync]]"
             zoom="{{zoom}}"
+            layers="{{layers}}"
+            on-look-change="_lookChanged"
           ></ga-hierarchy>
           <ga-find
             role="region"
@@ -142,7 +151,8 @@ export class GaApp extends LocalizedElement {
         state="[[state]]"
         on-enter="_enter"
       ></ga-overview>
-      <ga-help id="helpDialog"></ga-help>`;
+      <ga-help id="helpDialog"></ga-help>
+      <ga-toast id="toast"></ga-toast>`;
   }
 
   static override get properties() {
@@ -154,7 +164,7 @@ export class GaApp extends LocalizedElement {
       theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
       isListOpen: { type: Boolean, value: false },
       zoom: { type: Number, value: 1 },
-      sync: { type: Boolean, value: true },
+      layers: { type: Object, value: null },
     };
   }
 
@@ -163,11 +173,16 @@ export class GaApp extends LocalizedElement {
   declare themeChoice: ThemeChoice;
   declare theme: Theme;
   declare isListOpen: boolean;
+  private address!: AddressBar;
+  private malformed: readonly string[] = [];
   private readonly cleanups: (() => void)[] = [];
 
   override ready(): void {
     setLanguage(initialLanguage());
-    this.session = new Session(readAddress());
+    this.address = new AddressBar(() => this.currentView(this.state.view));
+    const { view, malformed } = this.address.read();
+    this.session = new Session(view);
+    this.malformed = malformed;
     this.state = this.session.state;
     this.applyTheme();
     super.ready();
@@ -180,13 +195,13 @@ export class GaApp extends LocalizedElement {
     this.cleanups.push(
       () => window.removeEventListener('keydown', onKey),
       onHostThemeChange(() => this.applyTheme()),
-      onAddressChange((view) => void this.session.follow(view)),
-      this.session.store.subscribe((state, previous) => {
-        this.state = state;
-        if (state.view !== previous.view) writeAddress(state.view);
+      this.address.onChange(({ view, malformed }) => {
+        void this.session.follow(view).then(() => this.missMalformed(malformed));
       }),
+      this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
     );
-    void this.session.refresh();
+    this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
+    void this.session.refresh().then(() => this.missMalformed(this.malformed));
   }
 
   override disconnectedCallback(): void {
@@ -248,7 +263,7 @@ export class GaApp extends LocalizedElement {
   }
 
   _chooseHit(event: CustomEvent<number>): void {
-    const node = this.session.chooseHit(event.detail);
+    const node = this.session.finding.choose(event.detail);
     if (node) this.goTo(node);
   }
 
@@ -277,6 +292,40 @@ export class GaApp extends LocalizedElement {
     return state.problem !== null || (state.catalog?.files.length === 0 && state.busy === null);
   }
 
+  async _copyLink(): Promise<void> {
+    const { shell } = this.text;
+    const isShort = this.hierarchy.look?.openInView !== undefined;
+    const isCopied = await copyText(this.address.link());
+    this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied);
+  }
+
+  private say(message: string): void {
+    (this.$['toast'] as GaToast).say(message);
+  }
+
+  _lookChanged(): void {
+    this.address.touch();
+  }
+
+  private stateChanged(state: AppState, previous: AppState): void {
+    const isJump = state.jumps !== previous.jumps;
+    // The graph still shows what the user jumps from.
+    if (isJump) this.address.flush(this.currentView(previous.view));
+    this.state = state;
+    if (state.view !== previous.view) {
+      this.address.write(this.currentView(state.view), isJump);
+    }
+  }
+
+  /** The view with what is unfolded now, or will be once the graph is there. */
+  private currentView(view: ViewState): ViewState {
+    return { ...view, look: this.hierarchy.look ?? view.look };
+  }
+
+  private missMalformed(malformed: readonly string[]): void {
+    this.session.miss(malformed.map((wanted) => ({ kind: 'malformed', wanted })));
+  }
+
   private get hierarchy(): GaHierarchy {
     return this.$['hierarchy'] as unknown as GaHierarchy;
   }
@@ -286,11 +335,12 @@ export class GaApp extends LocalizedElement {
   }
 
   private stepHit(direction: 1 | -1): void {
-    const node = this.session.stepHit(direction);
+    const node = this.session.finding.step(direction);
     if (node) this.goTo(node);
   }
 
   private goTo(node: NodeRef): void {
+    this.address.flush();
     this.hierarchy.reveal(node);
     void this.session.select(node);
   }

@@ -11,10 +11,12 @@ import type { HierarchyState } from '../layout/state';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Hits } from '../hits';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
+import type { Look } from '../state';
 import { firstError, leastError } from './first-error';
+import { download, imageName, imageWords } from './image-words';
 import type { GaTip } from './ga-tip';
 import './ga-tip';
-import type { ViewCommand } from './ga-view-tools';
+import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { describe, renderOutline } from './outline';
 import { controls } from './styles';
@@ -107,8 +109,8 @@ export class GaHierarchy extends LocalizedElement {
       session: Object,
       state: Object,
       theme: String,
-      sync: Boolean,
       zoom: { type: Number, notify: true },
+      layers: { type: Object, notify: true },
       file: { type: Object, computed: '_file(state)' },
     };
   }
@@ -118,9 +120,11 @@ export class GaHierarchy extends LocalizedElement {
       '_graphsChanged(state.graphs)',
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
+      '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
-      '_syncChanged(sync)',
+      '_syncChanged(state.view.sync)',
+      '_onlyChanged(state.view.only)',
       '_textChanged(text)',
     ];
   }
@@ -128,10 +132,12 @@ export class GaHierarchy extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
   declare zoom: number;
+  declare layers: LayerFolding | null;
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineFrame = 0;
   /** Which graphs are shown, and how those before them were left. */
+  private applied: Look | null = null;
   private place = '';
   private left: { place: string; state: HierarchyState } | null = null;
 
@@ -159,8 +165,16 @@ export class GaHierarchy extends LocalizedElement {
       'zoom-out': () => view.zoomBy(1 / ZOOM_STEP),
       'reading-size': () => view.resetZoom(),
       fit: () => view.fit(),
+      'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
+      png: () => void this.save('png'),
+      svg: () => void this.save('svg'),
     };
     actions[command]();
+  }
+
+  /** What is unfolded and where it is scrolled to; null while there is no graph. */
+  get look(): Look | null {
+    return this.shown && this.view.getState();
   }
 
   /** Opens the way to a node, on both sides, and brings it to the middle. */
@@ -201,6 +215,18 @@ export class GaHierarchy extends LocalizedElement {
     if (selected?.side === here?.side && selected?.index === here?.index) return;
     if (selected) this.reveal(selected);
     else this.view.select(Side.NPU, null);
+  }
+
+  /** What a link or the way back asks for; comes after everything that moves the view itself. */
+  _lookChanged(graphs: AppState['graphs'], look: Look | null): void {
+    if (!graphs || !look || look === this.applied) return;
+    this.applied = look;
+    const isWhole = this.view.setState({ ...look, selected: this.view.selected });
+    if (!isWhole) this.session.miss([{ kind: 'look', wanted: '' }]);
+  }
+
+  _onlyChanged(only: Side | null): void {
+    this.view.setOnly(only);
   }
 
   _hitsChanged(hits: Hits | null): void {
@@ -258,17 +284,49 @@ export class GaHierarchy extends LocalizedElement {
     const view = new HierarchyView(this.canvas);
     view.on('select', ({ node, origin }) => {
       if (origin !== 'program' && this.picks(node)) return;
-      if (origin !== 'program') void this.session.select(node);
+      if (origin !== 'program') {
+        void this.session.select(node, origin === 'keyboard' ? 'walk' : 'jump');
+      }
       this.scheduleOutline();
     });
     view.on('hover', ({ node, x, y }) => this.showTip(node, x, y));
     view.on('viewchange', ({ view: { rowHeight } }) => {
       this.zoom = rowHeight / ROW_HEIGHT;
       this.style.setProperty('--split', `${view.split * 100}%`);
+      this.touch();
       this.scheduleOutline();
     });
-    view.on('layout', () => this.scheduleOutline());
+    view.on('expandchange', () => this.touch());
+    view.on('layout', () => {
+      const { hasLayers, foldsLayers: areFolded } = view;
+      if (!hasLayers) this.layers = null;
+      else if (this.layers?.areFolded !== areFolded) this.layers = { areFolded };
+      this.scheduleOutline();
+    });
     return view;
+  }
+
+  private async save(format: 'png' | 'svg'): Promise<void> {
+    const words = imageWords(this.state, this.text);
+    const name = imageName(this.state, format);
+    try {
+      const image =
+        format === 'png'
+          ? await this.view.toPng(words)
+          : new Blob([this.view.toSvg(words)], { type: 'image/svg+xml' });
+      download(image, name);
+      this.say(this.text.shell.saved(name));
+    } catch (error) {
+      this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  private say(message: string): void {
+    this.dispatchEvent(new CustomEvent('say', { detail: message, bubbles: true, composed: true }));
+  }
+
+  private touch(): void {
+    this.dispatchEvent(new CustomEvent('look-change'));
   }
 
   /** Takes a click as the node to match with; the selection stays. */

@@ -140,7 +140,7 @@ export class GaLegend extends LocalizedElement {
     if (hits?.source !== 'legend' || hits.key !== key) {
       const search = new Search(graphs[Side.NPU]);
       const indices = search.find({ text: '', microStep: view.micro, ...query });
-      this.session.setHits({ source: 'legend', key, side: Side.NPU, indices });
+      this.session.finding.list({ source: 'legend', key, side: Side.NPU, indices });
     }
     const detail = event.shiftKey ? -1 : 1;
     this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));
