@@ -31,23 +31,19 @@ export class AddressBar {
     return { view: kept ? { ...view, look: kept } : view, malformed: notUnderstood(hash) };
   }
 
-  /** Shows another view; a jump gets an entry of its own, so that the user can go back. */
+  /**
+   * Shows another view; a jump gets an entry of its own, so that the user can go back. The one
+   * before keeps what rested there: by now the graph may have moved to where the jump leads.
+   */
   write(view: ViewState, isJump: boolean): void {
-    this.clear();
+    clearTimeout(this.timer);
     this.put(view, isJump);
   }
 
   /** The same view is scrolled or folded in another way: shows it as soon as it rests. */
   touch(): void {
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.flush(), PAUSE_MS);
-  }
-
-  /** Shows at once what `touch` has announced. */
-  flush(view = this.current()): void {
-    if (this.timer === 0) return;
-    this.clear();
-    this.put(view, false);
+    this.timer = window.setTimeout(() => this.put(this.current(), false), PAUSE_MS);
   }
 
   /** The address to send. */
@@ -58,7 +54,7 @@ export class AddressBar {
   /** Calls the listener when the user opens a link or goes back; returns how to stop it. */
   onChange(listener: (asked: Asked) => void): () => void {
     const changed = () => {
-      this.clear();
+      clearTimeout(this.timer);
       const { hash } = this.page.location;
       // TensorBoard's own way back to this tab carries nothing.
       if (hash === TAB) this.put(this.current(), false);
@@ -66,11 +62,6 @@ export class AddressBar {
     };
     this.page.addEventListener('hashchange', changed);
     return () => this.page.removeEventListener('hashchange', changed);
-  }
-
-  private clear(): void {
-    clearTimeout(this.timer);
-    this.timer = 0;
   }
 
   private put(view: ViewState, isJump: boolean): void {

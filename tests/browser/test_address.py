@@ -22,19 +22,12 @@ from tests.browser.viewer import (
     wait_for_details,
     wait_for_row,
 )
-from tests.conftest import BuildDatabase, StartTensorBoard
+from tests.conftest import StartTensorBoard
 
 SOFTMAX = "Functional.softmax.0.forward"
 OTHER = "Functional.softmax.1.forward"
 PREFIX = "#graph_ascend&p.graph_ascend."
 VIEW = "document.querySelector('ga-app').state.view"
-
-
-@pytest.fixture(scope="session")
-def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """Two steps of four ranks: a wrong attention scale against the correct run."""
-    name = "ddp4_statistics"
-    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name)
 
 
 def outline(frame: Frame) -> list[tuple[str, bool, int]]:
@@ -246,7 +239,7 @@ def test_what_does_not_fit_is_said_once_and_the_rest_is_shown(
 
     notice.get_by_role("button", name="Close").click()
     expect(notice).to_be_hidden()
-    click_row(frame, scene(frame, NPU)[-1]["name"])
+    click_row(frame, scene(frame, NPU)[2]["name"])
     page.reload()
     frame = plugin_frame(page)
     frame.wait_for_function(SHOWS_GRAPHS)
@@ -271,9 +264,9 @@ def test_a_link_to_a_file_that_is_gone_shows_no_other_under_its_name(
 
 
 def test_a_link_stays_short_however_much_is_unfolded(
-    page: Page, mixed_200k_database: Path, tensorboard_server: StartTensorBoard
+    page: Page, large_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(mixed_200k_database.parent))
+    frame = open_viewer(page, tensorboard_server(large_database.parent))
     # Every other module is unfolded: nothing that runs of equal bits could shorten.
     frame.evaluate(
         """() => {
@@ -303,7 +296,7 @@ def test_a_link_stays_short_however_much_is_unfolded(
     other.goto(link)
     frame = plugin_frame(other)
     frame.wait_for_function(SHOWS_GRAPHS)
-    top = [row for row in before if row[2] > 100][0]
+    top = next(row for row in before if row[2] > 100)
     assert abs(wait_for_row(frame, top[0])["y"] - top[2]) <= 2, "the same rows are in view"
     other.close()
 

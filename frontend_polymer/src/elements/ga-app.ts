@@ -49,6 +49,13 @@ export class GaApp extends LocalizedElement {
           background: var(--ga-background);
           position: relative;
         }
+        .stage {
+          position: relative;
+          flex: 1;
+          min-height: 0;
+          display: flex;
+          flex-direction: column;
+        }
         main {
           flex: 1;
           min-height: 0;
@@ -67,7 +74,7 @@ export class GaApp extends LocalizedElement {
         ga-overview {
           position: absolute;
           z-index: 10;
-          inset: var(--ga-top, 48px) 0 0;
+          inset: 0;
         }
         ga-hierarchy,
         ga-message {
@@ -89,68 +96,71 @@ export class GaApp extends LocalizedElement {
         on-step-hit="_stepHit"
       ></ga-toolbar>
       <ga-notice session="[[session]]" state="[[state]]"></ga-notice>
-      <main inert$="[[_isOverview(state)]]">
-        <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
-        <ga-view-tools
-          session="[[session]]"
-          state="[[state]]"
-          zoom="[[zoom]]"
-          layers="[[layers]]"
-          on-view-command="_run"
-        ></ga-view-tools>
-        <div class="graph" hidden$="[[_message(state)]]">
-          <ga-hierarchy
-            id="hierarchy"
+      <div class="stage">
+        <main inert$="[[_isOverview(state)]]">
+          <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
+          <ga-view-tools
+            session="[[session]]"
+            state="[[state]]"
+            zoom="[[zoom]]"
+            layers="[[layers]]"
+            on-view-command="_run"
+          ></ga-view-tools>
+          <div class="graph" hidden$="[[_message(state)]]">
+            <ga-hierarchy
+              id="hierarchy"
+              hidden$="[[_message(state)]]"
+              session="[[session]]"
+              state="[[state]]"
+              theme="[[theme]]"
+              zoom="{{zoom}}"
+              layers="{{layers}}"
+              on-look-change="_lookChanged"
+            ></ga-hierarchy>
+            <ga-find
+              role="region"
+              aria-label$="[[text.find.panel]]"
+              hidden$="[[!_listShown(state, isListOpen)]]"
+              session="[[session]]"
+              state="[[state]]"
+              on-choose-hit="_chooseHit"
+            ></ga-find>
+          </div>
+          <ga-message
+            hidden$="[[!_message(state)]]"
+            problem="[[state.problem]]"
+            catalog="[[state.catalog]]"
+            file="[[state.view.file]]"
+            on-retry="_retry"
+            on-show-file="_showFile"
+          ></ga-message>
+          <ga-legend
+            aria-label$="[[text.legend.label]]"
             hidden$="[[_message(state)]]"
             session="[[session]]"
             state="[[state]]"
-            theme="[[theme]]"
-            zoom="{{zoom}}"
-            layers="{{layers}}"
-            on-look-change="_lookChanged"
-          ></ga-hierarchy>
-          <ga-find
-            role="region"
-            aria-label$="[[text.find.panel]]"
-            hidden$="[[!_listShown(state, isListOpen)]]"
-            session="[[session]]"
-            state="[[state]]"
-            on-choose-hit="_chooseHit"
-          ></ga-find>
-        </div>
-        <ga-message
-          hidden$="[[!_message(state)]]"
-          problem="[[state.problem]]"
-          catalog="[[state.catalog]]"
-          file="[[state.view.file]]"
-          on-retry="_retry"
-        ></ga-message>
-        <ga-legend
-          aria-label$="[[text.legend.label]]"
-          hidden$="[[_message(state)]]"
+            on-step-hit="_stepHit"
+          ></ga-legend>
+        </main>
+        <ga-details
+          id="details"
+          inert$="[[_isOverview(state)]]"
+          role="region"
+          aria-label$="[[text.details.label]]"
           session="[[session]]"
           state="[[state]]"
-          on-step-hit="_stepHit"
-        ></ga-legend>
-      </main>
-      <ga-details
-        id="details"
-        inert$="[[_isOverview(state)]]"
-        role="region"
-        aria-label$="[[text.details.label]]"
-        session="[[session]]"
-        state="[[state]]"
-        hidden$="[[_message(state)]]"
-        on-go-to="_goTo"
-      ></ga-details>
-      <ga-overview
-        id="overview"
-        hidden$="[[!_isOverview(state)]]"
-        role="region"
-        aria-label$="[[text.overview.label]]"
-        state="[[state]]"
-        on-enter="_enter"
-      ></ga-overview>
+          hidden$="[[_message(state)]]"
+          on-go-to="_goTo"
+        ></ga-details>
+        <ga-overview
+          id="overview"
+          hidden$="[[!_isOverview(state)]]"
+          role="region"
+          aria-label$="[[text.overview.label]]"
+          state="[[state]]"
+          on-enter="_enter"
+        ></ga-overview>
+      </div>
       <ga-help id="helpDialog"></ga-help>
       <ga-toast id="toast"></ga-toast>`;
   }
@@ -275,6 +285,10 @@ export class GaApp extends LocalizedElement {
     this.goTo(event.detail);
   }
 
+  _showFile(event: CustomEvent<string>): void {
+    void this.session.open({ file: event.detail, page: 'auto', node: '' });
+  }
+
   _retry(): void {
     void this.session.refresh();
   }
@@ -309,8 +323,6 @@ export class GaApp extends LocalizedElement {
 
   private stateChanged(state: AppState, previous: AppState): void {
     const isJump = state.jumps !== previous.jumps;
-    // The graph still shows what the user jumps from.
-    if (isJump) this.address.flush(this.currentView(previous.view));
     this.state = state;
     if (state.view !== previous.view) {
       this.address.write(this.currentView(state.view), isJump);
@@ -340,9 +352,8 @@ export class GaApp extends LocalizedElement {
   }
 
   private goTo(node: NodeRef): void {
-    this.address.flush();
-    this.hierarchy.reveal(node);
     void this.session.select(node);
+    this.hierarchy.reveal(node);
   }
 
   /** Keys that work wherever the focus is, unless it is in a field to type in. */

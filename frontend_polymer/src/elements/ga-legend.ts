@@ -16,8 +16,14 @@ import { gradeName, overflowName } from './words';
 
 const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
 
+/** From here on counts are shortened; the tooltip has all digits. */
+const CROWDED = 100_000;
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact' });
+
 interface Entry {
   readonly key: string;
+  /** Stands in front of the first of a group. */
+  readonly group: string;
   readonly style: string;
   readonly border: string;
   readonly bars: string;
@@ -80,13 +86,25 @@ export class GaLegend extends LocalizedElement {
           padding: 0 8px;
           white-space: nowrap;
         }
+        .group {
+          padding: 0 4px 0 12px;
+          border-left: 1px solid var(--ga-border);
+        }
         @media (max-width: 1500px) {
           .range {
             display: none;
           }
+          :host {
+            gap: 0;
+          }
+          button {
+            padding: 0 6px;
+            gap: 4px;
+          }
         }
       </style>
       <template is="dom-repeat" items="[[entries]]">
+        <span class="group muted" hidden$="[[!item.group]]">[[item.group]]</span>
         <button
           class="plain"
           data-key$="[[item.key]]"
@@ -173,11 +191,12 @@ export class GaLegend extends LocalizedElement {
     return LEVELS.map((level) => {
       const { name, hint } = overflowName(level, text);
       const count = graph.rollup.overflow(level, 0, graph.count);
-      const entry = this.entry(`overflow-${level}`, `${text.legend.overflow}: ${name}`, count);
+      const entry = this.entry(`overflow-${level}`, name, count);
       return {
         ...entry,
         style: overflowStyle(level),
         border: 'round',
+        group: level === LEVELS[0] ? text.legend.overflow : '',
         bars: 'display: none',
         range: '',
         title: `${hint}\n${entry.title}`,
@@ -192,7 +211,8 @@ export class GaLegend extends LocalizedElement {
     return {
       key,
       name,
-      count,
+      group: '',
+      count: total < CROWDED ? count : compact.format(total),
       title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
       isEmpty: total === 0,
       isActive: hits?.source === 'legend' && hits.key === key,
