@@ -2,6 +2,7 @@ import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
 import { ProblemError } from './data/problem';
 import { Finding, type NodePlace } from './finding';
 import {
+  Grade,
   Side,
   type Catalog,
   type DatabaseFile,
@@ -221,6 +222,14 @@ export class Session {
     this.store.update({ pick: false, picked });
   }
 
+  /** Proposes two nodes for a match: the one without match is selected, the other picked. */
+  async propose(npu: NodeRef, bench: NodeRef): Promise<void> {
+    const isFree = this.state.graphs?.[Side.NPU].gradeOf(npu.index) === Grade.UNMATCHED;
+    const [node, other] = isFree ? [npu, bench] : [bench, npu];
+    await this.select(node);
+    if (this.isSelected(node)) this.endPick(other);
+  }
+
   /** Takes over what has changed in the file; the view stays. */
   async reload(): Promise<void> {
     const signal = this.begin('graph');
@@ -346,7 +355,7 @@ export class Session {
 /** What was shown of the node before stays until the details of this one are there. */
 function selection(selected: NodeRef | null) {
   if (selected === null) return { ...NO_DETAIL, selected };
-  return { selected, detailBusy: true, detailProblem: null };
+  return { selected, picked: null, detailBusy: true, detailProblem: null };
 }
 
 function unknownFile(file: string): ProblemError {

@@ -151,8 +151,8 @@ export class HierarchyView extends Emitter {
   }
 
   /**
-   * Asks the user for a node without match on a side: only those are highlighted, and the next one
-   * that is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
+   * Asks the user for a node of a side: those without match are highlighted, and the next one that
+   * is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
    */
   setPickMode(side: Side | null): void {
     this.controls.setPickMode(side);

@@ -2,9 +2,10 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import { AddressBar } from '../address-bar';
 import { paletteOf } from '../canvas/palette';
+import { Grade } from '../generated/graph_pb';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import { fileOf, Session, type AppState } from '../session';
+import { fileOf, hasBench, Session, type AppState } from '../session';
 import type { ViewState } from '../state';
 
 import {
@@ -210,6 +211,7 @@ export class GaApp extends LocalizedElement {
       }),
       this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
     );
+    this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
     this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
     void this.session.refresh().then(() => this.missMalformed(this.malformed));
   }
@@ -313,6 +315,18 @@ export class GaApp extends LocalizedElement {
     this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied);
   }
 
+  /** The node to match the selected one with is chosen in the graph, or it is said why not. */
+  private pickPartner(): void {
+    const { match } = this.text;
+    const { selected, graphs, pick } = this.state;
+    const graph = selected && graphs?.[selected.side];
+    if (!hasBench(this.state)) this.say(match.notComparable);
+    else if (!fileOf(this.state)?.writable) this.say(match.readOnly);
+    else if (!graph || graph.gradeOf(selected.index) !== Grade.UNMATCHED) this.say(match.needsFree);
+    else this.session.startPick();
+    if (!pick && this.state.pick) this.hierarchy.focusGraph();
+  }
+
   private say(message: string): void {
     (this.$['toast'] as GaToast).say(message);
   }
@@ -369,6 +383,7 @@ export class GaApp extends LocalizedElement {
       '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
       n: () => this.stepHit(1),
       p: () => this.stepHit(-1),
+      m: () => this.pickPartner(),
       N: () => this.stepHit(-1),
       '.': () => this.stepHit(1),
       ',': () => this.stepHit(-1),

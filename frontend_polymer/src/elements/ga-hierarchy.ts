@@ -6,7 +6,7 @@ import { HierarchyView } from '../canvas/view';
 import { ROW_HEIGHT } from '../canvas/viewport';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { Graphs } from '../layout/sides';
+import { otherSide, type Graphs } from '../layout/sides';
 import type { HierarchyState } from '../layout/state';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Hits } from '../hits';
@@ -120,6 +120,7 @@ export class GaHierarchy extends LocalizedElement {
       '_graphsChanged(state.graphs)',
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
+      '_pickChanged(state.pick, state.selected)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
@@ -177,6 +178,11 @@ export class GaHierarchy extends LocalizedElement {
     return this.shown && this.view.getState();
   }
 
+  /** Keys work in the graph from now on. */
+  focusGraph(): void {
+    (this.canvas.firstElementChild as HTMLElement).focus({ preventScroll: true });
+  }
+
   /** Opens the way to a node, on both sides, and brings it to the middle. */
   reveal({ side, index }: NodeRef): void {
     this.view.select(side, index, { centre: true });
@@ -211,10 +217,16 @@ export class GaHierarchy extends LocalizedElement {
 
   /** A selection that came from elsewhere: an address, a link, a search. */
   _selectedChanged(selected: NodeRef | null): void {
+    if (this.state.pick) return; // what is selected in the graph is only a proposal
     const { selected: here } = this.view;
     if (selected?.side === here?.side && selected?.index === here?.index) return;
     if (selected) this.reveal(selected);
     else this.view.select(Side.NPU, null);
+  }
+
+  _pickChanged(pick: boolean, selected: NodeRef | null): void {
+    const wanted = pick && selected ? otherSide(selected.side) : null;
+    if (this.view.pickMode !== wanted) this.view.setPickMode(wanted);
   }
 
   /** What a link or the way back asks for; comes after everything that moves the view itself. */
@@ -283,12 +295,17 @@ export class GaHierarchy extends LocalizedElement {
   private makeView(): HierarchyView {
     const view = new HierarchyView(this.canvas);
     view.on('select', ({ node, origin }) => {
-      if (origin !== 'program' && this.picks(node)) return;
-      if (origin !== 'program') {
+      if (origin !== 'program' && !this.state.pick) {
         void this.session.select(node, origin === 'keyboard' ? 'walk' : 'jump');
       }
       this.scheduleOutline();
     });
+    view.on('pick', ({ node }) => {
+      this.session.endPick(node);
+      const { selected } = this.state;
+      if (selected) view.select(selected.side, selected.index, { reveal: false });
+    });
+    view.on('match-drop', ({ npu, bench }) => void this.session.propose(npu, bench));
     view.on('hover', ({ node, x, y }) => this.showTip(node, x, y));
     view.on('viewchange', ({ view: { rowHeight } }) => {
       this.zoom = rowHeight / ROW_HEIGHT;
@@ -327,15 +344,6 @@ export class GaHierarchy extends LocalizedElement {
 
   private touch(): void {
     this.dispatchEvent(new CustomEvent('look-change'));
-  }
-
-  /** Takes a click as the node to match with; the selection stays. */
-  private picks(node: NodeRef | null): boolean {
-    const { pick, selected } = this.state;
-    if (!pick || !node || !selected || node.side === selected.side) return false;
-    this.view.select(selected.side, selected.index, { reveal: false });
-    this.session.endPick(node);
-    return true;
   }
 
   private get canvas(): HTMLElement {
