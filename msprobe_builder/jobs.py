@@ -11,7 +11,7 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
-from msprobe_builder.merge.layout import ParallelLayout, replicas
+from msprobe_builder.merge.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.replica import ReplicaSource
 
 _SHOWN = 8
@@ -97,7 +97,8 @@ def pair_up_replicas(
     is compared with each of the other.
     """
     found = _strays(npu, 0)
-    left = _replica_sources(npu, layouts[0], "npu")
+    together = _experts_together(layouts)
+    left = _replica_sources(npu, layouts[0], "npu", together)
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -108,7 +109,7 @@ def pair_up_replicas(
         ]
         return jobs, found
     found += _strays(bench, 1)
-    right = _replica_sources(bench, layouts[1], "bench")
+    right = _replica_sources(bench, layouts[1], "bench", together)
     if left.keys() != right.keys():
         raise BuildError(
             f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
@@ -140,10 +141,32 @@ def pair_up_replicas(
     return jobs, found
 
 
+def _experts_together(
+    layouts: tuple[ParallelLayout, ParallelLayout | None],
+) -> list[frozenset[int]]:
+    """Replicas whose experts are joined, as their tokens meet in one side at least.
+
+    Only then an expert has the same tokens on both sides, however they share experts out.
+    """
+    left, right = layouts
+    sets = expert_peers(left)
+    if right is not None and right.dp == left.dp:
+        sets = united([*sets, *expert_peers(right)])
+    elif right is not None and right.dp > 1:
+        sets = expert_peers(right)
+    return sets
+
+
 def _replica_sources(
-    tree: DumpTree, layout: ParallelLayout, side: str
+    tree: DumpTree, layout: ParallelLayout, side: str, together: Sequence[frozenset[int]]
 ) -> dict[int, list[ReplicaSource]]:
     """Replicas of each step; BuildError when ranks of the layout are missing."""
+    parts = replicas(layout)
+    peers = {
+        index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
+        for one in together
+        for index in one
+    }
     result = {}
     for step in sorted({place.step for place in tree.directories}):
         ranks = {
@@ -155,7 +178,9 @@ def _replica_sources(
                 f"{tree.root} holds {len(ranks)} ranks in step {step}; correct rank_size or the "
                 "path."
             )
-        result[step] = [ReplicaSource(layout, replica, ranks) for replica in replicas(layout)]
+        result[step] = [
+            ReplicaSource(layout, replica, ranks, peers.get(replica.index, ())) for replica in parts
+        ]
     return result
 
 

@@ -1,6 +1,8 @@
 // What can be shown of what an address asks for.
 
 import type { Catalog, DatabaseFile, GraphPair } from './generated/graph_pb';
+import type { NodeRef } from './layout/hierarchy';
+import type { Graphs } from './layout/sides';
 import { ALL_MICRO_STEPS, type ViewState } from './state';
 
 /** Something that an address asks for and that is not there. */
@@ -52,4 +54,14 @@ function nearestPair(
   view: Pick<ViewState, 'step'>,
 ): GraphPair | undefined {
   return pairs.find((pair) => pair.step === view.step) ?? pairs[0];
+}
+
+/** The node that a view names, if there is one in these graphs. */
+export function nodeIn(graphs: Graphs, view: ViewState): NodeRef | null {
+  const graph = graphs[view.side];
+  if (!view.node || !graph) return null;
+  for (let index = 0; index < graph.count; index++) {
+    if (graph.name(index) === view.node) return { side: view.side, index };
+  }
+  return null;
 }

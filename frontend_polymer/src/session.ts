@@ -12,7 +12,7 @@ import {
 import type { FileHits, Hits } from './hits';
 import type { NodeRef } from './layout/hierarchy';
 import type { Graphs } from './layout/sides';
-import { nearestView, pairIn, unmetIn, type Unmet } from './nearest';
+import { nearestView, nodeIn, pairIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
 
 export interface AppState {
@@ -39,6 +39,8 @@ export interface AppState {
   readonly news: News | null;
   /** Counts what the user may want to go back from. */
   readonly jumps: number;
+  /** Where jumps to other steps and ranks set out from, the last one at the end. */
+  readonly trail: readonly ViewState[];
 }
 
 export type News = 'changed' | 'gone' | 'broken';
@@ -77,6 +79,7 @@ export class Session {
       unmet: [],
       news: null,
       jumps: 0,
+      trail: [],
     });
     this.finding = new Finding(this.store, (place) => void this.goTo(place));
   }
@@ -381,15 +384,6 @@ export function pairOf(state: AppState): GraphPair | undefined {
 /** Whether there is a reference beside the model; known before the graphs are loaded. */
 export function hasBench(state: AppState): boolean {
   return (pairOf(state)?.benchNodes ?? 0) > 0;
-}
-
-function nodeIn(graphs: Graphs, view: ViewState): NodeRef | null {
-  const graph = graphs[view.side];
-  if (!view.node || !graph) return null;
-  for (let index = 0; index < graph.count; index++) {
-    if (graph.name(index) === view.node) return { side: view.side, index };
-  }
-  return null;
 }
 
 export function asProblem(error: unknown): ProblemError {

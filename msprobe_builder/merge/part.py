@@ -14,7 +14,7 @@ class StageGraph:
     """One pipeline stage after its tensor-parallel ranks were merged.
 
     ``ranks`` are the ranks it came from; ``recipes`` says by row of ``table`` how a merged value
-    was made.
+    was made. ``origins`` has the ranks of each node where they are not the same for all.
     """
 
     dump: Dump
@@ -22,3 +22,8 @@ class StageGraph:
     table: ParameterTable
     ranks: tuple[int, ...]
     recipes: dict[int, str] = field(default_factory=dict)
+    origins: list[tuple[int, ...]] = field(default_factory=list)
+
+    def ranks_of(self, node: int) -> tuple[int, ...]:
+        """The ranks a node came from."""
+        return self.origins[node] if self.origins else self.ranks

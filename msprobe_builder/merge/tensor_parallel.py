@@ -42,15 +42,18 @@ def merge_ranks(
     ]
     states = classify(first.tree, tables, texts, ranks)
     combined = combine(tables, states, texts, ranks)
+    shown = ", ".join(map(str, ranks))
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
+        f" of ranks {shown}"
         for row in combined.drifted
     ]
+    # One message for all stages and replicas, so that thousands of ranks make one line.
     diagnostics += about(
         "warning",
         "replicas_disagree",
         drifted,
-        f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
+        "Tensors that the ranks of a stage should hold alike differ between them.",
     )
     stage = StageGraph(dump, first.tree, combined.table, tuple(ranks), combined.recipes)
     return stage, diagnostics

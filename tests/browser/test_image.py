@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ from tests.browser.viewer import BENCH, NPU, find_row, open_viewer, plugin_frame
 from tests.conftest import StartTensorBoard
 
 SOFTMAX = "Functional.softmax.0.forward"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def choose(frame: Frame, name: str) -> None:
@@ -39,8 +38,8 @@ def test_an_svg_image_says_where_it_is_from_and_what_colours_mean(
     assert download.suggested_filename == f"{stem}_step0_rank0.svg"
     expect(frame.locator("ga-toast [role='status']")).to_contain_text(f"{stem}_step0_rank0.svg")
 
-    drawing = ElementTree.fromstring(Path(download.path()).read_text(encoding="utf-8"))
-    texts = [text.text or "" for text in drawing.iter(f"{SVG}text")]
+    drawing = Path(download.path()).read_text(encoding="utf-8")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
     assert texts[0] == f"{demo_database.name} · step 0 · rank 0"
     assert any(text.startswith("Debug · ") for text in texts)
     assert any(text.startswith("Reference · ") for text in texts)

@@ -1,11 +1,12 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
 import { AddressBar } from '../address-bar';
+import { isFocusFree, onReturn } from '../returning';
 import { paletteOf } from '../canvas/palette';
-import { Grade } from '../generated/graph_pb';
+import { Side } from '../generated/graph_pb';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import { fileOf, hasBench, Session, type AppState } from '../session';
+import { fileOf, Session, type AppState } from '../session';
 import type { ViewState } from '../state';
 
 import {
@@ -16,6 +17,9 @@ import {
   type Theme,
   type ThemeChoice,
 } from '../theme';
+import { appStyles } from './app-styles';
+import { commandsOf, placesOf, type CommandTarget } from './commands';
+import { firstError } from './first-error';
 import { copyText } from './ga-copy';
 import './ga-details';
 import type { GraphPlace } from './ga-overview';
@@ -28,6 +32,8 @@ import './ga-hierarchy';
 import './ga-legend';
 import './ga-message';
 import './ga-notice';
+import type { GaPalette } from './ga-palette';
+import './ga-palette';
 import './ga-progress';
 import type { GaToast } from './ga-toast';
 import './ga-toast';
@@ -36,53 +42,13 @@ import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
 import './ga-view-tools';
 import { LocalizedElement } from './localized';
+import { pickRefusal } from './match-choices';
 import { controls, tokens } from './styles';
 
 /** The whole viewer: puts the parts together and passes the state of the session down. */
-export class GaApp extends LocalizedElement {
+export class GaApp extends LocalizedElement implements CommandTarget {
   static get template() {
-    return html`${tokens}${controls}
-      <style>
-        :host {
-          display: flex;
-          flex-direction: column;
-          height: 100vh;
-          background: var(--ga-background);
-          position: relative;
-        }
-        .stage {
-          position: relative;
-          flex: 1;
-          min-height: 0;
-          display: flex;
-          flex-direction: column;
-        }
-        main {
-          flex: 1;
-          min-height: 0;
-          display: flex;
-          flex-direction: column;
-          position: relative;
-        }
-        .graph {
-          flex: 1;
-          min-height: 0;
-          display: flex;
-        }
-        ga-hierarchy {
-          min-width: 0;
-        }
-        ga-overview {
-          position: absolute;
-          z-index: 10;
-          inset: 0;
-        }
-        ga-hierarchy,
-        ga-message {
-          flex: 1;
-          min-height: 0;
-        }
-      </style>
+    return html`${tokens}${controls}${appStyles}
       <ga-toolbar
         id="toolbar"
         role="banner"
@@ -90,9 +56,9 @@ export class GaApp extends LocalizedElement {
         state="[[state]]"
         theme-choice="[[themeChoice]]"
         on-theme-choice="_themeChosen"
-        on-help="_help"
-        on-overview="_overview"
-        on-copy-link="_copyLink"
+        on-help="help"
+        on-overview="toggleOverview"
+        on-copy-link="copyLink"
         is-list-open="{{isListOpen}}"
         on-step-hit="_stepHit"
       ></ga-toolbar>
@@ -163,6 +129,7 @@ export class GaApp extends LocalizedElement {
         ></ga-overview>
       </div>
       <ga-help id="helpDialog"></ga-help>
+      <ga-palette id="palette"></ga-palette>
       <ga-toast id="toast"></ga-toast>`;
   }
 
@@ -210,10 +177,14 @@ export class GaApp extends LocalizedElement {
         void this.session.follow(view).then(() => this.missMalformed(malformed));
       }),
       this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
+      onReturn(() => void this.session.lookAround()),
     );
     this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
     this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
-    void this.session.refresh().then(() => this.missMalformed(this.malformed));
+    void this.session.refresh().then(() => {
+      this.missMalformed(this.malformed);
+      if (this.state.graphs && isFocusFree()) this.hierarchy.focusGraph();
+    });
   }
 
   override disconnectedCallback(): void {
@@ -247,19 +218,9 @@ export class GaApp extends LocalizedElement {
     }
   }
 
-  _help(): void {
-    (this.$['helpDialog'] as GaHelp).open();
-  }
-
   /** Whether all steps and ranks are shown, on top of the graph. */
   _isOverview(state: AppState): boolean {
     return state.view.page === 'overview' && fileOf(state) !== undefined && !this._message(state);
-  }
-
-  _overview(): void {
-    const { view } = this.state;
-    if (view.page === 'overview') void this.session.enter(view.step, view.rank);
-    else this.session.showOverview();
   }
 
   _enter(event: CustomEvent<GraphPlace>): void {
@@ -308,25 +269,6 @@ export class GaApp extends LocalizedElement {
     return state.problem !== null || (state.catalog?.files.length === 0 && state.busy === null);
   }
 
-  async _copyLink(): Promise<void> {
-    const { shell } = this.text;
-    const isShort = this.hierarchy.look?.openInView !== undefined;
-    const isCopied = await copyText(this.address.link());
-    this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied);
-  }
-
-  /** The node to match the selected one with is chosen in the graph, or it is said why not. */
-  private pickPartner(): void {
-    const { match } = this.text;
-    const { selected, graphs, pick } = this.state;
-    const graph = selected && graphs?.[selected.side];
-    if (!hasBench(this.state)) this.say(match.notComparable);
-    else if (!fileOf(this.state)?.writable) this.say(match.readOnly);
-    else if (!graph || graph.gradeOf(selected.index) !== Grade.UNMATCHED) this.say(match.needsFree);
-    else this.session.startPick();
-    if (!pick && this.state.pick) this.hierarchy.focusGraph();
-  }
-
   private say(message: string): void {
     (this.$['toast'] as GaToast).say(message);
   }
@@ -360,42 +302,97 @@ export class GaApp extends LocalizedElement {
     this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
   }
 
-  private stepHit(direction: 1 | -1): void {
-    const node = this.session.finding.step(direction);
-    if (node) this.goTo(node);
-  }
-
   private goTo(node: NodeRef): void {
     void this.session.select(node);
     this.hierarchy.reveal(node);
   }
 
+  // --- what commands act on
+
+  help(): void {
+    (this.$['helpDialog'] as GaHelp).open();
+  }
+
+  openPalette(): void {
+    const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
+    const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
+    (this.$['palette'] as GaPalette).open(commands, graphs, (node) => this.goTo(node));
+  }
+
+  toggleOverview(): void {
+    const { view } = this.state;
+    if (view.page === 'overview') void this.session.enter(view.step, view.rank);
+    else this.session.showOverview();
+  }
+
+  toggleList(): void {
+    this.isListOpen = !this.isListOpen;
+  }
+
+  toggleTheme(): void {
+    this.toolbar._theme();
+  }
+
+  toggleLanguage(): void {
+    this.toolbar._language();
+  }
+
+  focusSearch(): void {
+    this.toolbar.focusSearch();
+  }
+
+  stepHit(direction: 1 | -1): void {
+    const node = this.session.finding.step(direction);
+    if (node) this.goTo(node);
+  }
+
+  goToFirstError(): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    const index = graph ? firstError(graph) : -1;
+    if (index >= 0) this.goTo({ side: Side.NPU, index });
+  }
+
+  /** The node to match the selected one with is chosen in the graph, or it is said why not. */
+  pickPartner(): void {
+    const refusal = pickRefusal(this.state, this.text);
+    if (refusal) this.say(refusal);
+    else this.session.startPick();
+    if (this.state.pick) this.hierarchy.focusGraph();
+  }
+
+  copyLink(): void {
+    const { shell } = this.text;
+    const isShort = this.hierarchy.look?.openInView !== undefined;
+    void copyText(this.address.link()).then((isCopied) =>
+      this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied),
+    );
+  }
+
+  runView(command: ViewCommand): void {
+    this.hierarchy.run(command);
+  }
+
+  private get toolbar(): GaToolbar {
+    return this.$['toolbar'] as GaToolbar;
+  }
+
   /** Keys that work wherever the focus is, unless it is in a field to type in. */
   private key(event: KeyboardEvent): void {
     const [target] = event.composedPath();
+    const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    const everywhere: Record<string, () => void> = {
-      '?': () => this._help(),
-      o: () => this._overview(),
-    };
-    const inGraph: Record<string, () => void> = {
-      '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
-      n: () => this.stepHit(1),
-      p: () => this.stepHit(-1),
-      m: () => this.pickPartner(),
-      N: () => this.stepHit(-1),
-      '.': () => this.stepHit(1),
-      ',': () => this.stepHit(-1),
-      // Otherwise the key is the browser's own, which closes a dialog with it.
-      ...(this.state.pick ? { Escape: () => this.session.endPick(null) } : {}),
-      l: () => (this.isListOpen = !this.isListOpen),
-    };
+    if (!isPalette && (isTyping || event.ctrlKey || event.metaKey || event.altKey)) return;
     const isOverview = this._isOverview(this.state);
-    const action = everywhere[event.key] ?? (isOverview ? undefined : inGraph[event.key]);
-    if (!action) return;
+    const command = commandsOf(this, this.text).find(
+      ({ keys, isEverywhere }) =>
+        keys.includes(event.key) && (isEverywhere === true || !isOverview),
+    );
+    if (isPalette) this.openPalette();
+    else if (command) command.run();
+    // Otherwise Escape is the browser's own, which closes a dialog with it.
+    else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);
+    else return;
     event.preventDefault();
-    action();
   }
 }
 

@@ -101,7 +101,16 @@ export class GaHelp extends LocalizedElement {
           entry('Esc', help.close2),
         ],
       },
-      { title: help.groups.other, entries: [entry('o', help.overview), entry('?', help.help)] },
+      {
+        title: help.groups.other,
+        entries: [
+          entry('m', text.shell.matchSelected),
+          entry(`Alt + ${help.drag}`, text.shell.matchDrag),
+          entry('o', help.overview),
+          entry(': Ctrl+K', text.shell.palette),
+          entry('?', help.help),
+        ],
+      },
     ];
   }
 }

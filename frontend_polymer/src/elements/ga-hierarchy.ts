@@ -13,15 +13,17 @@ import type { Hits } from '../hits';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import type { Look } from '../state';
 import { firstError, leastError } from './first-error';
-import { download, imageName, imageWords } from './image-words';
+import { imageName, imageWords } from './image-words';
 import type { GaTip } from './ga-tip';
 import './ga-tip';
 import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { describe, renderOutline } from './outline';
+import { saveBlob, saveText } from './save-file';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
+const PLACES_REMEMBERED = 20;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
 export class GaHierarchy extends LocalizedElement {
@@ -140,7 +142,7 @@ export class GaHierarchy extends LocalizedElement {
   /** Which graphs are shown, and how those before them were left. */
   private applied: Look | null = null;
   private place = '';
-  private left: { place: string; state: HierarchyState } | null = null;
+  private readonly left = new Map<string, HierarchyState>();
 
   /** The boxes in view of both sides, top to bottom. */
   get scene(): SceneRow[] {
@@ -192,7 +194,7 @@ export class GaHierarchy extends LocalizedElement {
     if (graphs === this.shown) return;
     this.shown = graphs;
     const left = this.view.getState();
-    if (left) this.left = { place: this.place, state: left };
+    if (left) this.remember(this.place, left);
     if (!graphs) {
       this.view.clear();
       return;
@@ -202,13 +204,21 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setMicroStep(this.state.view.micro);
     const place = placeOf(this.state, graphs);
     this.place = place;
-    if (this.left?.place === place) {
-      this.view.setState(this.left.state);
+    const before = this.left.get(place);
+    if (before) {
+      this.view.setState(before);
       return;
     }
     this.view.expandToErrors(this.leastError());
     const first = firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
+  }
+
+  private remember(place: string, state: HierarchyState): void {
+    this.left.delete(place);
+    this.left.set(place, state);
+    const [oldest] = this.left.keys();
+    if (this.left.size > PLACES_REMEMBERED && oldest !== undefined) this.left.delete(oldest);
   }
 
   _microChanged(micro: number): void {
@@ -327,11 +337,8 @@ export class GaHierarchy extends LocalizedElement {
     const words = imageWords(this.state, this.text);
     const name = imageName(this.state, format);
     try {
-      const image =
-        format === 'png'
-          ? await this.view.toPng(words)
-          : new Blob([this.view.toSvg(words)], { type: 'image/svg+xml' });
-      download(image, name);
+      if (format === 'png') saveBlob(name, await this.view.toPng(words));
+      else saveText(name, this.view.toSvg(words), 'image/svg+xml');
       this.say(this.text.shell.saved(name));
     } catch (error) {
       this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));

@@ -3,7 +3,7 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { routeUrl } from '../data/api';
 import { fetchCandidates, postImport, postMatch, postUndo } from '../data/matching';
-import { Side, type EditState, type MatchCandidate, type MatchReport } from '../generated/graph_pb';
+import type { EditState, MatchCandidate, MatchReport } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';

@@ -33,12 +33,3 @@ export function imageName({ view }: AppState, suffix: string): string {
   const stem = view.file.replace(/^.*\//, '').replace(/\.vis\.db$/, '');
   return `${stem}_step${view.step}_rank${view.rank}.${suffix}`;
 }
-
-/** Hands a file to the browser to keep. */
-export function download(content: Blob, name: string): void {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}

@@ -130,8 +130,8 @@ def test_a_directory_named_rank_is_the_only_rank(dumps: Path, tmp_path: Path) ->
         ({"npu": {**TP2, "order": ""}, "bench": ONE}, 2, "unknown word ''"),
         ({"npu": {**TP2, "rank_size": 4}, "bench": ONE}, 1, "declares rank_size 4, but npu_path"),
         ({"npu": TP2, "bench": TP2}, 1, "declares rank_size 2, but bench_path"),
-        ({"npu": {"rank_size": 2, "tp": 1, "cp": 2, "pp": 1}, "bench": ONE}, 2, "cp 2"),
-        ({"npu": {"rank_size": 2, "tp": 1, "ep": 2, "pp": 1}, "bench": ONE}, 2, "ep 2"),
+        ({"npu": {**TP2, "cp": 2}, "bench": ONE}, 2, "no multiple of tp · cp · pp = 4"),
+        ({"npu": {**TP2, "ep": 2}, "bench": ONE}, 2, "ep 2 does not divide dp · cp = 1"),
     ],
 )
 def test_mistakes(merge: Any, status: int, sentence: str, dumps: Path, tmp_path: Path) -> None:
