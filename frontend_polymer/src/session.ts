@@ -247,7 +247,7 @@ export class Session {
       const { view } = this.state;
       const graphs = await this.fetchGraphs(view, signal);
       if (signal.aborted) return;
-      const node = nodeIn(graphs, view);
+      const node = nodeIn(graphs, this.state.view);
       this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
       this.finding.run();
       await this.loadDetail();

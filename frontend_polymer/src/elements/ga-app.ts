@@ -210,8 +210,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   /** The grades have the same colours in tables and legend as on the canvas. */
   _themeChanged(theme: Theme): void {
-    const { tones } = paletteOf(theme);
-    for (const [grade, tone] of tones.entries()) {
+    for (const [grade, tone] of paletteOf(theme).tones.entries()) {
       for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
         this.style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
       }
@@ -381,6 +380,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     const [target] = event.composedPath();
     const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+    if (event.composedPath().some((part) => part instanceof HTMLDialogElement)) return;
     if (!isPalette && (isTyping || event.ctrlKey || event.metaKey || event.altKey)) return;
     const isOverview = this._isOverview(this.state);
     const command = commandsOf(this, this.text).find(

@@ -18,11 +18,13 @@ import type { GaTip } from './ga-tip';
 import './ga-tip';
 import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
-import { describe, renderOutline } from './outline';
+import { describe, MOST_ITEMS, renderOutline } from './outline';
 import { saveBlob, saveText } from './save-file';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
+/** Milliseconds without a change after which the view rests. */
+const REST = 100;
 const PLACES_REMEMBERED = 20;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
@@ -138,7 +140,7 @@ export class GaHierarchy extends LocalizedElement {
   declare layers: LayerFolding | null;
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
-  private outlineFrame = 0;
+  private outlineTimer: ReturnType<typeof setTimeout> | undefined;
   /** Which graphs are shown, and how those before them were left. */
   private applied: Look | null = null;
   private place = '';
@@ -368,10 +370,10 @@ export class GaHierarchy extends LocalizedElement {
     (this.$['tip'] as GaTip).show(lines, x, y);
   }
 
-  /** Once per frame is enough, however fast the view moves. */
+  /** Once the view rests: while it moves, nothing could be read out anyway. */
   private scheduleOutline(): void {
-    this.outlineFrame ||= requestAnimationFrame(() => {
-      this.outlineFrame = 0;
+    clearTimeout(this.outlineTimer);
+    this.outlineTimer = setTimeout(() => {
       const side = this.view.selected?.side ?? Side.NPU;
       const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
@@ -380,9 +382,9 @@ export class GaHierarchy extends LocalizedElement {
       const label = this.text.view.outlineLabel(name);
       const tree = this.$['outline'] as HTMLElement;
       for (const element of [root, tree]) element.setAttribute('aria-label', label);
-      const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
+      const rows = graph ? this.view.scene(MOST_ITEMS).filter((row) => row.side === side) : [];
       renderOutline(root, tree, rows, graph ?? null, this.text);
-    });
+    }, REST);
   }
 }
 

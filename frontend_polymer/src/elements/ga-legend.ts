@@ -22,11 +22,12 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact' });
 
 interface Entry {
   readonly key: string;
-  /** Stands in front of the first of a group. */
-  readonly group: string;
   readonly style: string;
   readonly border: string;
   readonly bars: string;
+  /** What the name is one of, where it does not go without saying. */
+  readonly kind: string;
+  readonly isFirst: boolean;
   readonly name: string;
   readonly range: string;
   readonly count: string;
@@ -74,6 +75,15 @@ export class GaLegend extends LocalizedElement {
         button:disabled {
           opacity: 0.65;
         }
+        .kind {
+          margin-left: 8px;
+          padding-left: 12px;
+          border-left: 1px solid var(--ga-border);
+          white-space: nowrap;
+        }
+        button {
+          position: relative; /* what is hidden visually must not widen the page */
+        }
         .count {
           font-weight: 600;
         }
@@ -86,25 +96,14 @@ export class GaLegend extends LocalizedElement {
           padding: 0 8px;
           white-space: nowrap;
         }
-        .group {
-          padding: 0 4px 0 12px;
-          border-left: 1px solid var(--ga-border);
-        }
         @media (max-width: 1500px) {
           .range {
             display: none;
           }
-          :host {
-            gap: 0;
-          }
-          button {
-            padding: 0 6px;
-            gap: 4px;
-          }
         }
       </style>
       <template is="dom-repeat" items="[[entries]]">
-        <span class="group muted" hidden$="[[!item.group]]">[[item.group]]</span>
+        <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>
         <button
           class="plain"
           data-key$="[[item.key]]"
@@ -116,7 +115,7 @@ export class GaLegend extends LocalizedElement {
           <span class$="swatch [[item.border]]" style$="[[item.style]]"
             ><span class="bars" style$="[[item.bars]]"></span
           ></span>
-          <span>[[item.name]]</span>
+          <span><span class="visually-hidden">[[item.kind]] </span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>
         </button>
@@ -181,6 +180,7 @@ export class GaLegend extends LocalizedElement {
         border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
         bars: gradeBars(band.grade),
         range: rangeOf(band),
+        ...{ kind: '', isFirst: false },
         query: { grades: new Set([band.grade]) },
       }));
   }
@@ -188,15 +188,15 @@ export class GaLegend extends LocalizedElement {
   private overflows(state: AppState, text: Texts): Entry[] {
     if (!fileOf(state)?.overflowChecked) return [];
     const graph = state.graphs![Side.NPU];
-    return LEVELS.map((level) => {
+    return LEVELS.map((level, at) => {
       const { name, hint } = overflowName(level, text);
       const count = graph.rollup.overflow(level, 0, graph.count);
-      const entry = this.entry(`overflow-${level}`, name, count);
+      const entry = this.entry(`overflow-${level}`, `${text.legend.overflow}: ${name}`, count);
       return {
         ...entry,
+        ...{ kind: text.legend.overflow, isFirst: at === 0, name },
         style: overflowStyle(level),
         border: 'round',
-        group: level === LEVELS[0] ? text.legend.overflow : '',
         bars: 'display: none',
         range: '',
         title: `${hint}\n${entry.title}`,
@@ -211,7 +211,6 @@ export class GaLegend extends LocalizedElement {
     return {
       key,
       name,
-      group: '',
       count: total < CROWDED ? count : compact.format(total),
       title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
       isEmpty: total === 0,

@@ -9,6 +9,8 @@ import type { NodeRef } from '../layout/hierarchy';
 import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import './ga-icon';
+import type { Import } from './ga-import';
+import './ga-import';
 import { LocalizedElement } from './localized';
 import {
   candidatesTitle,
@@ -116,14 +118,7 @@ export class GaMatch extends LocalizedElement {
         <a id="export" href="[[_exportUrl(state.view.file)]]" download="matches.json"
           >[[text.match.exportFile]]</a
         >
-        <label class="file"
-          >[[text.match.importFile]]<input
-            id="import"
-            class="visually-hidden"
-            type="file"
-            accept=".json,application/json"
-            on-change="_import"
-        /></label>
+        <ga-import carry-out="[[carryOut]]"></ga-import>
         <span id="outcome" role="status">[[outcome]]</span>
       </footer>`;
   }
@@ -171,6 +166,13 @@ export class GaMatch extends LocalizedElement {
   readonly _twinLabel = twinLabel;
   readonly _title = candidatesTitle;
   readonly _editHint = editHint;
+  readonly carryOut: Import = (content, reason, replace, dryRun) =>
+    this.upToDate(async () => {
+      const who = { author: this.field('author').value.trim(), reason };
+      const report = await postImport({ ...baseOf(this.state), ...who, content, replace, dryRun });
+      if (!dryRun) await this.tell(report);
+      return report;
+    });
   private asked = new AbortController();
   private shown: AppState['detail'] = null;
   private wasActive = false;
@@ -286,18 +288,6 @@ export class GaMatch extends LocalizedElement {
     return this.change(() => postUndo('redo', { ...baseOf(this.state), dryRun: false }));
   }
 
-  async _import(): Promise<void> {
-    const field = this.field('import');
-    const [file] = field.files ?? [];
-    if (!file) return;
-    const content = await file.text();
-    field.value = '';
-    const who = { author: this.field('author').value.trim(), reason: file.name };
-    await this.change(() =>
-      postImport({ ...baseOf(this.state), ...who, content, replace: false, dryRun: false }),
-    );
-  }
-
   _exportUrl(file: string): string {
     return routeUrl('matches', { file, format: 'json' }).href;
   }
@@ -346,12 +336,13 @@ export class GaMatch extends LocalizedElement {
 
   /** Writes, says what came of it, and shows the graphs as they are now. */
   private async change(send: () => Promise<MatchReport>): Promise<void> {
-    await this.run(async () => {
-      const report = await send();
-      this.outcome = outcomeOf(report, this.text);
-      await this.session.reload();
-      this.leave();
-    });
+    await this.run(async () => this.tell(await send()));
+  }
+
+  private async tell(report: MatchReport): Promise<void> {
+    this.outcome = outcomeOf(report, this.text);
+    await this.session.reload();
+    this.leave();
   }
 
   /** Back to where the nodes are. */
@@ -368,13 +359,21 @@ export class GaMatch extends LocalizedElement {
   private async run(work: () => Promise<void>): Promise<void> {
     this.busy = true;
     try {
-      await work();
+      await this.upToDate(work);
     } catch (error) {
       this.outcome = messageOf(error);
-      const { status } = asProblem(error);
-      if (status === 409) await this.session.reload();
     } finally {
       this.busy = false;
+    }
+  }
+
+  /** Where somebody else was faster, shows what they did. */
+  private async upToDate<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (asProblem(error).status === 409) await this.session.reload();
+      throw error;
     }
   }
 
