@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.data import assemblies, checksums
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
@@ -21,11 +24,17 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Combined:
-    """The merged table, how each merged row was made, and the replicas that disagree."""
+    """The merged table, how each merged row was made, and the replicas that disagree.
+
+    ``assemblies`` are the files of the rows whose data are known, ``unknown`` says of rows what
+    is not known of them.
+    """
 
     table: ParameterTable
     recipes: dict[int, str]
     drifted: list[int]
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
 
 
 def combine(
@@ -33,8 +42,9 @@ def combine(
     states: Sequence[State],
     texts: Texts,
     ranks: Sequence[int],
+    directories: Sequence[Path | None] = (),
 ) -> Combined:
-    """Combine equal rows of all ranks by their state.
+    """Combine equal rows of all ranks by their state; ``directories`` hold their tensor files.
 
     Max of max, min of min, mean weighted by elements, norm as root of summed squares; a partial
     tensor takes the statistics of the reduction's result; what is not known is marked missing.
@@ -75,9 +85,48 @@ def combine(
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
-    table = replace(first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id)
+    files = assemblies(tables, states, directories, texts) if directories else {}
+    md5, differing = checksums(tables, states)
+    for row in first.md5.keys() - md5.keys() & recipes.keys():
+        recipes[row] += "; checksum unknown: those of parts say nothing of the whole"
+    table = replace(
+        first,
+        statistics=statistics,
+        missing=missing,
+        numel=numel,
+        shape_id=shape_id,
+        md5=md5,
+        file={row: first.file[row] for row, one in files.items() if one.dimension is None},
+    )
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
-    return Combined(table, recipes, replicas[_disagree(stack[:, :, replicas])].tolist())
+    drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
+    return Combined(
+        table,
+        recipes,
+        sorted({*drifted, *differing}),
+        files,
+        _unknown(table, first, recipes, files),
+    )
+
+
+def _unknown(
+    table: ParameterTable,
+    first: ParameterTable,
+    recipes: dict[int, str],
+    files: dict[int, Assembly],
+) -> dict[int, str]:
+    """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
+    rows = np.flatnonzero(table.missing == _ALL_MISSING).tolist() if not first.file else []
+    found = {row: recipes[row] for row in rows if row in recipes}
+    found |= {
+        row: recipes.get(row, "ranks that should hold it alike have other checksums")
+        for row in first.md5.keys() - table.md5.keys()
+    }
+    found |= {
+        row: recipes.get(row, "not all ranks have a file")
+        for row in first.file.keys() - files.keys()
+    }
+    return found
 
 
 def _combined_shards(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
@@ -13,8 +14,8 @@ from msprobe_builder.graph.tree import Tree
 class StageGraph:
     """One pipeline stage after its tensor-parallel ranks were merged.
 
-    ``ranks`` are the ranks it came from; ``recipes`` says by row of ``table`` how a merged value
-    was made.
+    ``ranks`` are the ranks it came from. By row of ``table``: ``recipes`` says how a merged value
+    was made, ``assemblies`` of which files its data consist, ``unknown`` why it is not known.
     """
 
     dump: Dump
@@ -22,3 +23,5 @@ class StageGraph:
     table: ParameterTable
     ranks: tuple[int, ...]
     recipes: dict[int, str] = field(default_factory=dict)
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)

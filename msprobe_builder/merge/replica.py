@@ -20,8 +20,6 @@ from msprobe_builder.texts import Texts
 # Reads one rank; the integer of a diagnostic's rank is filled in by the caller.
 ReadRank = Callable[[Source], tuple[Side, list[Diagnostic]]]
 
-_MERGEABLE = (Task.STATISTICS, Task.STRUCTURE)
-
 
 @dataclass(frozen=True)
 class ReplicaSource:
@@ -40,20 +38,22 @@ def read_replica(
 ) -> tuple[Side, list[Diagnostic]]:
     """One merged side; only one stage is held as single ranks at a time.
 
-    Raises BuildError when a dump cannot be read or is of a task that cannot be merged.
+    Raises BuildError when a dump cannot be read or is of another task than the others.
     """
     stages = []
+    task: Task | None = None
     diagnostics: list[Diagnostic] = []
     for stage in source.replica.ranks:
         sides = []
         ranks = [rank for slices in stage for rank in slices]
         for rank in ranks:
             side, found = read_rank(source.sources[rank])
-            task = task_of(side.dump)
-            if task not in _MERGEABLE:
+            own = task_of(side.dump)
+            task = task or own
+            if own is not task:
                 raise BuildError(
-                    f"{source.sources[rank]} is a dump of task {task.value}, which cannot be "
-                    "merged over ranks; dump with task statistics."
+                    f"{source.sources[rank]} is a dump of task {own.value} and "
+                    f"{source} one of task {task.value}; dump all ranks with the same task."
                 )
             sides.append(side)
             diagnostics += [one.at(rank=rank) for one in found]

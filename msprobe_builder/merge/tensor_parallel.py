@@ -13,8 +13,10 @@ from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.combine import combine
+from msprobe_builder.merge.data import single_files
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.sharding import classify
+from msprobe_builder.task import task_of
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -26,9 +28,10 @@ def merge_ranks(
     """One stage from its tensor-parallel ranks, whose texts share one id space."""
     first = sides[0]
     # The table holds all there is to know of the parameters; the columns as read are let go.
-    dump = replace(first.dump, parameters=Parameters(texts))
+    dump = replace(first.dump, task=task_of(first.dump).value, parameters=Parameters(texts))
     if len(sides) == 1:
-        return StageGraph(dump, first.tree, first.table, tuple(ranks)), []
+        files = single_files(first.table, dump.tensor_dir)
+        return StageGraph(dump, first.tree, first.table, tuple(ranks), assemblies=files), []
     rows, alone = _common_rows(sides)
     diagnostics = about(
         "warning",
@@ -41,7 +44,8 @@ def merge_ranks(
         for side, own in zip(sides, rows, strict=True)
     ]
     states = classify(first.tree, tables, texts, ranks)
-    combined = combine(tables, states, texts, ranks)
+    directories = [side.dump.tensor_dir for side in sides]
+    combined = combine(tables, states, texts, ranks, directories)
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
         for row in combined.drifted
@@ -52,7 +56,15 @@ def merge_ranks(
         drifted,
         f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
     )
-    stage = StageGraph(dump, first.tree, combined.table, tuple(ranks), combined.recipes)
+    stage = StageGraph(
+        dump,
+        first.tree,
+        combined.table,
+        tuple(ranks),
+        combined.recipes,
+        combined.assemblies,
+        combined.unknown,
+    )
     return stage, diagnostics
 
 

@@ -56,7 +56,8 @@ def measure(
         data = compare_real_data(npu, bench, pairs, threads)
         metrics |= data.metrics
     error = _pair_errors(task, npu, pairs, statistics, md5_equal, data)
-    evidence = Evidence(pairs.npu, error)
+    unknown = _unknown(npu, bench, pairs)
+    evidence = Evidence(pairs.npu, error, pairs.npu[list(unknown)])
     if task in (Task.STATISTICS, Task.MD5):
         evidence = _with_numbers(task, evidence, npu, bench, matching, texts)
     return Measured(
@@ -68,7 +69,7 @@ def measure(
                 npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
             ),
             md5_equal=md5_equal,
-            notes=data.notes,
+            notes=unknown | data.notes,
         ),
         node_errors(task, npu.tree, npu.table, matching.npu, evidence),
         PROFILES[task],
@@ -102,7 +103,19 @@ def _with_numbers(
 ) -> Evidence:
     numbers = compare_numbers(npu.table, bench.table, matching.npu, texts)
     error = 1.0 - numbers.is_equal if task is Task.MD5 else numbers.error
-    return Evidence(np.r_[evidence.row, numbers.pairs.npu], np.r_[evidence.error, error])
+    row = np.r_[evidence.row, numbers.pairs.npu]
+    return Evidence(row, np.r_[evidence.error, error], evidence.unknown)
+
+
+def _unknown(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:
+    """Why pairs cannot be compared of which a merge of ranks knows too little, by position."""
+    found = {}
+    for name, side, rows in (("bench", bench, pairs.bench), ("npu", npu, pairs.npu)):
+        if side.unknown:
+            for position, row in enumerate(rows.tolist()):
+                if row in side.unknown:
+                    found[position] = f"unmerged: {name}, {side.unknown[row]}"
+    return found
 
 
 def _metrics(errors: StatisticsErrors) -> dict[str, Metric]:
