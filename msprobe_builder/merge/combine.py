@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.blocks import Blocks, in_words
 from msprobe_builder.merge.data import assemblies, checksums
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
 
+NO_BLOCKS: Mapping[int, Blocks] = MappingProxyType({})
 _ALL_MISSING = 0b1111
+_DEPENDS = "depends on the rank and is not reduced: unknown"
+_REASONS = {
+    Share.REPLICA: "not all ranks have it",
+    Share.SHARD: "how the parts are cut is not known",
+    Share.PARTIAL: "partial sums whose total was not recorded: unknown",
+    Share.LOCAL: _DEPENDS,
+    Share.UNKNOWN: _DEPENDS,
+}
+_NO_CHECKSUM = "checksum unknown: those of parts say nothing of the whole"
 # Replicas are computed by the same code from the same numbers; this leaves room for atomics.
 _TOLERANCE = 1e-4
 
@@ -43,6 +55,7 @@ def combine(
     texts: Texts,
     ranks: Sequence[int],
     directories: Sequence[Path | None] = (),
+    blocks: Mapping[int, Blocks] = NO_BLOCKS,
 ) -> Combined:
     """Combine equal rows of all ranks by their state; ``directories`` hold their tensor files.
 
@@ -66,29 +79,29 @@ def combine(
     numel[shards] = elements.sum(axis=0)
     for row in shards.tolist():
         shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
-        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], ranks, shown)
+        shown += in_words(blocks.get(row))
+        own = int(missing[row])
+        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
 
     for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
         result = states[row].reduced
         if result < 0:
             missing[row] = _ALL_MISSING
-            recipes[row] = "partial sums whose total was not recorded: unknown"
+            recipes[row] = _REASONS[Share.PARTIAL]
         else:
             statistics[:, row] = statistics[:, result]
             missing[row] = missing[result]
             recipes[row] = "partial results, shown as their reduction over the ranks"
-    unknown = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
-    missing[unknown] = _ALL_MISSING
-    for row in np.flatnonzero(unknown).tolist():
-        recipes[row] = "depends on the rank and is not reduced: unknown"
+    open_rows = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
+    missing[open_rows] = _ALL_MISSING
+    for row in np.flatnonzero(open_rows).tolist():
+        recipes[row] = _DEPENDS
         if share[row] == Share.UNKNOWN:
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
-    files = assemblies(tables, states, directories, texts) if directories else {}
+    files = assemblies(tables, states, directories, texts, blocks) if directories else {}
     md5, differing = checksums(tables, states)
-    for row in first.md5.keys() - md5.keys() & recipes.keys():
-        recipes[row] += "; checksum unknown: those of parts say nothing of the whole"
     table = replace(
         first,
         statistics=statistics,
@@ -100,32 +113,31 @@ def combine(
     )
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
     drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
-    return Combined(
-        table,
-        recipes,
-        sorted({*drifted, *differing}),
-        files,
-        _unknown(table, first, recipes, files),
-    )
+    unknown = _unknown(table, first, states, files)
+    for row in first.md5.keys() - md5.keys():
+        recipes[row] = "; ".join(filter(None, (recipes.get(row), unknown[row])))
+    return Combined(table, recipes, sorted({*drifted, *differing}), files, unknown)
 
 
 def _unknown(
     table: ParameterTable,
     first: ParameterTable,
-    recipes: dict[int, str],
+    states: Sequence[State],
     files: dict[int, Assembly],
 ) -> dict[int, str]:
     """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
-    rows = np.flatnonzero(table.missing == _ALL_MISSING).tolist() if not first.file else []
-    found = {row: recipes[row] for row in rows if row in recipes}
-    found |= {
-        row: recipes.get(row, "ranks that should hold it alike have other checksums")
-        for row in first.md5.keys() - table.md5.keys()
-    }
-    found |= {
-        row: recipes.get(row, "not all ranks have a file")
-        for row in first.file.keys() - files.keys()
-    }
+    found = {}
+    for row in np.flatnonzero((table.missing == _ALL_MISSING) & table.is_tensor).tolist():
+        if states[row].share is not Share.REPLICA and not first.file:
+            found[row] = _REASONS[states[row].share]
+    for row in first.md5.keys() - table.md5.keys():
+        share = states[row].share
+        is_whole = share is Share.SHARD or states[row].reduced >= 0
+        found[row] = _NO_CHECKSUM if is_whole else _REASONS[share]
+        if share is Share.REPLICA:
+            found[row] = "the ranks have other checksums"
+    for row in first.file.keys() - files.keys():
+        found[row] = _REASONS[states[row].share]
     return found
 
 
@@ -162,16 +174,23 @@ def _whole_shape(
 
 
 def _shard_recipe(
-    parts: NDArray[np.float64], whole: NDArray[np.float64], ranks: Sequence[int], where: str
+    parts: NDArray[np.float64],
+    whole: NDArray[np.float64],
+    missing: int,
+    ranks: Sequence[int],
+    where: str,
 ) -> str:
     lists = [", ".join(f"{value:.9g}" for value in column) for column in parts.T]
     squares = " + ".join(f"{value:.9g}²" for value in parts[:, 3])
-    return (
-        f"shards of ranks {', '.join(map(str, ranks))} {where}: "
-        f"max({lists[0]}) = {whole[0]:.9g}; min({lists[1]}) = {whole[1]:.9g}; "
-        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}; "
-        f"norm √({squares}) = {whole[3]:.9g}"
+    steps = (
+        f"max({lists[0]}) = {whole[0]:.9g}",
+        f"min({lists[1]}) = {whole[1]:.9g}",
+        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}",
+        f"norm √({squares}) = {whole[3]:.9g}",
     )
+    recorded = "; ".join(step for bit, step in enumerate(steps) if not missing >> bit & 1)
+    shown = f"shards of ranks {', '.join(map(str, ranks))} {where}"
+    return f"{shown}: {recorded}" if recorded else shown
 
 
 def _disagree(parts: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msprobe_builder.graph.assembly import Assembly, TensorFile, joined_shape, whole_file
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.blocks import PLAIN, Blocks
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
@@ -22,6 +23,7 @@ def assemblies(
     states: Sequence[State],
     directories: Sequence[Path | None],
     texts: Texts,
+    blocks: Mapping[int, Blocks],
 ) -> dict[int, Assembly]:
     """Of which files each merged tensor consists; without those that make no known whole."""
     found = {}
@@ -30,7 +32,8 @@ def assemblies(
         source = states[row].reduced if states[row].share is Share.PARTIAL else row
         if source < 0 or source not in rows:
             continue
-        assembly = _assembly(tables, source, states[source], directories, texts)
+        own = blocks.get(source, PLAIN)
+        assembly = _assembly(tables, source, states[source], directories, texts, own)
         if assembly is not None:
             found[row] = assembly
     return found
@@ -42,6 +45,7 @@ def _assembly(
     state: State,
     directories: Sequence[Path | None],
     texts: Texts,
+    blocks: Blocks,
 ) -> Assembly | None:
     files = [
         TensorFile(directory, table.file[row])
@@ -51,7 +55,13 @@ def _assembly(
         return Assembly(tuple(files))
     if state.share is not Share.SHARD or state.cut is None:
         return None
-    assembly = Assembly(tuple(files), state.cut.dimension, state.cut.outer)
+    assembly = Assembly(
+        tuple(files),
+        state.cut.dimension,
+        state.cut.outer,
+        blocks.sizes,
+        other_blocks=blocks.others,
+    )
     shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
     return None if joined_shape(shapes, assembly) is None else assembly
 
@@ -59,7 +69,10 @@ def _assembly(
 def checksums(
     tables: Sequence[ParameterTable], states: Sequence[State]
 ) -> tuple[dict[int, str], list[int]]:
-    """Checksums on which all ranks agree, and the replicas whose checksums differ."""
+    """Checksums on which all ranks agree, and the replicas whose checksums differ.
+
+    A single number is told by its statistics; its checksum may be of another moment.
+    """
     agreed: dict[int, str] = {}
     differing = []
     for row, first in tables[0].md5.items():
@@ -67,6 +80,6 @@ def checksums(
             continue
         if all(table.md5.get(row, "").lower() == first.lower() for table in tables[1:]):
             agreed[row] = first
-        else:
+        elif tables[0].numel[row] != 1:
             differing.append(row)
     return agreed, differing

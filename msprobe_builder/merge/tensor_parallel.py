@@ -12,6 +12,7 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.blocks import find_blocks
 from msprobe_builder.merge.combine import combine
 from msprobe_builder.merge.data import single_files
 from msprobe_builder.merge.part import StageGraph
@@ -45,7 +46,9 @@ def merge_ranks(
     ]
     states = classify(first.tree, tables, texts, ranks)
     directories = [side.dump.tensor_dir for side in sides]
-    combined = combine(tables, states, texts, ranks, directories)
+    # The order of elements is of no account where there are none.
+    blocks = find_blocks(first.tree, tables, states, texts) if first.table.file else {}
+    combined = combine(tables, states, texts, ranks, directories, blocks)
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
         for row in combined.drifted
