@@ -81,9 +81,24 @@ def _to_json(assembly: Assembly, number: dict[Path | None, int]) -> dict[str, An
 def from_text(text: str, directories: dict[int, Path | None]) -> Assembly:
     """What ``to_text`` wrote; ValueError when it is something else."""
     try:
-        return _from_json(json.loads(text), directories)
-    except (KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"no assembly of a tensor: {text[:80]!r}") from error
+        result = _from_json(json.loads(text), directories)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{text[:80]!r} describes no tensor") from error
+    if not _is_sound(result):
+        raise ValueError(f"{text[:80]!r} describes no tensor")
+    return result
+
+
+def _is_sound(assembly: Assembly) -> bool:
+    blocks = len(assembly.blocks)
+    places = [(part, block) for part in range(len(assembly.parts)) for block in range(blocks)]
+    sizes = [assembly.outer, *assembly.blocks, *(one for of in assembly.other_blocks for one in of)]
+    return (
+        bool(assembly.parts and blocks and all(assembly.other_blocks))
+        and min(sizes) > 0
+        and sorted(assembly.sequence()) == places
+        and all(_is_sound(part) for part in assembly.parts if isinstance(part, Assembly))
+    )
 
 
 def _from_json(value: dict[str, Any], directories: dict[int, Path | None]) -> Assembly:
