@@ -3,6 +3,7 @@
 from msprobe_builder.config import BuildConfig, BuildOptions, read_config
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.merged_export import ExportResult, export_merged
 from msprobe_builder.pipeline import BuildResult, build
 from msprobe_builder.version import __version__
 
@@ -11,9 +12,11 @@ __all__ = [
     "BuildError",
     "BuildOptions",
     "BuildResult",
+    "ExportResult",
     "InMemoryDump",
     "UsageError",
     "__version__",
     "build",
+    "export_merged",
     "read_config",
 ]

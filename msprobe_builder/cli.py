@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from msprobe_builder.config import read_config
+from msprobe_builder.config import BuildConfig, read_config
 from msprobe_builder.errors import BuildError, UsageError
 from msprobe_builder.export import report
+from msprobe_builder.merged_export import export_merged
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
-from msprobe_builder.summary import summary_json, summary_lines
+from msprobe_builder.summary import export_json, export_lines, summary_json, summary_lines
 from msprobe_builder.version import __version__
 
 EXIT_OK = 0
@@ -72,10 +73,9 @@ def parser() -> argparse.ArgumentParser:
         "--output-path",
         "--output_path",
         metavar="DIR",
-        required=True,
         type=Path,
         dest="output_path",
-        help="directory of the result, created when missing",
+        help="directory of the result, created when missing; required, but for --export-merged",
     )
     result.add_argument(
         "-f",
@@ -112,6 +112,13 @@ def parser() -> argparse.ArgumentParser:
         help="find where NaN and infinity come from: mark each call medium, high or critical",
     )
     result.add_argument(
+        "--export-merged",
+        metavar="DIR",
+        type=Path,
+        help="write the models that parallel_merge makes as ordinary dumps into DIR, which must "
+        "be empty or missing; alone or beside -o",
+    )
+    result.add_argument(
         "--allow-missing",
         action="store_true",
         help="compare the steps and ranks that both sides have instead of stopping",
@@ -138,7 +145,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["report"]:
         return report.main(given[1:])
-    options = parser().parse_args(given)
+    known = parser()
+    options = known.parse_args(given)
+    if options.output_path is None and options.export_merged is None:
+        known.error("the following arguments are required: -o/--output-path/--output_path")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may hold any character
@@ -162,12 +172,16 @@ def _run(options: argparse.Namespace) -> int:
                 allow_missing=options.allow_missing,
             ),
         )
+        quiet = options.quiet or options.json
+        if options.output_path is None:
+            return _export_alone(config, options, quiet=quiet)
         result = build(
             config,
             options.output_path,
             name=name,
             workers=options.workers,
-            quiet=options.quiet or options.json,
+            quiet=quiet,
+            export_to=options.export_merged,
         )
     except UsageError as error:
         return _fail(error, EXIT_USAGE)
@@ -182,6 +196,20 @@ def _run(options: argparse.Namespace) -> int:
             for line in operator_lines(result.path):
                 print(line)
         for line in summary_lines(result):
+            print(line)
+    return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:
+    for key in ("fuzzy_match", "layer_mapping", "match_file", "overflow_check", "output_name"):
+        if getattr(options, key):
+            flag = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{flag} has no effect without a database; give one with -o.")
+    result = export_merged(config, options.export_merged, workers=options.workers, quiet=quiet)
+    if options.json:
+        print(export_json(result))
+    elif not options.quiet:
+        for line in export_lines(result):
             print(line)
     return EXIT_INCOMPLETE if result.failed else EXIT_OK
 

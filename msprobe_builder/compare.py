@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -37,17 +38,18 @@ class PairJob:
     bench: Source | ReplicaSource | None
     options: BuildOptions = DEFAULT_OPTIONS
     threads: int = 1  # for reading tensor files
+    export_to: Path | None = None  # where merged sides are written as dumps
 
 
 def build_pair(job: PairJob, report: Report) -> PairResult:
     """Build or compare one step and rank; raises BuildError when a dump cannot be used."""
     texts = Texts()
     diagnostics: list[Diagnostic] = []
-    npu = _read_side(job, 0, job.npu, texts, diagnostics, report)
+    npu = read_side(job, 0, job.npu, texts, diagnostics, report)
     if job.bench is None:
         task, graph = task_of(npu.dump), _ungraded(npu)
         return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
-    bench = _read_side(job, 1, job.bench, texts, diagnostics, report)
+    bench = read_side(job, 1, job.bench, texts, diagnostics, report)
     task = common_task(npu.dump, bench.dump)
     if not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
@@ -86,7 +88,7 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
     )
 
 
-def _read_side(
+def read_side(
     job: PairJob,
     side: int,
     source: Source | ReplicaSource,
@@ -94,6 +96,7 @@ def _read_side(
     diagnostics: list[Diagnostic],
     report: Report,
 ) -> Side:
+    """Read one side of a job, merged when it is a replica of many ranks."""
     report("read npu" if side == 0 else "read bench")
     if isinstance(source, ReplicaSource):
         result, found = read_replica(source, texts, partial(read_rank, texts=texts))

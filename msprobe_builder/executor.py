@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe_builder.compare import PairJob, Report
+from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
 from msprobe_builder.progress import Progress
 
@@ -47,6 +49,26 @@ def run_jobs(
     if count <= 1:
         return _run_here(jobs, shards, work, progress)
     return _run_in_pools(jobs, shards, work, progress, count)
+
+
+def failures(outcomes: list[Outcome]) -> list[tuple[Place, str]]:
+    """Steps and ranks that could not be built; BuildError when nothing is left."""
+    failed = [
+        (Place(outcome.job.step, outcome.job.rank), outcome.problem)
+        for outcome in outcomes
+        if outcome.problem is not None
+    ]
+    if len(failed) == len(outcomes):
+        raise BuildError(failed[0][1])
+    return failed
+
+
+def failed_ranks(failed: Sequence[tuple[Place, str]]) -> list[Diagnostic]:
+    """One finding for each step and rank that was left out."""
+    return [
+        Diagnostic("error", "rank_failed", why, step=place.step, rank=place.rank)
+        for place, why in failed
+    ]
 
 
 def remove_shards(target: Path, count: int) -> None:

@@ -6,7 +6,8 @@ import resource
 import sqlite3
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,10 +20,19 @@ from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, Place
 from msprobe_builder.errors import BuildError
-from msprobe_builder.executor import STAGES, Outcome, remove_shards, run_jobs
+from msprobe_builder.executor import (
+    STAGES,
+    Outcome,
+    failed_ranks,
+    failures,
+    remove_shards,
+    run_jobs,
+)
+from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.jobs import pair_up, pair_up_replicas
 from msprobe_builder.link.communication import link_communication
 from msprobe_builder.match.choose import check_files
+from msprobe_builder.merged_export import check_export, export_pair
 from msprobe_builder.metrics.grading import PROFILES, Grade
 from msprobe_builder.metrics.overflow import check_overflow
 from msprobe_builder.progress import Progress
@@ -47,6 +57,7 @@ class BuildResult:
     seconds: float
     peak_memory: int  # bytes, of the largest process
     file_size: int  # bytes
+    exported: Path | None = None  # where the merged models were written as dumps
 
     @property
     def is_comparison(self) -> bool:
@@ -61,14 +72,18 @@ def build(
     name: str | None = None,
     workers: int | None = None,
     quiet: bool = True,
+    export_to: Path | None = None,
 ) -> BuildResult:
     """Build one database from the dumps that ``config`` names.
 
     ``name`` is the file's name in the directory ``output``; by default it carries the time.
+    With ``export_to`` the merged models are written as dumps below that directory as well.
     Raises BuildError with one sentence for the user; nothing is left behind then.
     """
     began = time.monotonic()
     check_files(config.options)
+    if export_to is not None:
+        check_export(config, export_to)
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
     if config.npu_layout is None:
@@ -79,15 +94,13 @@ def build(
     target = reserve(output, name or _timestamped(bench is not None))
     progress = Progress(STAGES * len(jobs) + 1, quiet=quiet)
     try:
-        with published(target) as temporary:
+        with _exporting(export_to) as folder, published(target) as temporary:
+            jobs = [replace(job, export_to=folder) for job in jobs]
             try:
                 outcomes = _of_one_task(run_jobs(jobs, temporary, store_pair, progress, workers))
-                failed = _failed(outcomes)
+                failed = failures(outcomes)
                 progress.begin("gather")
-                found = left_out + [
-                    Diagnostic("error", "rank_failed", why, step=place.step, rank=place.rank)
-                    for place, why in failed
-                ]
+                found = left_out + failed_ranks(failed)
                 is_complete = not failed and not any(one.code == "missing_rank" for one in found)
                 diagnostics = _gather(temporary, outcomes, config, found, is_complete)
                 counts = _counts(temporary)
@@ -104,8 +117,19 @@ def build(
         seconds=time.monotonic() - began,
         peak_memory=_peak_memory(),
         file_size=target.stat().st_size,
+        exported=export_to,
         **counts,  # type: ignore[arg-type]
     )
+
+
+@contextmanager
+def _exporting(directory: Path | None) -> Iterator[Path | None]:
+    """Where jobs write merged dumps to, if they are asked for."""
+    if directory is None:
+        yield None
+        return
+    with export_folder(directory) as folder:
+        yield folder
 
 
 def store_pair(job: PairJob, shard: Path, report: Report) -> None:
@@ -114,6 +138,7 @@ def store_pair(job: PairJob, shard: Path, report: Report) -> None:
     if job.options.overflow_check:
         result = _with_overflow(result)
     report("store")
+    export_pair(job, result)
     connection = create(shard, PROFILES[result.task])
     try:
         write_pair(connection, result)
@@ -175,18 +200,6 @@ def _with_overflow(result: PairResult) -> PairResult:
     npu, bench = graphs
     assert npu is not None
     return replace(result, npu=npu, bench=bench, diagnostics=diagnostics)
-
-
-def _failed(outcomes: list[Outcome]) -> list[tuple[Place, str]]:
-    """Steps and ranks that could not be built; BuildError when nothing is left."""
-    failed = [
-        (Place(outcome.job.step, outcome.job.rank), outcome.problem)
-        for outcome in outcomes
-        if outcome.problem is not None
-    ]
-    if len(failed) == len(outcomes):
-        raise BuildError(failed[0][1])
-    return failed
 
 
 def _timestamped(is_comparison: bool) -> str:

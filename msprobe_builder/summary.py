@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.merged_export import ExportResult
 from msprobe_builder.pipeline import BuildResult
 from msprobe_builder.printable import printable
 
@@ -27,11 +30,20 @@ def summary_lines(result: BuildResult) -> list[str]:
         f"{result.file_size / 2**20:,.1f} MB file"
     )
     lines += _diagnostic_lines(result.diagnostics)
+    if result.exported is not None:
+        lines.append(f"Dumps     {result.exported}")
     lines.append(f"Written   {result.path}")
     lines.append(
         f"Look      tensorboard --logdir {shlex.quote(str(result.path.parent))} --bind_all"
     )
     return lines
+
+
+def export_lines(result: ExportResult) -> list[str]:
+    """The summary of an export without a database."""
+    counts = ", ".join(f"{count:,} {side}" for side, count in result.dumps.items())
+    lines = [f"Dumps     {counts}", f"Cost      {result.seconds:.1f} s"]
+    return [*lines, *_diagnostic_lines(result.diagnostics), f"Written   {result.directory}"]
 
 
 def _diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
@@ -60,25 +72,27 @@ def summary_json(result: BuildResult) -> str:
             "bench_nodes": result.bench_nodes,
             "matched": result.matched,
             "grades": result.grades,
-            "failed": [
-                {"step": place.step, "rank": place.rank, "reason": reason}
-                for place, reason in result.failed
-            ],
-            "diagnostics": [
-                {
-                    "severity": finding.severity,
-                    "code": finding.code,
-                    "message": finding.message,
-                    "subject": finding.subject,
-                    "count": finding.count,
-                    "side": finding.side,
-                    "step": finding.step,
-                    "rank": finding.rank,
-                }
-                for finding in result.diagnostics
-            ],
-            "seconds": round(result.seconds, 3),
+            **_common(result),
+            **({} if result.exported is None else {"exported": str(result.exported)}),
             "peak_memory": result.peak_memory,
             "file_size": result.file_size,
         }
     )
+
+
+def export_json(result: ExportResult) -> str:
+    """The summary of an export as one JSON object."""
+    return json.dumps(
+        {"path": str(result.directory), "dumps": result.dumps, **_common(result)},
+    )
+
+
+def _common(result: BuildResult | ExportResult) -> dict[str, Any]:
+    return {
+        "failed": [
+            {"step": place.step, "rank": place.rank, "reason": reason}
+            for place, reason in result.failed
+        ],
+        "diagnostics": [asdict(finding) for finding in result.diagnostics],
+        "seconds": round(result.seconds, 3),
+    }

@@ -56,13 +56,16 @@ def _require_same_origin(request: Request) -> None:
     if site is not None:
         is_own = site in ("same-origin", "none")
     else:
-        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("Host")
+        # A page of another origin cannot set X-Forwarded-Host without being asked for leave first.
+        hosts = [request.headers.get(name) for name in ("Host", "X-Forwarded-Host")]
+        is_own = origin is None or urlsplit(origin).netloc in filter(None, hosts)
     if not is_own:
         raise ProblemError(
             HTTPStatus.FORBIDDEN,
             "other_origin",
             "The request comes from a page of another origin.",
-            "Open TensorBoard itself; a proxy in between must pass the Host header on.",
+            "Open TensorBoard itself; a proxy in between must pass the Host header on,"
+            " or send it as X-Forwarded-Host.",
         )
 
 

@@ -18,7 +18,6 @@ from tb_graph_ascend.query_parameters import (
     Parameter,
     ParameterRow,
 )
-from tb_graph_ascend.query_skeleton import Skeleton
 from tb_graph_ascend.query_summary import Summary
 
 
@@ -96,27 +95,6 @@ def encode_file(
         pb.FailedRank(step=step, rank=rank, reason=reason) for step, rank, reason in content.failed
     )
     return message
-
-
-def encode_skeleton(revision: str, skeleton: Skeleton) -> pb.Skeleton:
-    """All columns; lists of Python numbers are what protobuf copies fastest."""
-    return pb.Skeleton(
-        revision=revision,
-        node_count=len(skeleton),
-        stems=skeleton.stems,
-        stem=skeleton.stem.tolist(),
-        direction=skeleton.direction.tolist(),
-        call=skeleton.call.tolist(),
-        kind=skeleton.kind.tolist(),
-        subtree_size=skeleton.subtree_size.tolist(),
-        micro_step=skeleton.micro_step.tolist(),
-        grade=skeleton.grade.tolist(),
-        partner_offset=skeleton.partner_offset.tolist(),
-        error=skeleton.error.tolist(),
-        overflow=skeleton.overflow.tolist(),
-        unmatched_reason=skeleton.unmatched_reason.tolist(),
-        unmatched_reasons=skeleton.unmatched_reasons,
-    )
 
 
 def encode_node(revision: str, detail: NodeDetail) -> pb.NodeDetail:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from tb_graph_ascend.query_summary import GRADES
 
 Ints = NDArray[np.int64]
 UNMATCHED = GRADES - 1
-NO_NODE = -1
 
 
 @dataclass(frozen=True)
@@ -46,22 +45,22 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     graph = read_graph(connection, step, rank, side)
     other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
     columns, error = _read_nodes(connection, graph)
-    stem_id, direction, call, kind, end, micro_step, grade, overflow, partner = columns
+    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner = columns
     index = np.arange(len(stem_id))
-    subtree_size = end - graph.first_node - index + 1
-    matched = partner != NO_NODE
+    subtree_size = below + 1
+    matched = to_partner != 0
     offset: Ints = np.empty(0, np.int64)
     if other is not None and matched.any():
         if (matched == (grade == UNMATCHED)).any():
             raise DamagedError("a node's grade contradicts its match")
-        place = _check(partner[matched] - other.first_node, 0, other.node_count - 1, "match")
-        offset = place - index[matched]
+        offset = to_partner[matched] + graph.first_node - other.first_node
+        _check(offset + index[matched], 0, other.node_count - 1, "match")
     _check(subtree_size, 1, graph.node_count, "node.subtree_end")
     _check(index + subtree_size, 1, graph.node_count, "node.subtree_end")
     stem_ids, stem = np.unique(stem_id, return_inverse=True)
     reason, reasons = _read_reasons(connection, graph)
     return Skeleton(
-        stems=_read_texts(connection, graph, stem_ids),
+        stems=_read_texts(connection, stem_ids.tolist()),
         stem=stem,
         direction=_check(direction, 0, 2, "node.direction"),
         call=_check(call, 0, INT32, "node.call"),
@@ -77,35 +76,45 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     )
 
 
+# Whole numbers of a node and of its match, small ones where possible: they are written as text.
+_COLUMNS = (
+    *("stem_id", "direction", "ifnull(call, 0)", "kind", "subtree_end - node_id", "micro_step"),
+    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)"),
+)
+_ERROR_SCALE = 2**40  # an error is written as a whole number of this fraction, none as -1
+
+
 def _read_nodes(
     connection: sqlite3.Connection, graph: Graph
 ) -> tuple[list[Ints], NDArray[np.float64]]:
-    """Whole-number columns of the nodes with their partners' ids, and their errors."""
+    """Columns of whole numbers, one row per node, and the errors of the nodes.
+
+    SQLite writes the whole table into one text. Fetched row by row, each of two million values
+    would become a Python object, and while that goes on no other request is answered.
+    """
     own, partner = ("npu_node", "bench_node") if graph.side == NPU else ("bench_node", "npu_node")
-    query = (
-        "SELECT stem_id, direction, ifnull(call, 0), kind,"
-        " subtree_end, micro_step, grade,"
-        f" ifnull(overflow, 0), ifnull({partner}, {NO_NODE}), ifnull(error, -1.0)"
-        f" FROM node LEFT JOIN match ON {own} = node_id WHERE node_id BETWEEN ? AND ?"
-        " ORDER BY node_id"
-    )
-    rows = connection.execute(query, (graph.first_node, graph.last_node))
-    try:
-        # One flat stream of floats: no list of rows, and four times less memory than one.
-        flat = np.fromiter(chain.from_iterable(rows), np.float64)
-    except (TypeError, ValueError) as error:
-        raise DamagedError(f"a column of table node holds something else: {error}") from error
-    table = flat.reshape(-1, 10)
-    if len(table) != graph.node_count:
-        raise DamagedError(f"{len(table)} of {graph.node_count} nodes are there")
-    *columns, error_column = np.ascontiguousarray(table.T)
-    return [_integers(column) for column in columns], error_column
-
-
-def _integers(column: NDArray[np.float64]) -> Ints:
-    if (np.abs(column) > MAX_NODE).any() or (np.trunc(column) != column).any():
-        raise DamagedError("a number of table node is out of bounds")
-    return column.astype(np.int64)
+    names = [f"c{number}" for number in range(len(_COLUMNS))]
+    columns = ", ".join(map("{} AS {}".format, _COLUMNS, names)).format(partner=partner)
+    places = " ".join(["%d"] * (len(names) + 1))
+    # What is no whole number gives a sum of another type; a text is greater than any number.
+    types = ", ".join(f"typeof(sum({name}))" for name in names)
+    row = connection.execute(
+        f"SELECT count(*), typeof(max(error)), {types}, group_concat("
+        f"printf('{places}', {', '.join(names)}, ifnull(error * {_ERROR_SCALE}, -1)), ' ')"
+        f" FROM (SELECT {columns}, error FROM node LEFT JOIN match ON {own} = node_id"
+        " WHERE node_id BETWEEN ? AND ? ORDER BY node_id)",
+        (graph.first_node, graph.last_node),
+    ).fetchone()
+    count, error_type, *types_of_sums, written = row
+    if count != graph.node_count:
+        raise DamagedError(f"{count} of {graph.node_count} nodes are there")
+    if error_type not in ("real", "integer", "null") or set(types_of_sums) != {"integer"}:
+        raise DamagedError("a column of table node or match holds something else than numbers")
+    table = np.fromstring(written, np.int64, sep=" ").reshape(count, -1)
+    *whole, error = np.ascontiguousarray(table.T)
+    for column in whole:
+        _check(column, -MAX_NODE, MAX_NODE, "node")
+    return whole, np.where(error < 0, -1.0, error / _ERROR_SCALE)
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:
@@ -114,15 +123,15 @@ def _check(column: Ints, low: int, high: int, name: str) -> Ints:
     return column
 
 
-def _read_texts(connection: sqlite3.Connection, graph: Graph, ids: Ints) -> list[str]:
+def _read_texts(connection: sqlite3.Connection, ids: list[int]) -> list[str]:
     rows = connection.execute(
-        "SELECT text_id, value FROM text WHERE text_id IN"
-        " (SELECT stem_id FROM node WHERE node_id BETWEEN ? AND ?)",
-        (graph.first_node, graph.last_node),
+        "SELECT text_id, text.value FROM json_each(?) AS wanted"
+        " JOIN text ON text_id = wanted.value",
+        (json.dumps(ids),),
     )
     values = {number: text(value) for number, value in rows}
     try:
-        return [values[number] for number in ids.tolist()]
+        return [values[number] for number in ids]
     except KeyError as error:
         raise DamagedError(f"text {error} is missing") from error
 

@@ -8,9 +8,10 @@ from werkzeug.wrappers import Request
 from tb_graph_ascend.answers import Answer
 from tb_graph_ascend.database import open_database
 from tb_graph_ascend.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.encode import encode_catalog, encode_file, encode_node, encode_skeleton
+from tb_graph_ascend.encode import encode_catalog, encode_file, encode_node
 from tb_graph_ascend.encode_edits import encode_match_file
 from tb_graph_ascend.encode_search import encode_across, encode_candidates, encode_hits
+from tb_graph_ascend.encode_skeleton import encode_skeleton
 from tb_graph_ascend.parameters import read_number, read_search, read_side, read_text
 from tb_graph_ascend.problems import Problem, ProblemError
 from tb_graph_ascend.query_across import read_across

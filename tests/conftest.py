@@ -38,11 +38,14 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def build_database(tmp_path_factory: pytest.TempPathFactory) -> BuildDatabase:
-    """Run msprobe-build: build_database(npu, bench=None, *options) is the .vis.db it wrote."""
+    """Run msprobe-build: build_database(npu, bench=None, *options) is the .vis.db it wrote.
 
-    def build(npu: Path, bench: Path | None = None, *options: str) -> Path:
+    Keywords are further keys of compare.json.
+    """
+
+    def build(npu: Path, bench: Path | None = None, *options: str, **keys: object) -> Path:
         folder = tmp_path_factory.mktemp("built")
-        request = {"npu_path": str(npu), "is_print_compare_log": False}
+        request = {"npu_path": str(npu), "is_print_compare_log": False, **keys}
         if bench is not None:
             request["bench_path"] = str(bench)
         compare = folder / "compare.json"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 ROOT = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"
+PEER_COLLECTION = "Communication_Between_Stages"  # in merged models
 
 MODULE_PREFIXES = frozenset({"Module", "Cell"})
 API_PREFIXES = frozenset(
@@ -67,6 +68,7 @@ class Direction(IntEnum):
 
 _DIRECTIONS = {"forward": Direction.FORWARD, "backward": Direction.BACKWARD}
 _CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
+_PEER_COLLECTION = re.compile(rf"{PEER_COLLECTION}\.(?:0|[1-9][0-9]{{0,8}})\Z")
 _GRADIENTS = re.compile(
     r"(?P<module>.+)\.parameters_grad(?:\.(?P<call>0|[1-9][0-9]{0,8}))?\Z", re.S
 )
@@ -99,6 +101,8 @@ def parse_name(name: str) -> Name:
         ):
             return Name(Kind.MODULE, stem, _DIRECTIONS[middle], int(last))
     kind = Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
+    if _PEER_COLLECTION.match(name):
+        kind = Kind.COLLECTION
     return Name(kind, name, Direction.NONE, 0)
 
 

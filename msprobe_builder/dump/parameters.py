@@ -128,7 +128,7 @@ class Parameters:
         elif value is None:
             self._append(record, section, False, name, NO_TEXT, NO_TEXT)
         else:  # the collector writes no bare scalars, but nothing is lost if it does
-            self._append(record, section, False, name, NO_TEXT, self.texts.id(_text(value)))
+            self._append(record, section, False, name, NO_TEXT, self.texts.id(shown(value)))
 
     def _add_tensor(
         self, record: int, section: int, name: str, kind: str, value: dict[str, Any]
@@ -136,8 +136,11 @@ class Parameters:
         index = self._append(record, section, True, name, self.texts.id(kind), NO_TEXT)
         dtype = value["dtype"]
         if dtype is not None:
-            self.dtype_id[index] = self.texts.id(_text(dtype))
+            self.dtype_id[index] = self.texts.id(shown(dtype))
         self.shape_id[index], self.numel[index] = self._shape(value["shape"])
+        if self.shape_id[index] == NO_TEXT:  # merged along a dimension that is not known
+            numel = _number(value.get("numel"))
+            self.numel[index] = _NAN if numel is None else numel
         requires_grad = value.get("requires_grad")
         if requires_grad is True or requires_grad is False:
             self.requires_grad[index] = requires_grad
@@ -168,7 +171,7 @@ class Parameters:
             content = {
                 key: item for key, item in value.items() if key not in ("type", *_UNFINISHED)
             }
-        text = NO_TEXT if content is None else self.texts.id(_text(content))
+        text = NO_TEXT if content is None else self.texts.id(shown(content))
         index = self._append(record, section, False, name, self.texts.id(kind), text)
         if kind in ("torch.Size", "slice"):  # takes part in matching like a shape
             self.shape_id[index] = text
@@ -180,7 +183,7 @@ class Parameters:
         self._add(record, section, f"{name}.tensor", value["tensor"], depth + 1)
         for key in ("op", "peer", "tag", "group_id"):
             if key in value:
-                text = self.texts.id(_text(value[key]))
+                text = self.texts.id(shown(value[key]))
                 kind = self.texts.id(type(value[key]).__name__)
                 self._append(record, section, False, f"{name}.{key}", kind, text)
 
@@ -205,15 +208,15 @@ class Parameters:
 
     def _shape(self, shape: Any) -> tuple[int, float]:
         if not isinstance(shape, list):
-            return (NO_TEXT if shape is None else self.texts.id(_text(shape))), _NAN
-        key = tuple(shape) if all(type(size) is int for size in shape) else (_text(shape),)
+            return (NO_TEXT if shape is None else self.texts.id(shown(shape))), _NAN
+        key = tuple(shape) if all(type(size) is int for size in shape) else (shown(shape),)
         known = self._shapes.get(key)
         if known is None:
             numel = 1.0
             for size in key:
                 number = _number(size)
                 numel *= _NAN if number is None else number
-            known = self._shapes[key] = (self.texts.id(_text(shape)), numel)
+            known = self._shapes[key] = (self.texts.id(shown(shape)), numel)
         return known
 
 
@@ -227,7 +230,7 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _text(value: Any) -> str:
+def shown(value: Any) -> str:
     """How a value that is not a tensor is shown: as Python would print it."""
     if isinstance(value, str):
         return value

@@ -19,6 +19,8 @@ from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 from msprobe_builder.errors import BuildError
 from msprobe_builder.texts import Texts
 
+MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks
+
 
 @dataclass(frozen=True)
 class Dump:
@@ -39,6 +41,7 @@ class Dump:
     stacks: Stacks
     malformed: tuple[str, ...]
     twice: tuple[str, ...]  # keys that construct.json has more than once
+    is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
 def read_dump(source: Source, texts: Texts) -> Dump:
@@ -88,6 +91,7 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         stacks=stacks,
         malformed=tuple(malformed),
         twice=tuple(twice),
+        is_merged=MERGED_RANKS in reader.header,
     )
 
 

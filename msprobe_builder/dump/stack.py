@@ -45,6 +45,14 @@ def parse_frame(text: str) -> Frame:
     return Frame(found["file"], int(found["line"]), found["function"], found["source"] or None)
 
 
+def format_frame(frame: Frame) -> str:
+    """The inverse of :func:`parse_frame`."""
+    if frame.file is None:
+        return frame.source or ""
+    place = f"File {frame.file}, line {frame.line}, in {frame.function}"
+    return place if frame.source is None else f"{place}, \n {frame.source}"
+
+
 def read_stacks(content: Any) -> Stacks:
     """Stacks of a parsed stack.json; entries of another shape are counted in ``skipped``."""
     result = Stacks()

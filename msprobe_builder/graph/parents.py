@@ -36,9 +36,10 @@ def recorded_parents(dump: Dump) -> tuple[Parents, list[Diagnostic]]:
     names = {name: parse_name(name) for name in parents}
     diagnostics = _add_missing_parents(parents, names)
     diagnostics += _add_unplaced_records(parents, names, dump)
-    diagnostics += _release_from_open_backward(parents, names, dump)
-    _repair_backward(parents, names, dump)
-    _rehang_recomputed(parents, names, dump)
+    if not dump.is_merged:  # what hooks missed was mended when it was merged
+        diagnostics += _release_from_open_backward(parents, names, dump)
+        _repair_backward(parents, names, dump)
+        _rehang_recomputed(parents, names, dump)
     diagnostics += _break_cycles(parents)
     return parents, diagnostics
 

@@ -47,7 +47,11 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     """Rebuild the hierarchy of one dump; every call of the dump is in it exactly once."""
     parents, diagnostics = recorded_parents(dump)
     diagnostics += _hang_gradients(parents, dump)
-    without_record = [name for name in parents if name not in dump.records]
+    without_record = [
+        name
+        for name in parents
+        if name not in dump.records and parse_name(name).kind is not Kind.COLLECTION
+    ]
     if dump.records:
         diagnostics += about(
             "info",

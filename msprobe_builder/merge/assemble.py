@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from msprobe_builder.dump.names import COLLECTION, ROOT, Direction, Kind, Name, format_name
+from msprobe_builder.dump.names import (
+    COLLECTION,
+    PEER_COLLECTION,
+    ROOT,
+    Direction,
+    Kind,
+    Name,
+    format_name,
+)
 from msprobe_builder.dump.stack import Frame, Stacks
 from msprobe_builder.graph.micro_steps import count_rounds
 from msprobe_builder.graph.side import Side
@@ -17,8 +25,6 @@ from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL
 from msprobe_builder.merge.rows import merged_rows
 from msprobe_builder.merge.stages import MergedModel, MergedNode
-
-PEER_COLLECTION = "Communication_Between_Stages"
 
 
 def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:

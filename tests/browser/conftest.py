@@ -1,18 +1,25 @@
-"""A page in Chromium that fails its test on anything a user's console would complain about."""
+"""A page in Chromium that fails its test on anything a user's console would complain about.
+
+And what it looks at: a database of every kind a user may have.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import node
 from tests.browser.watch import watched_page
-from tests.conftest import REPOSITORY
+from tests.builder.small_dumps import forward, tensor, write_dump
+from tests.conftest import REPOSITORY, BuildDatabase
 
 CHROMIUM_OPTIONS = (
     "--disable-gpu",
@@ -21,6 +28,8 @@ CHROMIUM_OPTIONS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Names to be asked for, none of which exists.
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
 # TensorBoard asks for its own fonts without the path prefix.
 FAULTS_OF_TENSORBOARD = (r"/font-roboto/",)
@@ -74,3 +83,100 @@ def page(context: BrowserContext, expected_complaints: list[str]) -> Iterator[Pa
         if not any(re.search(pattern, complaint) for pattern in patterns)
     ]
     assert not unexpected, "\n".join(unexpected)
+
+
+@pytest.fixture(scope="session")
+def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """Two steps of four ranks: a wrong attention scale against the correct run."""
+    name = "ddp4_statistics"
+    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name, "-oc")
+
+
+@pytest.fixture(scope="session")
+def nan_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """A run with one NaN in a weight against the correct run, with overflow."""
+    return build_database(
+        dumps / "llama_statistics_nan_weight" / "step0" / "rank",
+        dumps / "llama_statistics" / "step0" / "rank",
+        "-oc",
+    )
+
+
+@pytest.fixture(scope="session")
+def merged_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """A model split over four ranks, joined, against the same on one rank."""
+    split = {"rank_size": 4, "tp": 2, "pp": 2}
+    whole = {"rank_size": 1, "tp": 1, "pp": 1}
+    return build_database(
+        dumps / "megatron_tp2pp2" / "step0",
+        dumps / "megatron_tp1pp1" / "step0",
+        parallel_merge={"npu": split, "bench": whole},
+    )
+
+
+@pytest.fixture(scope="session")
+def single_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """One model without a reference."""
+    return build_database(dumps / "llama_statistics" / "step0" / "rank")
+
+
+@pytest.fixture(scope="session")
+def renamed_build(dumps: Path, build_database: BuildDatabase) -> Path:
+    """The same model under other names: hardly anything matches."""
+    return build_database(
+        dumps / "llama_statistics_renamed_all" / "step0" / "rank",
+        dumps / "llama_statistics" / "step0" / "rank",
+    )
+
+
+@pytest.fixture
+def renamed_database(renamed_build: Path, tmp_path: Path) -> Path:
+    """A copy of it to change."""
+    return Path(shutil.copy(renamed_build, tmp_path))
+
+
+@pytest.fixture(scope="session")
+def small_database(tmp_path_factory: pytest.TempPathFactory, build_database: BuildDatabase) -> Path:
+    """Four layers, one of them wrong: 20 nodes a side."""
+    folder = tmp_path_factory.mktemp("small")
+    sides = (write_small_model(folder / name, scale) for name, scale in (("npu", 1.5), ("ref", 1)))
+    return build_database(*sides)
+
+
+@pytest.fixture(scope="session")
+def large_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200,000 nodes a side, made up."""
+    return generate(tmp_path_factory.mktemp("large") / "large.vis.db", "--nodes", "200000")
+
+
+@pytest.fixture(scope="session")
+def many_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two steps of three ranks, made up, with overflow."""
+    options = ("--layers", "2", "--steps", "2", "--ranks", "3", "--overflow")
+    return generate(tmp_path_factory.mktemp("ranks") / "many.vis.db", *options)
+
+
+def generate(database: Path, *options: str) -> Path:
+    generator = REPOSITORY / "benchmarks" / "generate_database.py"
+    subprocess.run([sys.executable, str(generator), "-o", str(database), *options], check=True)
+    return database
+
+
+def write_small_model(directory: Path, scale: float) -> Path:
+    """A model small enough to be read at once; the softmax of its last layer is scaled."""
+    construct: dict[str, str | None] = {"Module.net.Net.forward.0": None}
+    data = {"Module.net.Net.forward.0": forward([tensor(3.0)], [tensor(2.0 * scale)])}
+    for layer in range(4):
+        module = f"Module.net.layers.{layer}.Layer.forward.0"
+        linear = f"Module.net.layers.{layer}.linear.Linear.forward.0"
+        calls = (f"Functional.linear.{layer}.forward", f"Functional.softmax.{layer}.forward")
+        construct |= {module: "Module.net.Net.forward.0", linear: module}
+        construct |= {calls[0]: linear, calls[1]: module}
+        factor = scale if layer == 3 else 1.0
+        for name, norm in ((calls[0], 4.0), (linear, 4.0), (calls[1], 2.0), (module, 2.0)):
+            is_late = name in (calls[1], module)
+            data[name] = forward([tensor(3.0)], [tensor(norm * (factor if is_late else 1.0))])
+    loss = "Functional.cross_entropy.0.forward"
+    construct[loss] = None
+    data[loss] = forward([tensor(2.0 * scale)], [tensor(1.0 * scale, shape=(1,))])
+    return write_dump(directory, data, construct)

@@ -32,15 +32,6 @@ def tensor(database: Path, side: str, node: str, name: str) -> dict[str, Any]:
         return dict(row)
 
 
-@pytest.fixture(scope="session")
-def nan_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """A run with one NaN in a weight against the correct run."""
-    return build_database(
-        dumps / "llama_statistics_nan_weight" / "step0" / "rank",
-        dumps / "llama_statistics" / "step0" / "rank",
-    )
-
-
 def test_shows_the_tensors_of_both_sides_and_their_error(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

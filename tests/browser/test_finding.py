@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import (
@@ -15,16 +14,9 @@ from tests.browser.viewer import (
     wait_for_details,
     wait_for_row,
 )
-from tests.conftest import BuildDatabase, StartTensorBoard
+from tests.conftest import StartTensorBoard
 
 GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
-
-
-@pytest.fixture(scope="session")
-def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """Two steps of four ranks: a wrong attention scale against the correct run."""
-    name = "ddp4_statistics"
-    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name)
 
 
 def open_list(frame: Frame) -> None:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import BENCH, click_row, find_row, open_viewer, select_node
-from tests.conftest import BuildDatabase, StartTensorBoard
+from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
 REFERENCE = "Module.model.layers.0.self_attn.q_proj.Linear.forward.0"
-
-
-@pytest.fixture(scope="session")
-def renamed_build(dumps: Path, build_database: BuildDatabase) -> Path:
-    """The same model under other names: hardly anything matches."""
-    return build_database(
-        dumps / "llama_statistics_renamed_all" / "step0" / "rank",
-        dumps / "llama_statistics" / "step0" / "rank",
-    )
-
-
-@pytest.fixture
-def renamed_database(renamed_build: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
-    return Path(shutil.copy(renamed_build, tmp_path))
 
 
 def partner(database: Path, name: str) -> str | None:

@@ -5,20 +5,12 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Frame, Locator, Page, expect
 
 from tests.browser.viewer import NPU, SHOWS_GRAPHS, open_tab, open_viewer, scene
-from tests.conftest import BuildDatabase, StartTensorBoard
+from tests.conftest import StartTensorBoard
 
 ERRORS = ("severe", "serious", "moderate", "slight", "ok")
-
-
-@pytest.fixture(scope="session")
-def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """Two steps of four ranks: a wrong attention scale against the correct run."""
-    name = "ddp4_statistics"
-    return build_database(dumps / f"{name}_wrong_attention_scale", dumps / name, "-oc")
 
 
 def cell(frame: Frame, step: int, rank: int) -> Locator:

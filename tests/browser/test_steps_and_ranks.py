@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.viewer import (
@@ -20,19 +17,9 @@ from tests.browser.viewer import (
     wait_for_details,
     wait_for_row,
 )
-from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+from tests.conftest import BuildDatabase, StartTensorBoard
 
 FIRST_GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
-
-
-@pytest.fixture(scope="session")
-def many_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two steps of three ranks, made up, with overflow."""
-    database = tmp_path_factory.mktemp("ranks") / "many.vis.db"
-    generator = REPOSITORY / "benchmarks" / "generate_database.py"
-    options = ("--layers", "2", "--steps", "2", "--ranks", "3", "--overflow")
-    subprocess.run([sys.executable, str(generator), "-o", str(database), *options], check=True)
-    return database
 
 
 def test_the_selected_node_stays_selected_on_another_rank(

@@ -109,7 +109,7 @@ def table_cells(frame: Frame, parameter: str) -> dict[str, dict[str, str]]:
             .flatMap((group) => Array(group.colSpan).fill(group.textContent));
           const keys = [...names.cells].map((name, at) => `${titles[at]} ${name.textContent}`);
           const row = [...table.tBodies[0].rows]
-            .find((candidate) => candidate.cells[0].textContent.trim() === parameter);
+            .find((candidate) => candidate.cells[0].firstChild?.textContent === parameter);
           const cells = [...row.cells].slice(1).flatMap((cell) => Array(cell.colSpan).fill(cell));
           return Object.fromEntries(cells.map((cell, at) => [keys[at].trim(), {
             text: cell.textContent, title: cell.title, tone: cell.className,

@@ -97,6 +97,11 @@ DAMAGED_GRAPHS = {
     "unmatched yet matched": "UPDATE node SET grade = 6 WHERE node_id = 12",
     "matched without a partner": "DELETE FROM match WHERE npu_node = 12",
     "unknown kind": "UPDATE node SET kind = 9 WHERE node_id = 12",
+    "text for an error": "UPDATE node SET error = 'none' WHERE node_id = 12",
+    "blob for a grade": "UPDATE node SET grade = x'01' WHERE node_id = 12",
+    "text for a partner": "UPDATE match SET bench_node = 'its twin' WHERE npu_node = 12",
+    "partner is itself": "UPDATE match SET bench_node = 12 WHERE npu_node = 12",
+    "numbers beyond all sums": "UPDATE node SET call = 9223372036854775807 WHERE graph_id = 1",
 }
 DAMAGED_NODES = {
     "parent after the child": "UPDATE node SET parent_id = 17 WHERE node_id = 13",

@@ -205,6 +205,9 @@ def test_a_journal_that_names_another_file_is_left_alone(ask: Ask, database: Pat
         {**JSON, "Origin": "http://elsewhere.example"},
         {**JSON, "Origin": "null"},
         {**JSON, "Origin": "http://localhost:1"},
+        {**JSON, "Origin": "http://elsewhere.example", "X-Forwarded-Host": "a.example"},
+        {**JSON, "Origin": "null", "X-Forwarded-Host": ""},
+        {**JSON, "Sec-Fetch-Site": "cross-site", "X-Forwarded-Host": "localhost"},
     ],
 )
 def test_a_page_of_another_origin_changes_nothing(
@@ -224,7 +227,12 @@ def test_a_page_of_another_origin_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}]
+    "headers",
+    [
+        {"Origin": "http://localhost"},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Origin": "https://a.example", "X-Forwarded-Host": "a.example"},
+    ],
 )
 def test_our_own_page_may_change(ask: Ask, headers: dict[str, str]) -> None:
     body = {"file": FILE, "revision": revision_of(ask, FILE)}

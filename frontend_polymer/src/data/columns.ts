@@ -108,12 +108,10 @@ function append<T extends Int32Array | Float32Array>(
 }
 
 function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
-  let count = 0;
-  for (const byte of bytes) if (byte < 0x80) count++;
   if (bytes.length > 0 && bytes[bytes.length - 1]! >= 0x80) throw damaged('a column is cut off');
-  const values = new Int32Array(count);
-  let position = 0;
-  for (let index = 0; index < count; index++) {
+  const values = new Int32Array(bytes.length);
+  let count = 0;
+  for (let position = 0; position < bytes.length;) {
     let byte = bytes[position++]!;
     let value = byte & 0x7f;
     for (let shift = 7; byte >= 0x80; shift += 7) {
@@ -121,7 +119,7 @@ function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
       byte = bytes[position++]!;
       value |= (byte & 0x7f) << shift;
     }
-    values[index] = zigzag ? (value >>> 1) ^ -(value & 1) : value;
+    values[count++] = zigzag ? (value >>> 1) ^ -(value & 1) : value;
   }
-  return values;
+  return count === values.length ? values : values.slice(0, count);
 }

@@ -154,8 +154,10 @@ function checked(
   if (values.length !== columns.nodeCount) {
     throw damaged(`column ${name} has ${values.length} values for ${columns.nodeCount} nodes`);
   }
-  for (const value of values) {
-    if (value < 0 || value >= limit) throw damaged(`column ${name} holds ${value}`);
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index]!;
+    if (value < 0 || value >= limit)
+      throw damaged(`column ${name} holds ${value} at node ${index}`);
   }
   return values;
 }

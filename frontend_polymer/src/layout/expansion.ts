@@ -86,7 +86,8 @@ export class Expansion {
       const tree = this.trees[side];
       if (tree === null) continue;
       for (let id = 0; id < tree.size; id++) {
-        this.setOne(side, id, isOpen(tree, id, tree.node(id)));
+        // Most nodes have nothing to unfold, so that is asked first.
+        if (tree.hasChildren(id)) this.open[side][id] = isOpen(tree, id, tree.node(id)) ? 1 : 0;
       }
     }
   }

@@ -39,6 +39,7 @@ export function findSeries(graphs: Graphs, beside: PerSide<Int32Array>): FoundSe
   const runs = (side: Side) =>
     runsOf(graphs[side]!, (before, next) => {
       const step = lists[side]!.step(before, next);
+      if (step === 0) return 0;
       const [from, to] = [opposite(side, before), opposite(side, next)];
       if (from < 0 && to < 0) return step;
       if (from < 0 || to < 0 || graphs[otherSide(side)]!.end[from] !== to) return 0;
@@ -72,21 +73,30 @@ export function findSeries(graphs: Graphs, beside: PerSide<Int32Array>): FoundSe
 function runsOf(graph: Graph, step: (before: number, next: number) => number): number[][] {
   const runs: number[][] = [];
   for (let parent = 0; parent < graph.count; parent++) {
-    let run: number[] = [];
+    const end = graph.end[parent]!;
+    let first = parent + 1;
+    let count = 1;
     let direction = 0;
-    for (const child of graph.children(parent)) {
-      const moved = run.length > 0 ? Math.sign(step(run.at(-1)!, child)) : 0;
-      if (moved !== 0 && (direction === 0 || moved === direction)) direction = moved;
-      else {
-        if (run.length >= SHORTEST_SERIES) runs.push(run);
-        run = [];
-        direction = 0;
+    for (let child = first; child < end;) {
+      const next = graph.end[child]!;
+      const moved = next < end ? Math.sign(step(child, next)) : 0;
+      if (moved !== 0 && (direction === 0 || moved === direction)) {
+        direction = moved;
+        count++;
+      } else {
+        if (count >= SHORTEST_SERIES) runs.push(siblings(graph, first, count));
+        [first, count, direction] = [next, 1, 0];
       }
-      run.push(child);
+      child = next;
     }
-    if (run.length >= SHORTEST_SERIES) runs.push(run);
   }
   return runs;
+}
+
+function siblings(graph: Graph, first: number, count: number): number[] {
+  const nodes = [first];
+  while (nodes.length < count) nodes.push(graph.end[nodes.at(-1)!]!);
+  return nodes;
 }
 
 function seriesOf(graph: Graph, layers: number[]): Series {

@@ -1,0 +1,158 @@
+"""What is known of the tensors of a stage while the flow of data is followed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.dimensions import Cut, alike, reshaped, split_like
+from msprobe_builder.merge.landmarks import parameter_cuts, reductions
+from msprobe_builder.merge.rank_tables import RankTables
+from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.texts import Texts
+
+_REMEMBERED = 64  # shards looked back at for one of the same shape
+
+
+class Knowledge:
+    """States of the rows found so far, and tensors recognised by their statistics on all ranks."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        tables: Sequence[ParameterTable],
+        texts: Texts,
+        group: Sequence[int],
+    ) -> None:
+        self.tree = tree
+        self.ranks = RankTables(tree, tables, texts)
+        self.group = sorted(group)
+        self.state = [UNKNOWN] * len(self.ranks)
+        self.seen: dict[bytes, tuple[State, list[int]]] = {}
+        self.recent: deque[tuple[Cut, list[int]]] = deque(maxlen=_REMEMBERED)
+        self.uninitialised: set[int] = set()
+        self.made_uninitialised: set[bytes] = set()
+        self.before: dict[int, int] = {}  # the module left last, by what holds it
+        self.number = {name: node for node, name in enumerate(tree.parsed)}
+        self.parameter_cuts = parameter_cuts(tree, self.ranks)
+        self.reduced = reductions(tree, self.ranks, self.group)
+
+    def is_open(self, row: int) -> bool:
+        """Whether more may be said of a row: a shard cut somewhere, or nothing known at all."""
+        state = self.state[row]
+        if state.share is Share.SHARD:
+            return state.cut is None
+        return state.share is Share.UNKNOWN and not self.ranks.is_whole_number(row)
+
+    def look_up(self, row: int) -> State | None:
+        """The state of a tensor seen before, in the shape it has here."""
+        key = self.ranks.keys[row]
+        result = self.reduced.get(key)
+        if result is not None:
+            return State(Share.PARTIAL, None, result)
+        found = self.seen.get(key)
+        if found is None:
+            return None
+        state, shape = found
+        own = self.ranks.shape(row)
+        if state.cut is None or shape == own:
+            return state
+        return State(state.share, reshaped(state.cut, shape, own))  # a view of it
+
+    def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
+        """Note the state of a row, with the cut that other tensors suggest."""
+        shape = self.ranks.shape(row)
+        if state.share is Share.SHARD:
+            twin = None if is_certain else self.forward_cut(row)
+            cut = twin or state.cut
+            if cut is None and not self.is_between_modules(row):
+                cut = alike(shape, self.recent)
+            state = State(Share.SHARD, self._from_front(cut, shape))
+            if state.cut is not None:
+                self.recent.append((state.cut, shape))
+        self.state[row] = state
+        found = self.seen.get(self.ranks.keys[row])
+        is_news = state.share is not Share.UNKNOWN or found is None
+        if state.share is not Share.PARTIAL and is_news:
+            self.seen[self.ranks.keys[row]] = state, shape
+
+    def correct(self, row: int, cut: Cut) -> None:
+        """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""
+        if self.state[row] != State(Share.SHARD, cut):
+            self.put(row, State(Share.SHARD, cut), is_certain=True)
+
+    def forward_cut(self, row: int) -> Cut | None:
+        """A gradient is cut like the tensor it is of; that one has its shape."""
+        name = self.tree.parsed[self.ranks.node(row)]
+        if name.direction is not Direction.BACKWARD:
+            return None
+        twin = self.number.get(name._replace(direction=Direction.FORWARD))
+        if twin is None:
+            return None
+        is_entering = self.ranks.section(row) is Section.INPUT
+        for own in self.ranks.tensors(twin, Section.OUTPUT if is_entering else Section.INPUT):
+            if self.ranks.shape(own) == self.ranks.shape(row):
+                cut = self.state[own].cut
+                if cut is not None:
+                    return cut
+        return None
+
+    @staticmethod
+    def _from_front(cut: Cut | None, shape: list[int]) -> Cut | None:
+        if cut is None or not -len(shape) <= cut.dimension < len(shape):
+            return None
+        return cut._replace(dimension=cut.dimension % len(shape))
+
+    def by_numbers(self, row: int) -> State:
+        """Last resort for what no recorded call made: views and indexing leave no record.
+
+        Equal on all ranks it is shared data; otherwise it is a shard if it looks like a recent one.
+        """
+        if self.ranks.agree[row]:
+            return REPLICA
+        shape = self.ranks.shape(row)
+        cuts = self.parameter_cuts.get(tuple(shape))
+        if cuts and None not in cuts and self.is_between_modules(row):
+            return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
+        cut = self.forward_cut(row) or alike(shape, self.recent)
+        return (
+            UNKNOWN if cut is None or self.ranks.is_whole_number(row) else State(Share.SHARD, cut)
+        )
+
+    def is_between_modules(self, row: int) -> bool:
+        """Whether a row belongs to no module: there gradients and parameters are worked on."""
+        above = int(self.tree.parent[self.ranks.node(row)])
+        return above <= 0 or self.tree.parsed[above].kind is Kind.COLLECTION
+
+    def by_surroundings(self, node: int, row: int) -> State:
+        """What enters or leaves a module unrecorded is a shard if the module works on shards."""
+        state = self.by_numbers(row)
+        if state.share is not Share.UNKNOWN or self.ranks.is_whole_number(row):
+            return state
+        parent = int(self.tree.parent[node])
+        around = self.ranks.tensors(node, Section.INPUT)
+        if parent in self.before:  # nearest first
+            around += self.ranks.tensors(self.before[parent], Section.OUTPUT, Section.INPUT)
+        around += self.ranks.tensors(parent, Section.INPUT)
+        shards = [own for own in around if self.state[own].share is Share.SHARD]
+        if not shards:
+            return state
+        shape = self.ranks.shape(row)
+        cuts = [split_like(self.state[own].cut, self.ranks.shape(own), shape) for own in shards]
+        return State(Share.SHARD, next((cut for cut in cuts if cut is not None), None))
+
+    def looked_back(self, row: int) -> State:
+        """The state of a row with what later calls told of the same tensor."""
+        state = self.state[row]
+        if state.share is Share.UNKNOWN and not self.ranks.shape(row):
+            return LOCAL  # a scalar is no part of anything
+        if not self.is_open(row):
+            return state
+        found = self.look_up(row) if row not in self.uninitialised else None
+        if found is None or found.share is not Share.SHARD:
+            return state
+        return State(Share.SHARD, self._from_front(found.cut, self.ranks.shape(row)))
