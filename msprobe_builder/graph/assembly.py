@@ -17,33 +17,41 @@ class TensorFile(NamedTuple):
     name: str
 
 
+class Order(NamedTuple):
+    """In which order the elements of the parts make up the whole along the cut dimension.
+
+    Each part is made of ``blocks`` of these relative sizes: of a fused projection a rank holds its
+    share of one factor, then its share of the next. The whole has the first block of all parts,
+    then the second of all, unless ``pieces`` tell otherwise: part and block, one after the other.
+    """
+
+    blocks: tuple[int, ...] = (1,)
+    pieces: tuple[tuple[int, int], ...] = ()
+
+    def sequence(self, parts: int) -> Sequence[tuple[int, int]]:
+        """Part and block of each piece of the whole in order."""
+        if self.pieces:
+            return self.pieces
+        return [(part, block) for block in range(len(self.blocks)) for part in range(parts)]
+
+
+PLAIN = Order()
+
+
 @dataclass(frozen=True)
 class Assembly:
     """The parts of one tensor, in the order of the ranks.
 
     Without a ``dimension`` every part holds the whole. Otherwise they are joined along it;
     ``outer`` counts what it holds before the parts (a tensor cut along heads and flattened to
-    [batch · heads, …] has the batch there).
-
-    A part may itself be made of ``blocks`` of these relative sizes: of a fused projection each
-    rank holds its share of one factor, then its share of the next. The whole has the first block
-    of all parts, then the second of all. ``order`` tells otherwise: part and block, one after the
-    other. ``other_blocks`` are further possibilities where nothing recorded decides.
+    [batch · heads, …] has the batch there). There are several ``orders`` where nothing recorded
+    decides between them.
     """
 
     parts: tuple[TensorFile | Assembly, ...]
     dimension: int | None = None
     outer: int = 1
-    blocks: tuple[int, ...] = (1,)
-    order: tuple[tuple[int, int], ...] = ()
-    other_blocks: tuple[tuple[int, ...], ...] = ()
-
-    def sequence(self) -> Sequence[tuple[int, int]]:
-        """Part and block of each piece of the whole in order."""
-        if self.order:
-            return self.order
-        places = range(len(self.parts))
-        return [(part, block) for block in range(len(self.blocks)) for part in places]
+    orders: tuple[Order, ...] = (PLAIN,)
 
 
 def whole_file(directory: Path | None, name: str) -> Assembly:
@@ -67,14 +75,10 @@ def _to_json(assembly: Assembly, number: dict[Path | None, int]) -> dict[str, An
     }
     if assembly.dimension is not None:
         result["dimension"] = assembly.dimension
-    for key, value, default in (
-        ("outer", assembly.outer, 1),
-        ("blocks", assembly.blocks, (1,)),
-        ("order", assembly.order, ()),
-        ("other_blocks", assembly.other_blocks, ()),
-    ):
-        if value != default:
-            result[key] = value
+    if assembly.outer > 1:
+        result["outer"] = assembly.outer
+    if assembly.orders != (PLAIN,):
+        result["orders"] = [[order.blocks, order.pieces] for order in assembly.orders]
     return result
 
 
@@ -90,15 +94,17 @@ def from_text(text: str, directories: dict[int, Path | None]) -> Assembly:
 
 
 def _is_sound(assembly: Assembly) -> bool:
-    blocks = len(assembly.blocks)
-    places = [(part, block) for part in range(len(assembly.parts)) for block in range(blocks)]
-    sizes = [assembly.outer, *assembly.blocks, *(one for of in assembly.other_blocks for one in of)]
     return (
-        bool(assembly.parts and blocks and all(assembly.other_blocks))
-        and min(sizes) > 0
-        and sorted(assembly.sequence()) == places
+        bool(assembly.parts and assembly.orders)
+        and assembly.outer > 0
+        and all(_is_sound_order(order, len(assembly.parts)) for order in assembly.orders)
         and all(_is_sound(part) for part in assembly.parts if isinstance(part, Assembly))
     )
+
+
+def _is_sound_order(order: Order, parts: int) -> bool:
+    places = [(part, block) for part in range(parts) for block in range(len(order.blocks))]
+    return min(order.blocks, default=0) > 0 and sorted(order.sequence(parts)) == places
 
 
 def _from_json(value: dict[str, Any], directories: dict[int, Path | None]) -> Assembly:
@@ -112,9 +118,10 @@ def _from_json(value: dict[str, Any], directories: dict[int, Path | None]) -> As
         ),
         None if dimension is None else int(dimension),
         int(value.get("outer", 1)),
-        tuple(map(int, value.get("blocks", (1,)))),
-        tuple((int(part), int(block)) for part, block in value.get("order", ())),
-        tuple(tuple(map(int, blocks)) for blocks in value.get("other_blocks", ())),
+        tuple(
+            Order(tuple(map(int, blocks)), tuple((int(part), int(block)) for part, block in pieces))
+            for blocks, pieces in value.get("orders", [PLAIN])
+        ),
     )
 
 
@@ -130,7 +137,7 @@ def joined_shape(shapes: Sequence[Sequence[int]], assembly: Assembly) -> list[in
         rest = [*shape[:dimension], *shape[dimension + 1 :]]
         if len(shape) != len(first) or rest != [*first[:dimension], *first[dimension + 1 :]]:
             return None
-        if shape[dimension] % (assembly.outer * sum(assembly.blocks)):
+        if any(shape[dimension] % (assembly.outer * sum(one.blocks)) for one in assembly.orders):
             return None
     first[dimension] = sum(shape[dimension] for shape in shapes)
     return first if prod(first) == sum(map(prod, shapes)) else None

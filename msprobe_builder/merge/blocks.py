@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.operators import operator_of
-from msprobe_builder.merge.parallel_layers import module_class
+from msprobe_builder.merge.parallel_layers import module_class, module_stem
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
@@ -29,33 +29,28 @@ _SPLITS = frozenset({"chunk", "split", "split_with_sizes", "tensor_split", "unsa
 _SPLITS |= {"unsafe_split", "unsafe_split_with_sizes", "unbind"}
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """Relative sizes of what each part holds one after the other; ``others`` are possible too."""
-
-    sizes: tuple[int, ...] = (1,)
-    others: tuple[tuple[int, ...], ...] = ()
+Orders = tuple[Order, ...]
+_KNOWN: Orders = (PLAIN,)
 
 
-PLAIN = Blocks()
-
-
-def in_words(blocks: Blocks | None) -> str:
+def in_words(orders: Orders) -> str:
     """What a recipe says of the order of elements, nothing of plain shards."""
-    if blocks is None or blocks == PLAIN:
+    if orders in ((), _KNOWN):
         return ""
-    orders = [
-        f"block by block ({' : '.join(map(str, sizes))})"
-        if sizes != (1,)
-        else "one after the other"
-        for sizes in (blocks.sizes, *blocks.others)
-    ]
-    return " " + " or ".join(orders)
+    return " " + " or ".join(map(_one_in_words, orders))
+
+
+def _one_in_words(order: Order) -> str:
+    if order == PLAIN:
+        return "one after the other"
+    sizes = " : ".join(map(str, order.blocks))
+    places = "".join(f" {part}.{block}" for part, block in order.pieces)
+    return f"block by block ({sizes}{', in the order' + places if places else ''})"
 
 
 def find_blocks(
     tree: Tree, tables: Sequence[ParameterTable], states: Sequence[State], texts: Texts
-) -> dict[int, Blocks]:
+) -> dict[int, Orders]:
     """The blocks of every row whose shards are not simply joined one after the other."""
     return _Search(tree, RankTables(tree, tables, texts), states).rows()
 
@@ -74,24 +69,22 @@ class _Search:
         self._tree, self._ranks, self._states = tree, ranks, states
         self._layers = list(_column_layers(tree))
 
-    def rows(self) -> dict[int, Blocks]:
-        found: dict[int, Blocks] = {}
-        by_key: dict[bytes, tuple[int, Blocks]] = {}
-        layers: dict[str, tuple[int, Blocks]] = {}  # by stem: size on one rank
+    def rows(self) -> dict[int, Orders]:
+        found: dict[int, Orders] = {}
+        by_key: dict[bytes, tuple[int, Orders]] = {}
+        layers: dict[str, tuple[int, Orders]] = {}  # by stem: size on one rank
         for node in self._layers:
             stem = self._tree.parsed[node].stem
             shape = self._output_shape(node)
             if shape is None:
                 continue
-            blocks = self._blocks(node, shape)
-            if blocks == PLAIN or layers.get(stem, (0, PLAIN))[1].others == ():
-                layers.setdefault(stem, (shape[-1], blocks))
-            else:  # an earlier call left open what this one shows
-                layers[stem] = shape[-1], blocks
-        layers = {stem: one for stem, one in layers.items() if one[1] != PLAIN}
-        for row, (size, blocks) in self._rows_of(layers):
-            found[row] = blocks
-            by_key.setdefault(self._ranks.keys[row], (size, blocks))
+            orders = self._orders(node, shape)
+            if stem not in layers or len(orders) < len(layers[stem][1]):
+                layers[stem] = shape[-1], orders  # one call may show what another left open
+        layers = {stem: one for stem, one in layers.items() if one[1] != _KNOWN}
+        for row, (size, orders) in self._rows_of(layers):
+            found[row] = orders
+            by_key.setdefault(self._ranks.keys[row], (size, orders))
         for row in range(len(self._states)):
             known = by_key.get(self._ranks.keys[row])
             if row not in found and known is not None and self._is_cut(row, known[0]):
@@ -109,10 +102,10 @@ class _Search:
     def _below(self, node: int) -> range:
         return range(node + 1, int(self._tree.subtree_end[node]) + 1)
 
-    def _blocks(self, node: int, shape: list[int]) -> Blocks:
+    def _orders(self, node: int, shape: list[int]) -> Orders:
         scope = int(self._tree.parent[node])
         if scope <= 0:
-            return PLAIN
+            return _KNOWN
         siblings = [
             own
             for own in self._column_layers_below(scope)
@@ -133,7 +126,7 @@ class _Search:
                     continue
                 sizes = self._split_sizes(call, row, shape)
                 if sizes is not None:
-                    return Blocks(sizes)
+                    return (Order(sizes),)
         return self._by_sizes(node, scope, shape[-1])
 
     def _column_layers_below(self, scope: int) -> list[int]:
@@ -165,11 +158,11 @@ class _Search:
             return tuple(size // unit for size in sizes)
         return (1,) if all(out[place] == source[place] for out in outputs) else None
 
-    def _by_sizes(self, node: int, scope: int, size: int) -> Blocks:
+    def _by_sizes(self, node: int, scope: int, size: int) -> Orders:
         """What is possible by the size of what the scope's row-parallel layer takes in."""
         inner = self._row_layer_input(scope)
         if inner is None or inner >= size or self._several_columns(node, scope):
-            return PLAIN
+            return _KNOWN
         possible: list[tuple[int, ...]] = [(1,)]
         if size == 2 * inner:
             possible.insert(0, (1, 1))
@@ -181,8 +174,8 @@ class _Search:
             possible.insert(0 if named else len(possible), projections)
         kind = module_class(self._tree.parsed[node])
         if kind in ("QKVParallelLinear", "MergedColumnParallelLinear"):
-            return Blocks(possible[0])  # these classes are known to be made of blocks
-        return Blocks(possible[0], tuple(possible[1:]))
+            possible = possible[:1]  # these classes are known to be made of blocks
+        return tuple(map(Order, possible))
 
     def _several_columns(self, node: int, scope: int) -> bool:
         return any(own != node for own in self._column_layers_below(scope))
@@ -198,8 +191,8 @@ class _Search:
         return None
 
     def _rows_of(
-        self, layers: dict[str, tuple[int, Blocks]]
-    ) -> Iterator[tuple[int, tuple[int, Blocks]]]:
+        self, layers: dict[str, tuple[int, Orders]]
+    ) -> Iterator[tuple[int, tuple[int, Orders]]]:
         """Rows of the layers and of the calls beside them that have a dimension of their size."""
         scopes = {stem.rpartition(".")[0].rpartition(".")[0]: one for stem, one in layers.items()}
         for node, name in enumerate(self._tree.parsed):
@@ -215,12 +208,12 @@ class _Search:
                     yield row, known
 
     def _layer_above(
-        self, node: int, layers: dict[str, tuple[int, Blocks]]
-    ) -> tuple[int, Blocks] | None:
+        self, node: int, layers: dict[str, tuple[int, Orders]]
+    ) -> tuple[int, Orders] | None:
         """The fused layer that a node is or belongs to."""
         for own in (node, int(self._tree.parent[node])):
             if own > 0:
-                stem = self._tree.parsed[own].stem.removesuffix(".parameters_grad")
+                stem = module_stem(self._tree.parsed[own])
                 if stem in layers:
                     return layers[stem]
         return None

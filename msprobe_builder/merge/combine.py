@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -12,14 +11,14 @@ from numpy.typing import NDArray
 
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.merge.blocks import Blocks, in_words
-from msprobe_builder.merge.data import assemblies, checksums
+from msprobe_builder.merge.blocks import Orders, in_words
+from msprobe_builder.merge.data import assemblies, checksums, is_one_file
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
 
-NO_BLOCKS: Mapping[int, Blocks] = MappingProxyType({})
+NO_ORDERS: Mapping[int, Orders] = MappingProxyType({})
 _ALL_MISSING = 0b1111
 _DEPENDS = "depends on the rank and is not reduced: unknown"
 _REASONS = {
@@ -54,10 +53,13 @@ def combine(
     states: Sequence[State],
     texts: Texts,
     ranks: Sequence[int],
-    directories: Sequence[Path | None] = (),
-    blocks: Mapping[int, Blocks] = NO_BLOCKS,
+    parts: Sequence[Mapping[int, Assembly]] = (),
+    orders: Mapping[int, Orders] = NO_ORDERS,
 ) -> Combined:
-    """Combine equal rows of all ranks by their state; ``directories`` hold their tensor files.
+    """Combine equal rows of all ranks by their state.
+
+    ``parts`` has by row the files of each rank, ``orders`` how their elements are ordered where
+    that is not plain.
 
     Max of max, min of min, mean weighted by elements, norm as root of summed squares; a partial
     tensor takes the statistics of the reduction's result; what is not known is marked missing.
@@ -79,7 +81,7 @@ def combine(
     numel[shards] = elements.sum(axis=0)
     for row in shards.tolist():
         shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
-        shown += in_words(blocks.get(row))
+        shown += in_words(orders.get(row, ()))
         own = int(missing[row])
         recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
 
@@ -100,7 +102,7 @@ def combine(
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
-    files = assemblies(tables, states, directories, texts, blocks) if directories else {}
+    files = assemblies(tables, states, parts, texts, orders)
     md5, differing = checksums(tables, states)
     table = replace(
         first,
@@ -109,11 +111,13 @@ def combine(
         numel=numel,
         shape_id=shape_id,
         md5=md5,
-        file={row: first.file[row] for row, one in files.items() if one.dimension is None},
+        file={
+            row: first.file[row] for row in files if row in first.file and is_one_file(files[row])
+        },
     )
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
     drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
-    unknown = _unknown(table, first, states, files)
+    unknown = _unknown(table, first, states, parts[0] if parts else {}, files)
     for row in first.md5.keys() - md5.keys():
         recipes[row] = "; ".join(filter(None, (recipes.get(row), unknown[row])))
     return Combined(table, recipes, sorted({*drifted, *differing}), files, unknown)
@@ -123,12 +127,13 @@ def _unknown(
     table: ParameterTable,
     first: ParameterTable,
     states: Sequence[State],
+    dumped: Mapping[int, Assembly],
     files: dict[int, Assembly],
 ) -> dict[int, str]:
     """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
     found = {}
     for row in np.flatnonzero((table.missing == _ALL_MISSING) & table.is_tensor).tolist():
-        if states[row].share is not Share.REPLICA and not first.file:
+        if states[row].share is not Share.REPLICA and not dumped:
             found[row] = _REASONS[states[row].share]
     for row in first.md5.keys() - table.md5.keys():
         share = states[row].share
@@ -136,7 +141,7 @@ def _unknown(
         found[row] = _NO_CHECKSUM if is_whole else _REASONS[share]
         if share is Share.REPLICA:
             found[row] = "the ranks have other checksums"
-    for row in first.file.keys() - files.keys():
+    for row in dumped.keys() - files.keys():
         found[row] = _REASONS[states[row].share]
     return found
 

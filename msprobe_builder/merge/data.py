@@ -3,65 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from msprobe_builder.graph.assembly import Assembly, TensorFile, joined_shape, whole_file
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.graph.assembly import PLAIN, Assembly, TensorFile, joined_shape, whole_file
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.merge.blocks import PLAIN, Blocks
+from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.blocks import Orders
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
 
 
-def single_files(table: ParameterTable, directory: Path | None) -> dict[int, Assembly]:
-    """The files of a stage of one rank."""
-    return {row: whole_file(directory, name) for row, name in table.file.items()}
+def files_of(side: Side, rows: NDArray[np.int64] | None = None) -> dict[int, Assembly]:
+    """The files of a side; ``rows`` are those that are kept, which are numbered anew."""
+    files = side.assemblies
+    if files is None:
+        directory = side.dump.tensor_dir
+        files = {row: whole_file(directory, name) for row, name in side.table.file.items()}
+    if rows is None or not files:
+        return files
+    return {new: files[old] for new, old in enumerate(rows.tolist()) if old in files}
 
 
 def assemblies(
     tables: Sequence[ParameterTable],
     states: Sequence[State],
-    directories: Sequence[Path | None],
+    parts: Sequence[Mapping[int, Assembly]],
     texts: Texts,
-    blocks: Mapping[int, Blocks],
+    orders: Mapping[int, Orders],
 ) -> dict[int, Assembly]:
     """Of which files each merged tensor consists; without those that make no known whole."""
     found = {}
-    rows = set.intersection(*(set(table.file) for table in tables))
+    rows = set.intersection(*(set(own) for own in parts)) if parts else set()
     for row in sorted(rows):
         source = states[row].reduced if states[row].share is Share.PARTIAL else row
         if source < 0 or source not in rows:
             continue
-        own = blocks.get(source, PLAIN)
-        assembly = _assembly(tables, source, states[source], directories, texts, own)
+        own = [_only(one[source]) for one in parts]
+        assembly = _assembly(
+            tables, source, states[source], own, texts, orders.get(source, (PLAIN,))
+        )
         if assembly is not None:
             found[row] = assembly
     return found
+
+
+def is_one_file(assembly: Assembly) -> bool:
+    """Whether a single file holds all of a tensor, or each of several."""
+    return assembly.dimension is None and isinstance(assembly.parts[0], TensorFile)
+
+
+def _only(assembly: Assembly) -> TensorFile | Assembly:
+    is_file = assembly.dimension is None and len(assembly.parts) == 1
+    return assembly.parts[0] if is_file else assembly
 
 
 def _assembly(
     tables: Sequence[ParameterTable],
     row: int,
     state: State,
-    directories: Sequence[Path | None],
+    parts: Sequence[TensorFile | Assembly],
     texts: Texts,
-    blocks: Blocks,
+    orders: Orders,
 ) -> Assembly | None:
-    files = [
-        TensorFile(directory, table.file[row])
-        for table, directory in zip(tables, directories, strict=True)
-    ]
     if state.share is Share.REPLICA:
-        return Assembly(tuple(files))
+        return Assembly(tuple(parts))
     if state.share is not Share.SHARD or state.cut is None:
         return None
-    assembly = Assembly(
-        tuple(files),
-        state.cut.dimension,
-        state.cut.outer,
-        blocks.sizes,
-        other_blocks=blocks.others,
-    )
+    assembly = Assembly(tuple(parts), state.cut.dimension, state.cut.outer, orders)
     shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
     return None if joined_shape(shapes, assembly) is None else assembly
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe_builder.dump.names import Direction, Name
+from msprobe_builder.dump.names import Direction, Name, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.share import REPLICA, Share, State
@@ -12,7 +12,13 @@ LAST = Cut(-1)
 
 def module_class(name: Name) -> str:
     """The class of a module call or of a module's gradients."""
-    return name.stem.removesuffix(".parameters_grad").rpartition(".")[2]
+    return module_stem(name).rpartition(".")[2]
+
+
+def module_stem(name: Name) -> str:
+    """The module of a call or of gradients: ``Module.a.Linear`` of ``….parameters_grad.0``."""
+    gradients = parse_gradients(name.stem) if name.direction is Direction.NONE else None
+    return name.stem if gradients is None else gradients[0]
 
 
 def parameter_state(class_name: str, parameter: str) -> State:

@@ -68,7 +68,7 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
     So it is when the module works on slices of a sequence or on some of the heads.
     """
-    if not known.tree.parsed[node].stem.endswith(".parameters_grad") or known.ranks.agree[row]:
+    if known.ranks.section(row) is not Section.PARAMETERS_GRAD or known.ranks.agree[row]:
         return False
     around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
     return any(known.state[own].share is Share.SHARD for own in around)
@@ -107,8 +107,11 @@ def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section
     """
     opposite = Section.OUTPUT if section is Section.INPUT else Section.INPUT
     for other in known.ranks.tensors(node, opposite)[:1]:
-        shape = known.ranks.shape(other)
-        if not known.ranks.is_whole_number(other):  # of words every element is a row
-            shape = shape[:-1]
-        return prod(known.ranks.shape(row)[:-1]) * len(known.group) == prod(shape)
+        return _rows(known, row) * len(known.group) == _rows(known, other)
     return False
+
+
+def _rows(known: Knowledge, row: int) -> int:
+    """Rows of a tensor; of words every element is one."""
+    shape = known.ranks.shape(row)
+    return prod(shape if known.ranks.is_whole_number(row) else shape[:-1])

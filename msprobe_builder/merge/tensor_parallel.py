@@ -14,7 +14,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.blocks import find_blocks
 from msprobe_builder.merge.combine import combine
-from msprobe_builder.merge.data import single_files
+from msprobe_builder.merge.data import files_of
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.sharding import classify
 from msprobe_builder.task import task_of
@@ -31,8 +31,8 @@ def merge_ranks(
     # The table holds all there is to know of the parameters; the columns as read are let go.
     dump = replace(first.dump, task=task_of(first.dump).value, parameters=Parameters(texts))
     if len(sides) == 1:
-        files = single_files(first.table, dump.tensor_dir)
-        return StageGraph(dump, first.tree, first.table, tuple(ranks), assemblies=files), []
+        stage = StageGraph(dump, first.tree, first.table, tuple(ranks), assemblies=files_of(first))
+        return stage, []
     rows, alone = _common_rows(sides)
     diagnostics = about(
         "warning",
@@ -45,10 +45,10 @@ def merge_ranks(
         for side, own in zip(sides, rows, strict=True)
     ]
     states = classify(first.tree, tables, texts, ranks)
-    directories = [side.dump.tensor_dir for side in sides]
+    parts = [files_of(side, own) for side, own in zip(sides, rows, strict=True)]
     # The order of elements is of no account where there are none.
-    blocks = find_blocks(first.tree, tables, states, texts) if first.table.file else {}
-    combined = combine(tables, states, texts, ranks, directories, blocks)
+    orders = find_blocks(first.tree, tables, states, texts) if parts[0] else {}
+    combined = combine(tables, states, texts, ranks, parts, orders)
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
         for row in combined.drifted

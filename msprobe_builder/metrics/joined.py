@@ -88,12 +88,11 @@ def open_row(side: Side, row: int) -> list[Readable]:
         if reason is None:
             raise TensorFileError("missing", "dump.json names no file")
         raise TensorFileError("unmerged", reason)
-    others = [replace(assembly, blocks=blocks) for blocks in assembly.other_blocks]
-    return [open_assembly(one) for one in (assembly, *others)]
+    return [open_assembly(replace(assembly, orders=(order,))) for order in assembly.orders]
 
 
 def open_assembly(assembly: Assembly) -> Readable:
-    """One tensor of its parts."""
+    """One tensor of its parts, in the first order that they may have."""
     if assembly.dimension is None:
         return _open_part(assembly.parts[0])
     return join([_open_part(part) for part in assembly.parts], assembly)
@@ -134,9 +133,10 @@ def join(parts: Sequence[Readable], assembly: Assembly) -> Readable:
 
 def _tiles(contents: Sequence[Any], axis: int, assembly: Assembly) -> Iterable[Any]:
     """The blocks of all parts in the order of the whole, as views."""
-    bounds = [0, *accumulate(assembly.blocks)]
+    order = assembly.orders[0]
+    bounds = [0, *accumulate(order.blocks)]
     before = (slice(None),) * axis
-    for part, block in assembly.sequence():
+    for part, block in order.sequence(len(contents)):
         content = contents[part]
         unit = content.shape[axis] // bounds[-1]
         yield content[(*before, slice(bounds[block] * unit, bounds[block + 1] * unit))]
