@@ -85,11 +85,36 @@ class _Search:
         for row, (size, orders) in self._rows_of(layers):
             found[row] = orders
             by_key.setdefault(self._ranks.keys[row], (size, orders))
+        weights = self._weights(found)
         for row in range(len(self._states)):
             known = by_key.get(self._ranks.keys[row])
-            if row not in found and known is not None and self._is_cut(row, known[0]):
+            if row in found:
+                continue
+            if known is not None and self._is_cut(row, known[0]):
                 found[row] = known[1]
+            elif self._is_between_modules(row):
+                of_weight = weights.get((tuple(self._ranks.shape(row)), self._states[row].cut))
+                if of_weight is not None and self._states[row].share is Share.SHARD:
+                    found[row] = of_weight
         return found
+
+    def _weights(
+        self, found: dict[int, Orders]
+    ) -> dict[tuple[tuple[int, ...], Cut | None], Orders]:
+        """The orders that weights of one shape and cut have, where one is made of blocks."""
+        orders: dict[tuple[tuple[int, ...], Cut | None], dict[Order, None]] = {}
+        for node in range(len(self._tree)):
+            for row in self._ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
+                key = tuple(self._ranks.shape(row)), self._states[row].cut
+                orders.setdefault(key, {}).update(dict.fromkeys(found.get(row, _KNOWN)))
+        return {key: tuple(own) for key, own in orders.items() if tuple(own) != _KNOWN}
+
+    def _is_between_modules(self, row: int) -> bool:
+        """Whether a row belongs to a call outside all modules: there weights are worked on."""
+        node = self._ranks.node(row)
+        above = int(self._tree.parent[node])
+        is_outside = above <= 0 or self._tree.parsed[above].kind is Kind.COLLECTION
+        return is_outside and self._tree.parsed[node].kind is Kind.API
 
     def _output_shape(self, node: int) -> list[int] | None:
         """The shape of what the layer puts out in shards."""

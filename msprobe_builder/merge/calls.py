@@ -10,6 +10,7 @@ from msprobe_builder.merge.landmarks import is_over_group
 from msprobe_builder.merge.operators import (
     GATHERS,
     JOINS,
+    LINEARS,
     PRODUCTS,
     REDUCTIONS,
     SHRINKING,
@@ -54,6 +55,7 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
                 cuts,
                 [row in shards for row in factors],
                 [len(known.ranks.shape(r)) for r in factors],
+                is_linear=operator in LINEARS,
             )
             for row, cut in zip(factors, fitting, strict=True):
                 if cut is not None:
@@ -112,8 +114,12 @@ def _output(
         known.uninitialised.add(row)
         known.made_uninitialised.add(known.ranks.keys[row])
         return UNKNOWN
-    if _is_gradient_of_shard(known, node, row):
+    if _is_gradient_of(known, node, row, Share.SHARD):
         return State(Share.SHARD)
+    if Share.SHARD in shares and _is_gradient_of(known, node, row, Share.REPLICA):
+        return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    if shares == {Share.REPLICA} and not known.ranks.agree[row] and _took_in_local(known, node):
+        return LOCAL
     if Share.UNKNOWN in shares:
         return UNKNOWN
     if shares <= {Share.REPLICA, Share.LOCAL} and (
@@ -144,11 +150,20 @@ def _output(
     return State(Share.SHARD, cut)
 
 
-def _is_gradient_of_shard(known: Knowledge, node: int, row: int) -> bool:
-    """Whether a backward call puts out the gradient of a shard its forward call took in."""
+def _forward_twin(known: Knowledge, node: int) -> int | None:
     name = known.tree.parsed[node]
-    twin = known.number.get(name._replace(direction=Direction.FORWARD))
-    if name.direction is not Direction.BACKWARD or twin is None:
+    if name.direction is not Direction.BACKWARD:
+        return None
+    return known.number.get(name._replace(direction=Direction.FORWARD))
+
+
+def _is_gradient_of(known: Knowledge, node: int, row: int, share: Share) -> bool:
+    """Whether a backward call puts out the gradient of a tensor of this share.
+
+    Its forward call took that tensor in.
+    """
+    twin = _forward_twin(known, node)
+    if twin is None:
         return False
     shape = known.ranks.shape(row)
     inputs = [
@@ -156,4 +171,16 @@ def _is_gradient_of_shard(known: Knowledge, node: int, row: int) -> bool:
         for own in known.ranks.tensors(twin, Section.INPUT)
         if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
     ]
-    return bool(inputs) and all(known.state[own].share is Share.SHARD for own in inputs)
+    return bool(inputs) and all(known.state[own].share is share for own in inputs)
+
+
+def _took_in_local(known: Knowledge, node: int) -> bool:
+    """Whether the forward call of a backward call took in what each rank has for itself.
+
+    Such as a mask, by which the gradient is masked as well.
+    """
+    twin = _forward_twin(known, node)
+    return twin is not None and any(
+        known.state[own].share in (Share.LOCAL, Share.UNKNOWN)
+        for own in known.ranks.tensors(twin, Section.INPUT)
+    )

@@ -7,9 +7,9 @@ from math import prod
 from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.merge.operators import PRODUCTS
 
 _SWAPS = frozenset({"transpose", "swapaxes", "t", "T", "mT"})
-_PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__"})
 _BATCHED = frozenset({"bmm", "baddbmm"})
 
 
@@ -43,7 +43,7 @@ def output_cut(
         return cut if source == shape else reshaped(cut, source, shape)
     if operator in _BATCHED:
         return cut if cut.dimension == 0 else None
-    if operator in _PRODUCTS:
+    if operator in PRODUCTS:
         return _product(known, shape)
     if operator in _SWAPS:
         return cut._replace(dimension=_swapped(cut.dimension, len(source), numbers))
@@ -92,18 +92,24 @@ def split_like(cut: Cut | None, source: list[int], shape: list[int]) -> Cut | No
 
 
 def factor_cuts(
-    cuts: Sequence[Cut | None], is_shard: Sequence[bool], ranks: Sequence[int]
+    cuts: Sequence[Cut | None],
+    is_shard: Sequence[bool],
+    ranks: Sequence[int],
+    *,
+    is_linear: bool = False,
 ) -> tuple[Cut | None, Cut | None]:
     """How the factors of a matrix product are cut: what is summed over must fit together.
 
     A shard and a replica can only be cut outside the sum. Of two shards the first decides: cut
-    along its last dimension the other is cut along the summed one.
+    along its last dimension the other is cut along the summed one. The second factor of a linear
+    layer is transposed.
     """
+    last = ranks[1] - 1
     if not all(is_shard):
         # The second factor of a product with a whole first one keeps its sums whole.
-        return None, Cut(ranks[1] - 1) if is_shard[1] else None
+        return None, Cut(0 if is_linear else last) if is_shard[1] else None
     if cuts[0] is not None and cuts[0].dimension == ranks[0] - 1 and ranks[1] == 2:
-        return cuts[0], Cut(0)
+        return cuts[0], Cut(last if is_linear else 0)
     return cuts[0], cuts[1]
 
 

@@ -13,7 +13,11 @@ GATHERS = ("all_gather_into_tensor", "_all_gather_base", "all_gather")
 SHRINKING = frozenset(
     "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
 )
-PRODUCTS = frozenset({"matmul", "mm", "addmm", "linear", "__matmul__", "__rmatmul__"})
+# Products whose second factor is a weight [out, in]; the last two are Megatron's own.
+LINEARS = frozenset(
+    {"linear", "LinearWithGradAccumulationAndAsyncCommunication", "LinearWithFrozenWeight"}
+)
+PRODUCTS = frozenset({"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}) | LINEARS
 JOINS = frozenset({"cat", "concat", "concatenate"})
 
 

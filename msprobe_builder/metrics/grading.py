@@ -97,12 +97,12 @@ _OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
 class Evidence:
     """What was measured on rows of the npu table: errors 0…1, NaN where it says nothing.
 
-    ``unknown`` are rows that could not be measured because a merge of ranks left them open.
+    ``unknown`` are rows of tensors of which nothing that could be measured was recorded.
     """
 
     row: Int
     error: Float
-    unknown: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # rows of a merge
+    unknown: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def is_output(table: ParameterTable) -> NDArray[np.bool_]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from msprobe_collector import PrecisionDebugger
 from tests.collector.processes import run_in
@@ -70,14 +70,14 @@ class Reduce(torch.autograd.Function):
     """The sum over all ranks; its gradient is the same on all."""
 
     @staticmethod
-    def forward(context: Any, x: Tensor, ranks: Ranks) -> Tensor:
+    def forward(_: Any, x: Tensor, ranks: Ranks) -> Tensor:
         whole = x.clone()
         if ranks.tp > 1:
             dist.all_reduce(whole, group=ranks.group)
         return whole
 
     @staticmethod
-    def backward(context: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(_: Any, *gradient: Tensor) -> tuple[Tensor, None]:
         return gradient[0], None
 
 
@@ -96,7 +96,7 @@ class VocabParallelEmbedding(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         first = self.ranks.part * len(self.weight)
         is_other = (words < first) | (words >= first + len(self.weight))
-        x = F.embedding((words - first).masked_fill(is_other, 0), self.weight)
+        x = functional.embedding((words - first).masked_fill(is_other, 0), self.weight)
         return Reduce.apply(x.masked_fill(is_other[..., None], 0.0), self.ranks)
 
 
@@ -159,7 +159,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = torch.chunk(self.linear_fc1(x), 2, dim=-1)
-        return self.linear_fc2(F.silu(gate) * up)
+        return self.linear_fc2(functional.silu(gate) * up)
 
 
 class Layer(nn.Module):
@@ -203,12 +203,10 @@ def train(rank: int, path: str, split: Split) -> None:
     model = GPT(ranks)
     if rank == split.faulty_rank:
         with torch.no_grad():
-            model.layers[0].mlp.linear_fc1.weight.mul_(1.05)
-    content = {"task": split.task, "level": split.level}
+            model.get_parameter("layers.0.mlp.linear_fc1.weight").mul_(1.05)
+    content: dict[str, Any] = {"task": split.task, "level": split.level}
     if split.task == "md5":
-        content = {"task": "statistics", "statistics": {"summary_mode": "md5"}} | {
-            "level": split.level
-        }
+        content |= {"task": "statistics", "statistics": {"summary_mode": "md5"}}
     debugger = PrecisionDebugger(config_path=write_config(Path(path), **content))
     debugger.start(model)
     passes = [_forward(model, ranks, number) for number in range(MICRO_BATCHES)]
