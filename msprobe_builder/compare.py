@@ -40,6 +40,13 @@ class PairJob:
     threads: int = 1  # for reading tensor files
     export_to: Path | None = None  # where merged sides are written as dumps
 
+    @property
+    def stages(self) -> int:
+        """How often a build of it reports: each pipeline stage or rank read, then three more."""
+        sources = [self.npu] if self.bench is None else [self.npu, self.bench]
+        reads = (one.layout.pp if isinstance(one, ReplicaSource) else 1 for one in sources)
+        return sum(reads) + 3  # match, measure, store
+
 
 def build_pair(job: PairJob, report: Report) -> PairResult:
     """Build or compare one step and rank; raises BuildError when a dump cannot be used."""
@@ -97,10 +104,16 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    report("read npu" if side == 0 else "read bench")
+    name = "npu" if side == 0 else "bench"
     if isinstance(source, ReplicaSource):
-        result, found = read_replica(source, texts, partial(read_rank, texts=texts))
+        last = source.layout.pp
+
+        def begin_stage(number: int) -> None:
+            report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
+
+        result, found = read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
     else:
+        report(f"read {name}")
         result, found = read_rank(source, texts)
     diagnostics += [
         one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)

@@ -116,14 +116,6 @@ def _layouts(
             raise UsageError(f"{where} lacks '{side}'; add its rank_size, tp and pp.")
     npu = parse_layout(merge["npu"], f"{where}.npu")
     bench = parse_layout(merge["bench"], f"{where}.bench") if is_comparison else None
-    for side, layout in (("npu", npu), ("bench", bench)):
-        for key in ("cp", "ep"):
-            size = 1 if layout is None else getattr(layout, key)
-            if size > 1:
-                raise UsageError(
-                    f"{where}.{side}: ranks with {key} {size} cannot be merged; leave "
-                    "parallel_merge out and compare rank by rank with a run of the same layout."
-                )
     return npu, bench
 
 

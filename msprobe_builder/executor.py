@@ -19,8 +19,6 @@ from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
 from msprobe_builder.progress import Progress
 
-STAGES = 5  # of one job: read two sides, match, measure, store
-
 # Builds one job into a shard; must be importable by name for the worker processes.
 Work = Callable[[PairJob, Path, Report], None]
 
@@ -110,7 +108,7 @@ def _run_in_pools(
         job = jobs[number]
         outcomes[number] = Outcome(job, shards[number], problem)
         progress.begin(f"step {job.step} rank {job.rank}")
-        for _ in range(STAGES):
+        for _ in range(job.stages):
             progress.finish_stage()
 
     tasks = {number: (work, jobs[number], shards[number]) for number in range(len(jobs))}

@@ -11,7 +11,7 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
-from msprobe_builder.merge.layout import ParallelLayout, replicas
+from msprobe_builder.merge.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.replica import ReplicaSource
 
 _SHOWN = 8
@@ -93,11 +93,11 @@ def pair_up_replicas(
 ) -> tuple[list[PairJob], list[Diagnostic]]:
     """One job for each step and data-parallel replica, named after the replica's first rank.
 
-    With as many replicas on both sides they are compared in order; a single replica of one side
-    is compared with each of the other.
+    Replicas are compared in order; when one side has fewer it begins with its first again.
     """
     found = _strays(npu, 0)
-    left = _replica_sources(npu, layouts[0], "npu")
+    together = _experts_together(*layouts)
+    left = _replica_sources(npu, layouts[0], "npu", together)
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -108,29 +108,30 @@ def pair_up_replicas(
         ]
         return jobs, found
     found += _strays(bench, 1)
-    right = _replica_sources(bench, layouts[1], "bench")
+    together = _experts_together(layouts[1], layouts[0])
+    right = _replica_sources(bench, layouts[1], "bench", together)
     if left.keys() != right.keys():
         raise BuildError(
             f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
             f"{sorted(right)}; give dumps of the same steps."
         )
     counts = layouts[0].dp, layouts[1].dp
-    if counts[0] != counts[1] and 1 not in counts:
+    if max(counts) % min(counts):
         raise BuildError(
             f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
-            "bench side; they must be equal, or 1 on one side: correct rank_size, tp or pp."
+            "bench side; one number must divide the other: correct rank_size, tp or pp."
         )
+    found += _other_samples(counts)
     jobs = []
     for step, sources in left.items():
         others = right[step]
-        if len(others) < len(sources):
-            others = others * len(sources)
-        elif len(sources) < len(others):
-            sources = sources * len(others)
+        # In order, and from the first again when one side has no more.
+        count = max(counts)
+        sources, others = sources * (count // counts[0]), others * (count // counts[1])
         jobs += [
             PairJob(
                 step,
-                one.replica.label if counts[0] > 1 else other.replica.label,
+                one.replica.label if counts[0] >= counts[1] else other.replica.label,
                 one,
                 other,
                 options,
@@ -140,10 +141,38 @@ def pair_up_replicas(
     return jobs, found
 
 
+def _other_samples(counts: tuple[int, int]) -> list[Diagnostic]:
+    """Replicas of unequal numbers share out the samples of a batch in different ways."""
+    if counts[0] == counts[1] or 1 in counts:
+        return []
+    message = (
+        f"With {counts[0]} replicas on the npu side and {counts[1]} on the bench side some that "
+        "are compared saw other samples: weights and structure must agree, activations need not."
+    )
+    return [Diagnostic("info", "unequal_replicas", message)]
+
+
+def _experts_together(layout: ParallelLayout, other: ParallelLayout | None) -> list[frozenset[int]]:
+    """Replicas of a side whose experts are joined, as their tokens meet in one side at least.
+
+    Only then an expert has the same tokens on both sides, however they share experts out.
+    """
+    sets = expert_peers(layout)
+    if other is not None and other.dp == layout.dp:
+        sets = united([*sets, *expert_peers(other)])
+    return sets
+
+
 def _replica_sources(
-    tree: DumpTree, layout: ParallelLayout, side: str
+    tree: DumpTree, layout: ParallelLayout, side: str, together: Sequence[frozenset[int]]
 ) -> dict[int, list[ReplicaSource]]:
     """Replicas of each step; BuildError when ranks of the layout are missing."""
+    parts = replicas(layout)
+    peers = {
+        index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
+        for one in together
+        for index in one
+    }
     result = {}
     for step in sorted({place.step for place in tree.directories}):
         ranks = {
@@ -155,7 +184,9 @@ def _replica_sources(
                 f"{tree.root} holds {len(ranks)} ranks in step {step}; correct rank_size or the "
                 "path."
             )
-        result[step] = [ReplicaSource(layout, replica, ranks) for replica in replicas(layout)]
+        result[step] = [
+            ReplicaSource(layout, replica, ranks, peers.get(replica.index, ())) for replica in parts
+        ]
     return result
 
 

@@ -14,7 +14,7 @@ from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError, UsageError
-from msprobe_builder.executor import STAGES, failed_ranks, failures, remove_shards, run_jobs
+from msprobe_builder.executor import failed_ranks, failures, remove_shards, run_jobs
 from msprobe_builder.export.merged_dump import write_dump
 from msprobe_builder.export.merged_folder import (
     SIDES,
@@ -56,7 +56,7 @@ def export_merged(
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
     layouts = config.npu_layout, config.bench_layout
     jobs, diagnostics = pair_up_replicas(npu, bench, layouts, config.options)
-    progress = Progress(STAGES * len(jobs), quiet=quiet)
+    progress = Progress(sum(job.stages for job in jobs), quiet=quiet)
     try:
         with export_folder(directory) as folder:
             jobs = [replace(job, export_to=folder) for job in jobs]

@@ -15,17 +15,18 @@ from tb_graph_ascend.problems import bad_request
 
 SECONDS = 3.0
 MAX_LENGTH = 1000
+SEPARATOR = "\x1f"  # of names; no name holds it
 _SCRIPT = """
 import json, re, sys
-pattern, names = json.load(sys.stdin)
-search = re.compile(pattern, re.IGNORECASE).search
-json.dump([place for place, name in enumerate(names) if search(name)], sys.stdout)
+pattern, *names = sys.stdin.buffer.read().decode().split("\\x1f")
+search = re.compile(json.loads(pattern), re.IGNORECASE).search
+found = {name for name in set(names) if search(name)}
+json.dump([place for place, name in enumerate(names) if name in found], sys.stdout)
 """
 
 
-def matching(pattern: str, names: list[str]) -> set[str]:
-    """Those of ``names`` in which the expression is found, whatever the case of letters."""
-    distinct = list(dict.fromkeys(names))
+def matching(pattern: str, names: str) -> list[int]:
+    """Places among ``names`` in which the expression is found, whatever the case of letters."""
     try:
         if len(pattern) > MAX_LENGTH:
             raise bad_request(
@@ -36,7 +37,7 @@ def matching(pattern: str, names: list[str]) -> set[str]:
         re.compile(pattern)
         answer = subprocess.run(
             [sys.executable, "-I", "-S", "-c", _SCRIPT],
-            input=json.dumps([pattern, distinct]).encode(),
+            input=(json.dumps(pattern) + SEPARATOR + names).encode(),
             capture_output=True,
             timeout=SECONDS,
             check=True,
@@ -53,4 +54,5 @@ def matching(pattern: str, names: list[str]) -> set[str]:
             f"The regular expression took longer than {SECONDS:.0f} seconds.",
             "Give a simpler one, without repetitions inside repetitions.",
         ) from error
-    return {distinct[place] for place in json.loads(answer.stdout)}
+    places: list[int] = json.loads(answer.stdout)
+    return places

@@ -16,9 +16,14 @@ from tb_graph_ascend.query_names import read_names
 
 SHOWN = 20
 CONSIDERED = 400  # of which the parameters are read
+NEARBY = 100  # of those only because of where they are executed
+WINDOW = 2000  # nodes before and after the expected one in which these are looked for
+MODULE = 0
 # What speaks for a candidate; each counts more than all that follow together.
 REASONS = (
     "same_name",
+    "same_path",
+    "same_neighbours",
     "same_operator",
     "same_parent",
     "same_shapes",
@@ -51,6 +56,20 @@ class _Node:
     call: int | None
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a node belongs on the other side by the matched nodes executed before and after it."""
+
+    first: int
+    last: int
+    expected: int
+    has_both: bool  # whether there are such nodes on both ends, in the same order
+
+    def holds(self, node: int) -> bool:
+        """Whether a node has the same neighbours."""
+        return self.has_both and self.first <= node <= self.last
+
+
 def read_candidates(
     connection: sqlite3.Connection, step: int, rank: int, side: int, index: int
 ) -> list[Candidate]:
@@ -66,14 +85,15 @@ def read_candidates(
     own = _read(connection, graph.first_node + index)
     parents = {} if own.parent is None else _partners(connection, side, [own.parent])
     parent = parents.get(own.parent or 0)
-    found = _considered(connection, own, parent, other)
+    place = _find_place(connection, own, graph, other)
+    found = _considered(connection, own, parent, place, other)
     signatures = _signatures(connection, [own.node, *(node.node for node in found)])
     partners = _partners(connection, NPU if side == BENCH else BENCH, [one.node for one in found])
 
     def rank_of(node: _Node) -> tuple[int, bool, int]:
-        reasons = set(_reasons(own, node, parent, signatures))
+        reasons = set(_reasons(own, node, parent, place, signatures))
         weight = sum(reason in reasons and 1 << bit for bit, reason in enumerate(reversed(REASONS)))
-        return -weight, node.node in partners, abs(node.node - other.first_node - index)
+        return -weight, node.node in partners, abs(node.node - place.expected)
 
     best = sorted(found, key=rank_of)[:SHOWN]
     names = read_names(connection, (node.node for node in best))
@@ -83,7 +103,7 @@ def read_candidates(
         Candidate(
             index=node.node - other.first_node,
             name=names[node.node],
-            reasons=tuple(_reasons(own, node, parent, signatures)),
+            reasons=tuple(_reasons(own, node, parent, place, signatures)),
             matched=takers[node.node] - graph.first_node if node.node in takers else None,
             matched_name=taker_names[takers[node.node]] if node.node in takers else "",
         )
@@ -92,10 +112,18 @@ def read_candidates(
 
 
 def _reasons(
-    own: _Node, node: _Node, parent: int | None, signatures: dict[int, Signature]
+    own: _Node,
+    node: _Node,
+    parent: int | None,
+    place: _Place,
+    signatures: dict[int, Signature],
 ) -> Iterator[str]:
     if (node.stem_id, node.call) == (own.stem_id, own.call):
         yield "same_name"
+    elif _path(own) and (_path(node), node.call) == (_path(own), own.call):
+        yield "same_path"
+    if place.holds(node.node):
+        yield "same_neighbours"
     is_sibling = parent is not None and node.parent == parent
     if is_sibling:
         yield "same_parent"
@@ -123,35 +151,55 @@ def _read(connection: sqlite3.Connection, node: int) -> _Node:
     return _Node(*row)
 
 
+def _find_place(connection: sqlite3.Connection, own: _Node, graph: Graph, other: Graph) -> _Place:
+    this, partner = _match_columns(graph.side)
+    query = f"SELECT {this}, {partner} FROM match WHERE {this} BETWEEN ? AND ? ORDER BY {this}"
+    before = connection.execute(f"{query} DESC LIMIT 1", (graph.first_node, own.node - 1))
+    after = connection.execute(f"{query} LIMIT 1", (own.subtree_end + 1, graph.last_node))
+    neighbour, first = before.fetchone() or (graph.first_node, other.first_node)
+    _, end = after.fetchone() or (0, 0)
+    has_both = first < end
+    last = end - 1 if has_both else other.last_node
+    return _Place(first + 1, last, min(first + own.node - neighbour, last), has_both)
+
+
 def _considered(
-    connection: sqlite3.Connection, own: _Node, parent: int | None, other: Graph
+    connection: sqlite3.Connection, own: _Node, parent: int | None, place: _Place, other: Graph
 ) -> list[_Node]:
-    """Nodes that do the same thing and nodes inside the parent's partner, the nearest first."""
-    operator = _operator(own.stem)
+    """Nodes that do the same, have the same path, parent or neighbours, the nearest first."""
     texts = connection.execute(
-        "SELECT text_id FROM text WHERE value = ?1 OR substr(value, -length(?1) - 1) = '.' || ?1",
-        (operator,),
-    )
-    alike = json.dumps([text_id for (text_id,) in texts])
-    inside = other.first_node if parent is None else parent
-    expected = inside + own.node - (own.node if own.parent is None else own.parent)
-    rows = connection.execute(
+        "SELECT text_id, :path || '.' = substr(value, 1, length(:path) + 1)"
+        " AND NOT instr(substr(value, length(:path) + 2), '.') AS has_path FROM text"
+        " WHERE value = :operator OR substr(value, -length(:operator) - 1) = '.' || :operator"
+        " OR has_path",
+        {"operator": _operator(own.stem), "path": _path(own)},
+    ).fetchall()
+    bound = {
+        "first": other.first_node + (own.parent is not None),  # the root matches the root
+        "last": other.last_node,
+        "kind": own.kind,
+        "direction": own.direction,
+        "parent": parent,
+        "alike": json.dumps([text_id for text_id, _ in texts]),
+        "path": json.dumps([text_id for text_id, has_path in texts if has_path]),
+        "expected": place.expected,
+    }
+    same_kind = (
         "SELECT node_id FROM node WHERE node_id BETWEEN :first AND :last"
         " AND kind = :kind AND direction = :direction"
-        " AND (parent_id IS :parent AND :parent IS NOT NULL"
+    )
+    rows = connection.execute(
+        f"{same_kind} AND (parent_id IS :parent AND :parent IS NOT NULL"
         "  OR stem_id IN (SELECT value FROM json_each(:alike)))"
-        " ORDER BY parent_id IS NOT :parent, abs(node_id - :expected) LIMIT :limit",
-        {
-            "first": other.first_node + (own.parent is not None),  # the root matches the root
-            "last": other.last_node,
-            "kind": own.kind,
-            "direction": own.direction,
-            "parent": parent,
-            "alike": alike,
-            "expected": expected,
-            "limit": CONSIDERED,
-        },
+        " ORDER BY stem_id NOT IN (SELECT value FROM json_each(:path)),"
+        f" parent_id IS NOT :parent, abs(node_id - :expected) LIMIT {CONSIDERED}",
+        bound,
     ).fetchall()
+    if own.parent is not None:
+        bound["first"] = max(place.first, place.expected - WINDOW)
+        bound["last"] = min(place.last, place.expected + WINDOW)
+        nearest = f"{same_kind} ORDER BY abs(node_id - :expected) LIMIT {NEARBY}"
+        rows += connection.execute(nearest, bound)
     found = json.dumps([node for (node,) in rows])
     query = f"{_NODE} WHERE node_id IN (SELECT value FROM json_each(?))"
     return [_Node(*row) for row in connection.execute(query, (found,))]
@@ -173,11 +221,20 @@ def _signatures(connection: sqlite3.Connection, nodes: list[int]) -> dict[int, S
 
 def _partners(connection: sqlite3.Connection, side: int, nodes: list[int]) -> dict[int, int]:
     """Partner of each of the nodes of one side that has one."""
-    own, partner = ("npu_node", "bench_node") if side == NPU else ("bench_node", "npu_node")
+    own, partner = _match_columns(side)
     query = (
         f"SELECT {own}, {partner} FROM json_each(?) AS wanted JOIN match ON {own} = wanted.value"
     )
     return dict(connection.execute(query, (json.dumps(nodes),)))
+
+
+def _match_columns(side: int) -> tuple[str, str]:
+    return ("npu_node", "bench_node") if side == NPU else ("bench_node", "npu_node")
+
+
+def _path(node: _Node) -> str:
+    """Where a module lies in the model, without its class; empty for what is no module."""
+    return text(node.stem).rpartition(".")[0] if node.kind == MODULE else ""
 
 
 def _operator(stem: str) -> str:

@@ -31,6 +31,8 @@ export interface AppState {
   /** What keeps the file or graph from being shown. */
   readonly problem: ProblemError | null;
   readonly detailProblem: ProblemError | null;
+  /** Where jumps to other steps and ranks set out from, the last one at the end. */
+  readonly trail: readonly ViewState[];
 }
 
 const NOTHING_SHOWN = {
@@ -64,6 +66,7 @@ export class Session {
       searching: false,
       catalog: null,
       busy: null,
+      trail: [],
     });
   }
 

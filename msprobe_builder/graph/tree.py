@@ -92,6 +92,7 @@ def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
         name = parse_name(entry)
         if name.kind is Kind.MODULE and name.direction is not Direction.NONE:
             calls.setdefault((name.stem, name.direction), {})[name.call] = entry
+    enclosing: dict[str, str] | None = None  # backward calls by path, made when needed
     homeless = []
     for record in dump.records:
         found = parse_gradients(record)
@@ -102,7 +103,9 @@ def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
         if backward:
             parents[record] = backward.get(-1 if call is None else call, backward[max(backward)])
             continue
-        parents[record] = _enclosing_backward(stem, calls)
+        if enclosing is None:
+            enclosing = _backward_by_path(calls)
+        parents[record] = _enclosing(stem, enclosing)
         homeless.append(record)
     return about(
         "info",
@@ -113,14 +116,15 @@ def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
     )
 
 
-def _enclosing_backward(
-    stem: str, calls: dict[tuple[str, Direction], dict[int, str]]
-) -> str | None:
-    by_path = {
-        module_path(other): entries[max(entries)]
-        for (other, direction), entries in calls.items()
+def _backward_by_path(calls: dict[tuple[str, Direction], dict[int, str]]) -> dict[str, str]:
+    return {
+        module_path(stem): entries[max(entries)]
+        for (stem, direction), entries in calls.items()
         if direction is Direction.BACKWARD
     }
+
+
+def _enclosing(stem: str, by_path: dict[str, str]) -> str | None:
     path = module_path(stem)
     while "." in path:
         path = path.rpartition(".")[0]

@@ -30,7 +30,7 @@ from msprobe_builder.merge.stages import MergedModel, MergedNode
 def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     """Number, name and fill the merged model."""
     top = _grouped(model.top) + _peer_collections(model)
-    nodes, parent = _preorder(top)
+    nodes, parent = preorder(top)
     names = merged_names(nodes, stages)
     end, depth = extents(parent)
     micro_step, micro_steps = _micro_steps(nodes, parent, top)
@@ -43,12 +43,12 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
         depth=depth,
         micro_step=np.array(micro_step, dtype=np.int64),
         record=np.array(
-            [index if _has_record(node, stages) else -1 for index, node in enumerate(nodes)]
+            [index if has_record(node, stages) else -1 for index, node in enumerate(nodes)]
         ),
-        is_recompute=np.array([_is_recompute(node, stages) for node in nodes]),
+        is_recompute=np.array([is_recompute(node, stages) for node in nodes]),
         micro_steps=micro_steps,
     )
-    stacks = _stacks(tree.names, nodes, stages)
+    stacks = stacks_of(tree.names, nodes, stages)
     dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
     origins = [_ranks(node, stages) for node in nodes]
     return Side(dump, tree, rows.table, origins, rows.recipes, rows.assemblies, rows.unknown)
@@ -89,7 +89,8 @@ def _peer_collections(model: MergedModel) -> list[MergedNode]:
     ]
 
 
-def _preorder(top: list[MergedNode]) -> tuple[list[MergedNode], list[int]]:
+def preorder(top: list[MergedNode]) -> tuple[list[MergedNode], list[int]]:
+    """All nodes below a new root, and the parent of each."""
     nodes = [MergedNode(Name(Kind.MODULE, ROOT, Direction.NONE, 0), [], children=top)]
     parent = [-1]
     pending = [(node, 0) for node in reversed(top)]
@@ -121,7 +122,9 @@ def _micro_steps(
     return result, count
 
 
-def _stacks(names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> Stacks:
+def stacks_of(
+    names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
+) -> Stacks:
     """Each node's stack is that of its first call that has one."""
     stacks: list[tuple[Frame, ...]] = []
     known: dict[tuple[int, int], int] = {}
@@ -141,13 +144,17 @@ def _stacks(names: list[str], nodes: Sequence[MergedNode], stages: Sequence[Stag
     return Stacks(stacks, of_name)
 
 
-def _has_record(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+def has_record(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+    """Whether any of the calls a node stands for was recorded."""
     return any(stages[call.stage].tree.record[call.node] >= 0 for call in node.calls)
 
 
-def _is_recompute(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+def is_recompute(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+    """Whether any of the calls a node stands for ran again for the backward pass."""
     return any(bool(stages[call.stage].tree.is_recompute[call.node]) for call in node.calls)
 
 
 def _ranks(node: MergedNode, stages: Sequence[StageGraph]) -> tuple[int, ...]:
-    return tuple(sorted({rank for call in node.calls for rank in stages[call.stage].ranks}))
+    return tuple(
+        sorted({rank for call in node.calls for rank in stages[call.stage].ranks_of(call.node)})
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msprobe_builder.dump.names import UNINITIALISED, Direction
+from collections.abc import Callable
+
+from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.dimensions import Cut, factor_cuts, output_cut, removes_cut
 from msprobe_builder.merge.knowledge import Knowledge
@@ -19,8 +21,37 @@ from msprobe_builder.merge.operators import (
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 
 
-def follow_call(known: Knowledge, node: int) -> None:
-    """Note what goes into a call and what comes out of it."""
+def follow(
+    known: Knowledge,
+    enter: Callable[[Knowledge, int], None],
+    leave: Callable[[Knowledge, int], None],
+) -> list[State]:
+    """Go through all calls in order; ``enter`` and ``leave`` are called for modules."""
+    _walk(known, enter, leave)
+    if any(known.is_open(row) for row in range(len(known.state))):
+        _walk(known, enter, leave)  # now with what later calls told of tensors made before
+    return [known.looked_back(row) for row in range(len(known.state))]
+
+
+def _walk(
+    known: Knowledge,
+    enter: Callable[[Knowledge, int], None],
+    leave: Callable[[Knowledge, int], None],
+) -> None:
+    open_modules: list[int] = []
+    for node in range(len(known.tree)):
+        while open_modules and known.tree.subtree_end[open_modules[-1]] < node:
+            leave(known, open_modules.pop())
+        if known.tree.parsed[node].kind is Kind.API:
+            _follow_call(known, node)
+        else:
+            enter(known, node)
+            open_modules.append(node)
+    while open_modules:
+        leave(known, open_modules.pop())
+
+
+def _follow_call(known: Knowledge, node: int) -> None:
     name = known.tree.parsed[node]
     operator = operator_of(name)
     inputs = known.ranks.tensors(node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD)

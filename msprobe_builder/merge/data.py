@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +73,14 @@ def _assembly(
         return Assembly(tuple(parts))
     if state.share is not Share.SHARD or state.cut is None:
         return None
-    assembly = Assembly(tuple(parts), state.cut.dimension, state.cut.outer, orders)
     shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
-    return None if joined_shape(shapes, assembly) is None else assembly
+    plain = Assembly(tuple(parts), state.cut.dimension, state.cut.outer)
+    fitting = [
+        one
+        for one in (replace(plain, orders=(order,)) for order in orders)
+        if joined_shape(shapes, one) is not None
+    ]
+    return replace(plain, orders=tuple(one.orders[0] for one in fitting)) if fitting else None
 
 
 def checksums(

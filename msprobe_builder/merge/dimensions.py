@@ -53,6 +53,8 @@ def output_cut(
         return cut._replace(dimension=order.index(cut.dimension)) if is_order else None
     if len(source) == len(shape) and source[cut.dimension] == shape[cut.dimension]:
         return cut
+    if operator == "embedding" and shape[: len(source)] == source:
+        return cut  # a row for every word
     return reshaped(cut, source, shape)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,15 +13,16 @@ from msprobe_builder.errors import UsageError
 DEFAULT_ORDER = "tp-cp-ep-dp-pp"
 _DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 _REQUIRED = ("rank_size", "tp", "pp")
-_OPTIONAL = ("vpp", "cp", "ep", "order")
+_OPTIONAL = ("vpp", "cp", "ep", "etp", "order")
 
 
 @dataclass(frozen=True)
 class ParallelLayout:
     """Sizes of the parallel dimensions of one side.
 
-    ``rank_size = tp · cp · dp · pp``; expert parallelism divides the data-parallel ranks, so it
-    takes no ranks of its own. ``order`` lists the dimensions, the first varies fastest.
+    ``rank_size = tp · cp · dp · pp``; ``order`` lists the dimensions, the first varies fastest.
+    The same ranks are numbered a second time for experts, ``rank_size = etp · ep · edp · pp``:
+    expert parallelism takes no ranks of its own, it divides the data- and context-parallel ones.
     """
 
     rank_size: int
@@ -30,6 +31,7 @@ class ParallelLayout:
     vpp: int = 1
     cp: int = 1
     ep: int = 1
+    etp: int = 1
     order: tuple[str, ...] = tuple(DEFAULT_ORDER.split("-"))
 
     @property
@@ -37,8 +39,17 @@ class ParallelLayout:
         """Number of replicas of the model."""
         return self.rank_size // (self.tp * self.cp * self.pp)
 
+    def expert_place(self, rank: int) -> dict[str, int]:
+        """Where a rank stands among those of the experts: tp, ep, dp and pp; cp is always 0."""
+        edp = self.rank_size // (self.etp * self.ep * self.pp)
+        sizes = {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": edp, "pp": self.pp}
+        place = {}
+        for dimension in self.order:
+            rank, place[dimension] = divmod(rank, sizes[dimension])
+        return place
+
     def size(self, dimension: str) -> int:
-        """Size of one dimension as ranks are numbered: ep is part of dp."""
+        """Size of one dimension as ranks are numbered for all but experts."""
         return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}[dimension]
 
 
@@ -53,6 +64,10 @@ class Replica:
     def label(self) -> int:
         """The replica's name among ranks: its first one."""
         return self.ranks[0][0][0]
+
+    def all_ranks(self) -> list[int]:
+        """Every rank of the replica, stage by stage."""
+        return [rank for stage in self.ranks for tp in stage for rank in tp]
 
 
 def replicas(layout: ParallelLayout) -> list[Replica]:
@@ -82,6 +97,25 @@ def replicas(layout: ParallelLayout) -> list[Replica]:
     ]
 
 
+def expert_peers(layout: ParallelLayout) -> list[frozenset[int]]:
+    """The replicas, by index, that send their tokens to the same experts; each is in one set."""
+    meets: dict[tuple[int, int], set[int]] = {}
+    for replica in replicas(layout):
+        for rank in replica.all_ranks():
+            place = layout.expert_place(rank)
+            meets.setdefault((place["dp"], place["pp"]), set()).add(replica.index)
+    return united([frozenset(one) for one in meets.values()])
+
+
+def united(sets: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Sets that share a member become one; in order of their smallest member."""
+    result: list[frozenset[int]] = []
+    for one in sets:
+        whole = one.union(*(other for other in result if one & other))
+        result = [other for other in result if not one & other] + [whole]
+    return sorted(result, key=min)
+
+
 def groups(layout: ParallelLayout, dimension: str) -> list[tuple[int, ...]]:
     """The communication groups along ``tp`` or ``pp``, each in order, sorted by first rank."""
     found = []
@@ -104,11 +138,11 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}."
             raise UsageError(f"{where} has the unknown key '{key}'; {hint}")
-    sizes = {}
-    for key in (*_REQUIRED, "vpp", "cp", "ep"):
+    sizes: dict[str, int] = {}
+    for key in (*_REQUIRED, "vpp", "cp", "ep", "etp"):
         size = value.get(key)
         if size is None and key not in _REQUIRED:
-            size = 1
+            size = sizes["tp"] if key == "etp" else 1
         if size is None:
             raise UsageError(f"{where} lacks '{key}'; add it as in the training script.")
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -121,9 +155,17 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
             f"{where}: rank_size {layout.rank_size} is no multiple of tp · cp · pp = {model}; "
             "correct the sizes."
         )
-    if layout.dp * layout.cp % layout.ep:
+    if layout.etp not in (1, layout.tp):
         raise UsageError(
-            f"{where}: ep {layout.ep} does not divide dp · cp = {layout.dp * layout.cp}."
+            f"{where}: etp is {layout.etp}; experts are split as the rest of the model "
+            f"(etp {layout.tp}) or not at all (etp 1)."
+        )
+    shared = layout.rank_size // (layout.etp * layout.pp)
+    if shared % layout.ep:
+        ranks = "dp · cp" if layout.etp == layout.tp else "tp · dp · cp"
+        raise UsageError(
+            f"{where}: ep {layout.ep} does not divide {ranks} = {shared}; experts are shared out "
+            "over these ranks: correct ep or rank_size."
         )
     if layout.vpp > 1 and layout.pp < 2:
         raise UsageError(f"{where}: vpp {layout.vpp} needs pp of 2 or more; correct one of them.")
@@ -147,7 +189,7 @@ def _parse_order(value: Any, sizes: dict[str, int], where: str) -> tuple[str, ..
     if "ep" in words and "dp" in words and abs(words.index("ep") - words.index("dp")) != 1:
         raise UsageError(f"{where}: 'order' must name ep next to dp.")
     dp = sizes["rank_size"] // max(sizes["tp"] * sizes["cp"] * sizes["pp"], 1)
-    used = {**sizes, "dp": dp, "ep": 1}
+    used = {**sizes, "dp": dp}
     missing = [name for name in _DIMENSIONS if name not in words]
     for name in missing:
         if used[name] > 1:

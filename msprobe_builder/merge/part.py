@@ -16,6 +16,7 @@ class StageGraph:
 
     ``ranks`` are the ranks it came from. By row of ``table``: ``recipes`` says how a merged value
     was made, ``assemblies`` of which files its data consist, ``unknown`` why it is not known.
+    ``origins`` has the ranks of each node where they are not the same for all.
     """
 
     dump: Dump
@@ -23,5 +24,10 @@ class StageGraph:
     table: ParameterTable
     ranks: tuple[int, ...]
     recipes: dict[int, str] = field(default_factory=dict)
+    origins: list[tuple[int, ...]] = field(default_factory=list)
     assemblies: dict[int, Assembly] = field(default_factory=dict)
     unknown: dict[int, str] = field(default_factory=dict)
+
+    def ranks_of(self, node: int) -> tuple[int, ...]:
+        """The ranks a node came from."""
+        return self.origins[node] if self.origins else self.ranks

@@ -55,6 +55,21 @@ class RankTables:
         """The shape on the first rank."""
         return parse_shape(self._texts, int(self._table.shape_id[row]))
 
+    def is_missing(self, row: int) -> bool:
+        """Whether a rank recorded no statistics of a tensor, or a merge before left them open."""
+        return any(bool(np.isnan(table.statistics[:, row]).all()) for table in self._tables)
+
+    def uneven_dimension(self, row: int) -> int | None:
+        """The only dimension in which the shapes of the ranks differ."""
+        ids = {int(table.shape_id[row]) for table in self._tables}
+        shapes = [parse_shape(self._texts, shape_id) for shape_id in ids]
+        if len({len(shape) for shape in shapes}) != 1:
+            return None
+        uneven = [
+            place for place, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1
+        ]
+        return uneven[0] if len(uneven) == 1 else None
+
     def is_whole_number(self, row: int) -> bool:
         """Whether a tensor holds integers or truth values."""
         dtype_id = self._table.dtype_id[row]

@@ -9,6 +9,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.layout import ParallelLayout
 from msprobe_builder.merge.rank_tables import parse_numbers
 
+_SHOWN = 4  # groups named in a report
 _REDUCTIONS = ("all_reduce", "reduce_scatter_tensor", "_reduce_scatter_base")
 
 
@@ -24,14 +25,14 @@ def check_groups(layout: ParallelLayout, side: Side, ranks: Sequence[int]) -> li
     seen = {tuple(group) for group in _groups(side) if len(group) == layout.tp}
     if not seen or tuple(expected) in seen:
         return []
-    shown = ", ".join(str(list(group)) for group in sorted(seen))
+    shown = ", ".join(str(list(group)) for group in sorted(seen)[:_SHOWN])
     return [
         Diagnostic(
             "warning",
             "layout_conflict",
-            f"By the declared layout ranks {expected} hold one tensor-parallel stage, but the dump "
-            f"records reductions over {shown}; check tp, pp and order of parallel_merge.",
-            str(side.dump.directory),
+            "Reductions inside layers run over other ranks than the declared tensor-parallel "
+            "group; check tp, pp and order of parallel_merge.",
+            f"declared {expected}, recorded {shown} in {side.dump.directory}",
         )
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe_builder.diagnostics import Diagnostic
@@ -10,8 +10,12 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.errors import BuildError
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.assemble import assemble
+from msprobe_builder.merge.context import sequence_length
+from msprobe_builder.merge.experts import number_experts, without_experts
 from msprobe_builder.merge.layout import ParallelLayout, Replica
+from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.recorded_groups import check_groups
+from msprobe_builder.merge.slices import Slice, merge_slices
 from msprobe_builder.merge.stages import join_stages
 from msprobe_builder.merge.tensor_parallel import merge_ranks
 from msprobe_builder.task import Task, task_of
@@ -23,43 +27,106 @@ ReadRank = Callable[[Source], tuple[Side, list[Diagnostic]]]
 
 @dataclass(frozen=True)
 class ReplicaSource:
-    """The ranks of one replica and the layout they were run in."""
+    """The ranks of one replica and the layout they were run in.
+
+    ``peers`` are other replicas whose tokens went to the same experts, here or on the other side.
+    """
 
     layout: ParallelLayout
     replica: Replica
     sources: Mapping[int, Source]
+    peers: tuple[Replica, ...] = ()
 
     def __str__(self) -> str:
         return str(self.sources[self.replica.label])
 
 
 def read_replica(
-    source: ReplicaSource, texts: Texts, read_rank: ReadRank
+    source: ReplicaSource,
+    texts: Texts,
+    read_rank: ReadRank,
+    begin_stage: Callable[[int], None] = lambda _: None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One merged side; only one stage is held as single ranks at a time.
 
+    ``begin_stage`` is told the number of each pipeline stage that is about to be read.
+
     Raises BuildError when a dump cannot be read or is of another task than the others.
     """
-    stages = []
-    task: Task | None = None
+    stages: list[StageGraph] = []
     diagnostics: list[Diagnostic] = []
-    for stage in source.replica.ranks:
-        sides = []
-        ranks = [rank for slices in stage for rank in slices]
-        for rank in ranks:
-            side, found = read_rank(source.sources[rank])
-            own = task_of(side.dump)
-            task = task or own
-            if own is not task:
-                raise BuildError(
-                    f"{source.sources[rank]} is a dump of task {own.value} and "
-                    f"{source} one of task {task.value}; dump all ranks with the same task."
-                )
-            sides.append(side)
-            diagnostics += [one.at(rank=rank) for one in found]
-        diagnostics += check_groups(source.layout, sides[0], ranks)
-        merged, found = merge_ranks(sides, ranks, texts)
+    length: int | None = None
+    task: Task | None = None
+    for number in range(source.layout.pp):
+        begin_stage(number)
+        slices: list[Slice] = []
+        for replica in (source.replica, *source.peers):
+            for ranks in replica.ranks[number]:
+                sides, found = _read(source, ranks, texts, read_rank)
+                diagnostics += found
+                task = _common_task(source, ranks, sides, task)
+                found = _slices(slices, source, replica, ranks, sides, texts)
+                diagnostics += found
+        first = slices[0].graph
+        length = sequence_length(first.tree, first.table, texts) or length
+        merged, found = merge_slices(slices, length, texts)
         diagnostics += found
         stages.append(merged)
     model = join_stages(stages, source.layout.vpp)
     return assemble(model, stages), diagnostics
+
+
+def _read(
+    source: ReplicaSource, ranks: Sequence[int], texts: Texts, read_rank: ReadRank
+) -> tuple[list[Side], list[Diagnostic]]:
+    """The tensor-parallel ranks of one stage, their experts numbered through."""
+    layout = source.layout
+    sides = []
+    diagnostics: list[Diagnostic] = []
+    for rank in ranks:
+        side, found = read_rank(source.sources[rank])
+        share = layout.expert_place(rank)["ep"]
+        sides.append(number_experts(side, share, layout.ep, texts))
+        diagnostics += [one.at(rank=rank) for one in found]
+    return sides, diagnostics + check_groups(layout, sides[0], ranks)
+
+
+def _common_task(
+    source: ReplicaSource, ranks: Sequence[int], sides: Sequence[Side], task: Task | None
+) -> Task:
+    """The task of the ranks read so far, which must be one."""
+    for side, rank in zip(sides, ranks, strict=True):
+        own = task_of(side.dump)
+        if task is not None and own is not task:
+            raise BuildError(
+                f"{source.sources[rank]} is a dump of task {own.value} and "
+                f"{source} one of task {task.value}; dump all ranks with the same task."
+            )
+        task = own
+    assert task is not None
+    return task
+
+
+def _slices(
+    slices: list[Slice],
+    source: ReplicaSource,
+    replica: Replica,
+    ranks: Sequence[int],
+    sides: Sequence[Side],
+    texts: Texts,
+) -> list[Diagnostic]:
+    """Join tensor-parallel ranks and add them to the slices of a stage."""
+    is_own = replica is source.replica
+    shares = [source.layout.expert_place(rank)["ep"] for rank in ranks]
+    if len(set(shares)) == 1:
+        merged, found = merge_ranks(sides, ranks, texts)
+        slices.append(Slice(merged, shares[0], has_dense=is_own))
+        return found
+    found = []
+    if is_own:
+        merged, found = merge_ranks([without_experts(side) for side in sides], ranks, texts)
+        slices.append(Slice(merged, shares[0], has_experts=False))
+    for side, rank, share in zip(sides, ranks, shares, strict=True):
+        alone, _ = merge_ranks([side], [rank], texts)
+        slices.append(Slice(alone, share, has_dense=False))
+    return found

@@ -18,15 +18,23 @@ def common_subsequence(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tup
     end = 0
     while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
         end += 1
-    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
     pairs = [(position, position) for position in range(start)]
-    if len(middle_a) * len(middle_b) <= _MAX_CELLS:
-        inner = _longest(middle_a, middle_b)
-    else:
-        inner = _first_come(middle_a, middle_b)
-    pairs += [(start + i, start + j) for i, j in inner]
+    pairs += _between(a, b, range(start, len(a) - end), range(start, len(b) - end))
     pairs += [(len(a) - end + offset, len(b) - end + offset) for offset in range(end)]
     return pairs
+
+
+def _between(
+    a: Sequence[Hashable], b: Sequence[Hashable], range_a: range, range_b: range
+) -> list[tuple[int, int]]:
+    """Pairs of what both ranges hold; what one of them lacks cannot be in a pair."""
+    shared = {a[i] for i in range_a} & {b[j] for j in range_b}
+    places_a = [i for i in range_a if a[i] in shared]
+    places_b = [j for j in range_b if b[j] in shared]
+    keys = [a[i] for i in places_a], [b[j] for j in places_b]
+    is_short = len(places_a) * len(places_b) <= _MAX_CELLS
+    inner = _longest(*keys) if is_short else _first_come(*keys)
+    return [(places_a[i], places_b[j]) for i, j in inner]
 
 
 def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -8,15 +8,17 @@ output is that result made whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import partial
 from math import prod
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.calls import follow_call
+from msprobe_builder.merge.calls import follow
 from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.experts import expert_owners, expert_place
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.share import REPLICA, Share, State
@@ -27,31 +29,12 @@ def classify(
     tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
 ) -> list[State]:
     """The state of every row; the tables of all ranks have equal rows in equal order."""
-    return _states(Knowledge(tree, tables, texts, group))
+    owners = expert_owners(tree)
+    known = Knowledge(tree, tables, texts, group)
+    return follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
 
 
-def _states(known: Knowledge) -> list[State]:
-    _walk(known)
-    if any(known.is_open(row) for row in range(len(known.state))):
-        _walk(known)  # now with what later calls told of tensors made before
-    return [known.looked_back(row) for row in range(len(known.state))]
-
-
-def _walk(known: Knowledge) -> None:
-    open_modules: list[int] = []
-    for node in range(len(known.tree)):
-        while open_modules and known.tree.subtree_end[open_modules[-1]] < node:
-            _leave(known, open_modules.pop())
-        if known.tree.parsed[node].kind is Kind.API:
-            follow_call(known, node)
-        else:
-            _enter(known, node)
-            open_modules.append(node)
-    while open_modules:
-        _leave(known, open_modules.pop())
-
-
-def _enter(known: Knowledge, node: int) -> None:
+def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
     name = known.tree.parsed[node]
     class_name = module_class(name)
     for row in known.ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
@@ -60,7 +43,7 @@ def _enter(known: Knowledge, node: int) -> None:
         if state is REPLICA and _is_partial_gradient(known, node, row):
             state = State(Share.PARTIAL)
         known.put(row, state)
-    _pass_boundary(known, node, Section.INPUT)
+    _pass_boundary(known, node, Section.INPUT, owners)
 
 
 def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
@@ -74,20 +57,28 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
     return any(known.state[own].share is Share.SHARD for own in around)
 
 
-def _leave(known: Knowledge, node: int) -> None:
-    _pass_boundary(known, node, Section.OUTPUT)
+def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
+    _pass_boundary(known, node, Section.OUTPUT, owners)
     known.before[int(known.tree.parent[node])] = node
 
 
-def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
+def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[str]) -> None:
     """What the flow of data says goes before what the class says: layers can gather."""
     name = known.tree.parsed[node]
+    is_expert = expert_place(name.stem) is not None
     for row in known.ranks.tensors(node, section):
         rule = boundary_state(module_class(name), name.direction, section)
         if rule is REPLICA and _is_part_of_sequence(known, node, row, section):
             known.put(row, State(Share.SHARD, Cut(0)), is_certain=True)
             continue
         seen = known.look_up(row)
+        if is_expert and (rule is None or rule is REPLICA):
+            known.put(row, _of_experts(known, row, section, seen))
+            continue
+        around = _sequence_around_experts(known, node, row, section, owners)
+        if around is not None:
+            known.put(row, State(Share.SHARD, around), is_certain=True)
+            continue
         cut = None if known.ranks.agree[row] else known.forward_cut(row)
         if rule is REPLICA and seen is None and cut is not None:
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
@@ -98,6 +89,28 @@ def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
         else:
             state = seen
         known.put(row, state)
+
+
+def _of_experts(known: Knowledge, row: int, section: Section, seen: State | None) -> State:
+    """Experts get all tokens; their sums are reduced later, when tokens are back in order."""
+    if known.ranks.agree[row]:
+        return REPLICA
+    if section is Section.OUTPUT:
+        return seen if seen and seen.share is Share.PARTIAL else State(Share.PARTIAL)
+    return seen or known.by_numbers(row)
+
+
+def _sequence_around_experts(
+    known: Knowledge, node: int, row: int, section: Section, owners: Set[str]
+) -> Cut | None:
+    """What leaves a layer of experts is cut like what entered it, if that has its shape."""
+    holds_experts = module_path(known.tree.parsed[node].stem) in owners
+    if section is not Section.OUTPUT or not holds_experts or known.ranks.agree[row]:
+        return None
+    for other in known.ranks.tensors(node, Section.INPUT):
+        if known.ranks.shape(other) == known.ranks.shape(row):
+            return known.state[other].cut
+    return None
 
 
 def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from msprobe_builder.dump.names import Kind, Name
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.part import StageGraph
@@ -56,6 +58,9 @@ class _Join:
         self._numbering = numbering
         self._children = [_children(stage) for stage in stages]
         self._signatures = [_signatures(stage) for stage in stages]
+        self._start = [
+            np.searchsorted(stage.table.node, np.arange(len(stage.tree) + 1)) for stage in stages
+        ]
         self._aside: list[Call] = []  # peer-to-peer calls met in the round that is joined
 
     def model(self) -> MergedModel:
@@ -129,7 +134,8 @@ class _Join:
 
     def _values(self, call: Call) -> Hashable:
         table = self._stages[call.stage].table
-        rows = table.node == call.node
+        start = self._start[call.stage]
+        rows = slice(start[call.node], start[call.node + 1])
         known = table.is_tensor[rows] & (table.missing[rows] != _ALL_MISSING)
         return table.statistics[:, rows].tobytes() if known.all() else call
 

@@ -49,15 +49,18 @@ def merge_ranks(
     # The order of elements is of no account where there are none.
     orders = find_blocks(first.tree, tables, states, texts) if parts[0] else {}
     combined = combine(tables, states, texts, ranks, parts, orders)
+    shown = ", ".join(map(str, ranks))
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
+        f" of ranks {shown}"
         for row in combined.drifted
     ]
+    # One message for all stages and replicas, so that thousands of ranks make one line.
     diagnostics += about(
         "warning",
         "replicas_disagree",
         drifted,
-        f"Tensors that ranks {', '.join(map(str, ranks))} should hold alike differ between them.",
+        "Tensors that the ranks of a stage should hold alike differ between them.",
     )
     stage = StageGraph(
         dump,
@@ -65,8 +68,8 @@ def merge_ranks(
         combined.table,
         tuple(ranks),
         combined.recipes,
-        combined.assemblies,
-        combined.unknown,
+        assemblies=combined.assemblies,
+        unknown=combined.unknown,
     )
     return stage, diagnostics
 

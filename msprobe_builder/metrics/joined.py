@@ -88,7 +88,23 @@ def open_row(side: Side, row: int) -> list[Readable]:
         if reason is None:
             raise TensorFileError("missing", "dump.json names no file")
         raise TensorFileError("unmerged", reason)
-    return [open_assembly(replace(assembly, orders=(order,))) for order in assembly.orders]
+    return [open_assembly(one) for one in _in_each_order(assembly)]
+
+
+def _in_each_order(assembly: Assembly) -> list[Assembly]:
+    """The same parts in each order that they may have, their own parts as well."""
+    if assembly.dimension is None:
+        first = assembly.parts[0]
+        return [assembly] if isinstance(first, TensorFile) else _in_each_order(first)
+    inner: list[list[TensorFile | Assembly]] = [
+        [part] if isinstance(part, TensorFile) else [*_in_each_order(part)]
+        for part in assembly.parts
+    ]
+    return [
+        replace(assembly, parts=parts, orders=(order,))
+        for order in assembly.orders
+        for parts in zip(*inner, strict=False)
+    ]
 
 
 def open_assembly(assembly: Assembly) -> Readable:

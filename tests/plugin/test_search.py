@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -141,6 +142,31 @@ def test_search_by_regular_expression(
     expected = [name for name in names if re.search(pattern, name, re.IGNORECASE)]
     assert expected
     assert [row[2] for row in found(ask_other, other, name=pattern, regex=1)] == expected
+    worst_first = [
+        row[0]
+        for row in connection.execute(
+            "SELECT name FROM node_view JOIN node USING (node_id)"
+            " ORDER BY node.grade = 6, node.grade DESC, ifnull(node.error, -1) DESC, side DESC, seq"
+        )
+    ]
+    by_severity = found(ask_other, other, name=pattern, regex=1, order="severity")
+    assert [row[2] for row in by_severity] == [name for name in worst_first if name in expected]
+    assert found(ask_other, other, name=pattern, regex=1, step=7) == []
+
+
+def test_a_regular_expression_may_hold_any_character(ask: Ask) -> None:
+    for pattern in ("\x1f", "\n", '"', "é", "["):
+        response = ask("search", file="runs/example.vis.db", name=pattern, regex=1)
+        assert response.status_code == (400 if pattern == "[" else 200)
+        assert not pb.SearchResult.FromString(response.data).index
+
+
+def test_a_name_of_two_names_is_damage(ask: Ask, logdir: Path) -> None:
+    with closing(sqlite3.connect(logdir / "runs" / "example.vis.db")) as database:
+        database.execute("UPDATE text SET value = 'a' || char(31) || 'b' WHERE text_id = 4")
+        database.commit()
+    response = ask("search", file="runs/example.vis.db", name="b", regex=1)
+    assert problem_of(response).code == "damaged"
 
 
 @pytest.mark.parametrize(
@@ -214,6 +240,47 @@ def test_the_former_partner_is_the_first_candidate(demo_database: Path) -> None:
         assert {"same_name", "same_operator", "same_shapes"} <= set(best.reasons)
         assert (best.matched_index, best.matched_name) == (index, detail.npu.name)
         assert len(answer.candidates) <= 20
+
+
+RENAMED = "Module.model.layers.1.mlp.LlamaMLP"
+
+
+@pytest.mark.parametrize(
+    ("stem", "reason"),
+    [
+        ("Module.model.layers.1.mlp.FusedMLP", "same_path"),
+        ("Module.model.layers.1.feed_forward.FusedMLP", "same_neighbours"),
+    ],
+)
+def test_a_renamed_class_below_an_unmatched_parent_finds_its_former_partner(
+    demo_database: Path, tmp_path: Path, stem: str, reason: str
+) -> None:
+    path = shutil.copy(demo_database, tmp_path / demo_database.name)
+    with closing(sqlite3.connect(path)) as database:
+        database.row_factory = sqlite3.Row
+        nodes = (
+            "SELECT node_view.*, parent_id, subtree_end FROM node_view JOIN node USING (node_id)"
+        )
+        own, partner = database.execute(
+            f"{nodes} WHERE node_view.name = ? ORDER BY node_view.side DESC",
+            (f"{RENAMED}.forward.0",),
+        )
+        [text_id] = database.execute(
+            "INSERT INTO text (value) VALUES (?) RETURNING text_id", (stem,)
+        ).fetchone()
+        database.execute("UPDATE node SET stem_id = ? WHERE node_id = ?", (text_id, own["node_id"]))
+        for first, last in [(own["parent_id"],) * 2, (own["node_id"], own["subtree_end"])]:
+            database.execute("DELETE FROM match WHERE npu_node BETWEEN ? AND ?", (first, last))
+        database.commit()
+    ask = client_of(tmp_path)
+    for side, (one, other) in {"npu": (own, partner), "bench": (partner, own)}.items():
+        place = {"file": demo_database.name, "step": 0, "rank": 0, "side": side}
+        answer = ask("candidates", **place, index=one["seq"])
+        best = pb.Candidates.FromString(answer.data).candidates[0]
+        assert best.index == other["seq"]
+        assert {reason, "same_neighbours", "same_shapes"} <= set(best.reasons)
+        assert not best.HasField("matched_index")
+        assert "same_operator" not in best.reasons
 
 
 def test_the_root_has_the_root_as_candidate(demo_database: Path) -> None:

@@ -1,9 +1,11 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import {
   CatalogSchema,
+  NodeAcrossSchema,
   NodeDetailSchema,
   SearchResultSchema,
   type Catalog,
+  type NodeAcross,
   type NodeDetail,
   type SearchResult,
   type Side,
@@ -57,6 +59,15 @@ export async function fetchSearch(
 ): Promise<SearchResult> {
   const body = await fetchBytes(routeUrl('search', query), signal);
   return decoded(() => fromBinary(SearchResultSchema, body));
+}
+
+/** The nodes of one name in all steps and ranks. */
+export async function fetchAcross(
+  query: { readonly file: string; readonly name: string; readonly side: Side },
+  signal: AbortSignal,
+): Promise<NodeAcross> {
+  const body = await fetchBytes(routeUrl('across', query), signal);
+  return decoded(() => fromBinary(NodeAcrossSchema, body));
 }
 
 /**

@@ -1,22 +1,25 @@
 import { html } from '@polymer/polymer/polymer-element.js';
-import '@polymer/polymer/lib/elements/dom-if.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { Grade, Side, type GradeBand, type NodeDetail } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
+import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from './first-error';
+import './ga-across';
+import './ga-back';
+import './ga-communication';
 import './ga-icon';
 import './ga-match';
 import './ga-node-summary';
 import './ga-resize';
 import './ga-stack';
+import './ga-table-tools';
 import './ga-tensor-table';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
-
-const TABS = ['tensors', 'stack', 'match'] as const;
-type Tab = (typeof TABS)[number];
+import { storedLook, type TableLook } from './table-look';
 
 const SETTING = 'details.height';
 const LOWEST = 120;
@@ -39,10 +42,21 @@ export class GaDetails extends LocalizedElement {
           display: flex;
           align-items: center;
           gap: 8px;
-          padding: 4px 8px 4px 12px;
-          border-bottom: 1px solid var(--ga-border);
-          min-height: 37px;
+          padding: 4px 8px 0 12px;
           flex: none;
+        }
+        .tabs {
+          display: flex;
+          align-items: center;
+          justify-content: space-between;
+          gap: 12px;
+          padding: 2px 8px 3px;
+          border-bottom: 1px solid var(--ga-border);
+          flex: none;
+          overflow: hidden;
+        }
+        .tabs button {
+          height: 24px;
         }
         ga-node-summary {
           flex: 1;
@@ -64,8 +78,11 @@ export class GaDetails extends LocalizedElement {
           display: flex;
           position: relative;
         }
-        ga-tensor-table {
+        ga-tensor-table,
+        ga-communication,
+        ga-across {
           flex: 1;
+          min-width: 0;
         }
         .stacks {
           flex: 1;
@@ -100,42 +117,11 @@ export class GaDetails extends LocalizedElement {
         on-resize="_resize"
       ></ga-resize>
       <div class="header">
-        <div role="tablist" aria-label="[[text.details.label]]" on-keydown="_tabKey">
-          <button
-            class="plain"
-            role="tab"
-            id="tensors"
-            aria-controls="body"
-            aria-selected$="[[_is(tab, 'tensors')]]"
-            tabindex$="[[_tabIndex(tab, 'tensors')]]"
-            on-click="_tensors"
-          >
-            [[text.details.tensors]]
-          </button>
-          <button
-            class="plain"
-            role="tab"
-            id="stack"
-            aria-controls="body"
-            aria-selected$="[[_is(tab, 'stack')]]"
-            tabindex$="[[_tabIndex(tab, 'stack')]]"
-            on-click="_stack"
-          >
-            [[text.details.stack]]
-          </button>
-          <button
-            class="plain"
-            role="tab"
-            id="match"
-            aria-controls="body"
-            aria-selected$="[[_is(tab, 'match')]]"
-            tabindex$="[[_tabIndex(tab, 'match')]]"
-            hidden$="[[!_hasBench(state)]]"
-            on-click="_match"
-          >
-            [[text.match.tab]]
-          </button>
-        </div>
+        <ga-back
+          hidden$="[[!state.trail.length]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-back>
         <ga-node-summary state="[[state]]"></ga-node-summary>
         <button
           id="collapse"
@@ -147,6 +133,39 @@ export class GaDetails extends LocalizedElement {
         >
           <ga-icon name="[[_collapseIcon(collapsed)]]"></ga-icon>
         </button>
+      </div>
+      <div class="tabs" hidden$="[[collapsed]]">
+        <div
+          role="tablist"
+          aria-label="[[text.details.label]]"
+          on-keydown="_tabKey"
+          on-click="_choose"
+        >
+          <template is="dom-repeat" items="[[tabs]]">
+            <button
+              class="plain"
+              role="tab"
+              id$="[[item.id]]"
+              aria-controls="body"
+              aria-selected$="[[_is(shown, item.id)]]"
+              tabindex$="[[_tabIndex(shown, item.id)]]"
+            >
+              [[item.label]]
+            </button>
+          </template>
+        </div>
+        <ga-table-tools
+          role="toolbar"
+          aria-label="[[text.table.actions]]"
+          hidden$="[[!_hasTable(state.detail, shown, collapsed)]]"
+          detail="[[state.detail]]"
+          bands="[[_bands(state)]]"
+          task="[[_task(state)]]"
+          single="[[!_hasBench(state)]]"
+          step="[[state.view.step]]"
+          rank="[[state.view.rank]]"
+          look="{{look}}"
+        ></ga-table-tools>
       </div>
       <div
         id="body"
@@ -168,20 +187,32 @@ export class GaDetails extends LocalizedElement {
           <button on-click="_retry">[[text.details.retry]]</button>
         </div>
         <ga-tensor-table
-          hidden$="[[!_shows(state.detail, tab, 'tensors')]]"
+          hidden$="[[!_shows(state.detail, shown, 'tensors')]]"
           tabindex="0"
           detail="[[state.detail]]"
           bands="[[_bands(state)]]"
           task="[[_task(state)]]"
           single="[[!_hasBench(state)]]"
+          look="{{look}}"
         ></ga-tensor-table>
         <ga-match
-          hidden$="[[!_showsMatch(state, tab)]]"
-          active="[[_showsMatch(state, tab)]]"
+          hidden$="[[!_showsMatch(state, shown)]]"
+          active="[[_showsMatch(state, shown)]]"
           session="[[session]]"
           state="[[state]]"
         ></ga-match>
-        <div class="stacks" hidden$="[[!_shows(state.detail, tab, 'stack')]]">
+        <ga-communication
+          hidden$="[[!_shows(state.detail, shown, 'communication')]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-communication>
+        <ga-across
+          hidden$="[[!_shows(state.detail, shown, 'across')]]"
+          active="[[_shows(state.detail, shown, 'across')]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-across>
+        <div class="stacks" hidden$="[[!_shows(state.detail, shown, 'stack')]]">
           <ga-stack
             label="[[_sideLabel(state, text)]]"
             record="[[state.detail.npu]]"
@@ -205,17 +236,24 @@ export class GaDetails extends LocalizedElement {
       session: Object,
       state: Object,
       tab: { type: String, value: 'tensors' },
+      tabs: { type: Array, computed: '_tabs(state, text)' },
+      shown: { type: String, computed: '_shown(tab, tabs)' },
       height: { type: Number, value: storedHeight, observer: '_resized' },
       collapsed: { type: Boolean, value: false, observer: '_resized' },
+      look: { type: Object, value: storedLook },
       showLibrary: { type: Boolean, value: false },
     };
   }
 
   declare session: Session;
   declare state: AppState;
+  /** The tab chosen last; `shown` is another one where the node has nothing for it. */
   declare tab: Tab;
+  declare tabs: TabItem[];
+  declare shown: Tab;
   declare height: number;
   declare collapsed: boolean;
+  declare look: TableLook;
   declare showLibrary: boolean;
 
   _resized(): void {
@@ -228,26 +266,34 @@ export class GaDetails extends LocalizedElement {
     writeSetting(SETTING, String(this.height));
   }
 
+  _tabs(state: AppState, text: Texts): TabItem[] {
+    return detailTabs(state, text);
+  }
+
+  _shown(tab: Tab, tabs: TabItem[]): Tab {
+    return tabs.some(({ id }) => id === tab) ? tab : 'tensors';
+  }
+
   _tabKey(event: KeyboardEvent): void {
-    if (event.key !== 'ArrowLeft' && event.key !== 'ArrowRight') return;
-    const tabs = TABS.filter((tab) => !(this.$[tab] as HTMLElement).hidden);
-    const step = event.key === 'ArrowRight' ? 1 : -1;
-    this.tab = tabs[(tabs.indexOf(this.tab) + step + tabs.length) % tabs.length]!;
-    (this.$[this.tab] as HTMLElement).focus();
+    const { tabs, shown } = this;
+    const at = tabs.findIndex(({ id }) => id === shown);
+    const targets: Record<string, number> = {
+      ArrowLeft: (at - 1 + tabs.length) % tabs.length,
+      ArrowRight: (at + 1) % tabs.length,
+      Home: 0,
+      End: tabs.length - 1,
+    };
+    const target = tabs[targets[event.key] ?? -1];
+    if (!target) return;
+    event.preventDefault();
+    this.tab = target.id;
+    this.shadowRoot?.getElementById(target.id)?.focus();
   }
 
-  _tensors(): void {
-    this.tab = 'tensors';
-    this.collapsed = false;
-  }
-
-  _stack(): void {
-    this.tab = 'stack';
-    this.collapsed = false;
-  }
-
-  _match(): void {
-    this.tab = 'match';
+  _choose(event: Event): void {
+    const tab = (event.target as HTMLElement).closest<HTMLElement>('[role=tab]');
+    if (!tab) return;
+    this.tab = tab.id as Tab;
     this.collapsed = false;
   }
 
@@ -304,6 +350,10 @@ export class GaDetails extends LocalizedElement {
 
   _shows(detail: NodeDetail | null, tab: Tab, wanted: Tab): boolean {
     return detail !== null && tab === wanted;
+  }
+
+  _hasTable(detail: NodeDetail | null, shown: Tab, collapsed: boolean): boolean {
+    return this._shows(detail, shown, 'tensors') && !collapsed && detail!.rows.length > 0;
   }
 
   _hasBench(state: AppState): boolean {

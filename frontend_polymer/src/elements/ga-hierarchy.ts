@@ -20,6 +20,7 @@ import { describe, renderOutline } from './outline';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
+const PLACES_REMEMBERED = 20;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
 export class GaHierarchy extends LocalizedElement {
@@ -133,7 +134,7 @@ export class GaHierarchy extends LocalizedElement {
   private outlineFrame = 0;
   /** Which graphs are shown, and how those before them were left. */
   private place = '';
-  private left: { place: string; state: HierarchyState } | null = null;
+  private readonly left = new Map<string, HierarchyState>();
 
   /** The boxes in view of both sides, top to bottom. */
   get scene(): SceneRow[] {
@@ -172,7 +173,7 @@ export class GaHierarchy extends LocalizedElement {
     if (graphs === this.shown) return;
     this.shown = graphs;
     const left = this.view.getState();
-    if (left) this.left = { place: this.place, state: left };
+    if (left) this.remember(this.place, left);
     if (!graphs) {
       this.view.clear();
       return;
@@ -182,13 +183,21 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setMicroStep(this.state.view.micro);
     const place = placeOf(this.state, graphs);
     this.place = place;
-    if (this.left?.place === place) {
-      this.view.setState(this.left.state);
+    const before = this.left.get(place);
+    if (before) {
+      this.view.setState(before);
       return;
     }
     this.view.expandToErrors(this.leastError());
     const first = firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
+  }
+
+  private remember(place: string, state: HierarchyState): void {
+    this.left.delete(place);
+    this.left.set(place, state);
+    const [oldest] = this.left.keys();
+    if (this.left.size > PLACES_REMEMBERED && oldest !== undefined) this.left.delete(oldest);
   }
 
   _microChanged(micro: number): void {

@@ -10,6 +10,7 @@ import './ga-copy';
 import './ga-icon';
 import { gradeStyle } from './grade-style';
 import { LocalizedElement } from './localized';
+import { rankList } from './merge-recipe';
 import { controls } from './styles';
 import { gradeName, kindName, translated } from './words';
 
@@ -59,6 +60,9 @@ export class GaNodeSummary extends LocalizedElement {
         <ga-copy value="[[record.name]]" label="[[text.details.copyName]]"></ga-copy>
         <span class="chip" hidden$="[[!_microStep(state, record, text)]]">
           [[_microStep(state, record, text)]]
+        </span>
+        <span class="chip" hidden$="[[!record.originRanks.length]]" title="[[text.origin.hint]]">
+          [[_origin(record, text)]]
         </span>
         <span class="chip" hidden$="[[!record.isRecompute]]">[[text.details.recompute]]</span>
         <span
@@ -130,6 +134,11 @@ export class GaNodeSummary extends LocalizedElement {
 
   _microStep(state: AppState, record: NodeRecord, text: Texts): string {
     return (pairOf(state)?.microSteps ?? 0) > 1 ? text.details.microStep(record.microStep) : '';
+  }
+
+  _origin({ originRanks }: NodeRecord, text: Texts): string {
+    const ranks = rankList(originRanks);
+    return originRanks.length > 1 ? text.origin.from(ranks) : text.origin.fromOne(ranks);
   }
 
   /** The grade is kept on the debug side. */

@@ -1,9 +1,10 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import type { GradeBand, NodeDetail } from '../generated/graph_pb';
+import type { GradeBand, NodeDetail, ParameterRow } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
+import { nameOf, nextSort, type TableLook } from './table-look';
 import { tensorColumns } from './tensor-columns';
 import { tensorTable } from './tensor-table';
 
@@ -45,8 +46,89 @@ export class GaTensorTable extends LocalizedElement {
           color: var(--ga-text);
           font-weight: 600;
         }
-        thead [title] {
-          cursor: help;
+        .sort {
+          height: 20px;
+          padding: 0 4px;
+          margin: 0 -4px;
+          gap: 4px;
+          color: inherit;
+          font-weight: inherit;
+          border-radius: 4px;
+        }
+        [aria-sort] .sort {
+          color: var(--ga-accent);
+          font-weight: 600;
+        }
+        .arrow {
+          font-size: 9px;
+        }
+        .recipe-toggle {
+          width: 22px;
+          height: 20px;
+          padding: 0;
+          margin: -2px -4px -2px 4px;
+          color: var(--ga-accent);
+          vertical-align: middle;
+        }
+        .recipe-toggle[aria-expanded='true'] {
+          background: var(--ga-accent-soft);
+        }
+        .recipes td {
+          padding: 0;
+          white-space: normal;
+          background: var(--ga-raised);
+        }
+        .recipes div {
+          position: sticky;
+          left: 0;
+          display: flex;
+          flex-wrap: wrap;
+          gap: 8px 40px;
+          width: max-content;
+          max-width: min(100%, calc(100vw - 32px));
+          padding: 8px 16px 10px;
+        }
+        .recipe p {
+          margin: 2px 0;
+          max-width: 76ch;
+        }
+        .parts {
+          margin-top: 4px;
+          border: 1px solid var(--ga-border);
+          border-radius: 6px;
+        }
+        .parts :is(th, td) {
+          position: static !important;
+          padding: 1px 12px;
+          font: 12px/20px var(--ga-font);
+          background: var(--ga-surface);
+          color: var(--ga-text);
+        }
+        .parts tbody tr:last-child > * {
+          border-bottom: 0;
+        }
+        .parts thead th {
+          color: var(--ga-muted);
+          text-align: right;
+        }
+        .parts thead :is(th:first-child, th:last-child) {
+          text-align: left;
+        }
+        .parts .numeric {
+          font-family: var(--ga-mono);
+        }
+        .parts .merged {
+          font-weight: 600;
+        }
+        .parts .muted {
+          color: var(--ga-muted);
+        }
+        .unknown {
+          color: var(--ga-muted);
+          font-style: italic;
+        }
+        .exact :is(.numeric, .first) {
+          font-feature-settings: 'tnum';
         }
         .name {
           position: sticky;
@@ -130,37 +212,82 @@ export class GaTensorTable extends LocalizedElement {
           margin: 16px;
         }
       </style>
-      <div id="content"></div>`;
+      <div id="content" on-click="_click"></div>`;
   }
 
   static override get properties() {
-    return { ...super.properties, detail: Object, bands: Array, task: String, single: Boolean };
+    return {
+      ...super.properties,
+      detail: Object,
+      bands: Array,
+      task: String,
+      single: Boolean,
+      look: { type: Object, notify: true },
+      opened: { type: Object, value: () => new Set<string>() },
+    };
   }
 
   static get observers() {
-    return ['_render(detail, bands, task, single, text)'];
+    return ['_detailChanged(detail)', '_render(detail, bands, task, single, look, opened, text)'];
   }
 
-  declare detail: NodeDetail;
+  declare detail: NodeDetail | null;
   declare bands: readonly GradeBand[];
   /** What the file was compared by; only statistics grade by relative errors. */
   declare task: string;
   /** There is no reference to tell the model from. */
   declare single: boolean;
+  declare look: TableLook;
+  /** Rows whose making is shown. */
+  declare opened: ReadonlySet<string>;
+  private node = '';
+
+  /** Another node begins in the order of execution; the same one elsewhere stays as it is. */
+  _detailChanged(detail: NodeDetail | null): void {
+    const node = detail && (detail.npu ?? detail.bench)?.name;
+    if (!node || node === this.node) return;
+    this.node = node;
+    this.opened = new Set();
+    if (this.look.sort) this.look = { ...this.look, sort: null };
+  }
 
   _render(
     detail: NodeDetail | null,
     bands: readonly GradeBand[],
     task: string,
     single: boolean,
+    look: TableLook,
+    opened: ReadonlySet<string>,
     text: Texts,
   ): void {
     const content = this.$['content'] as HTMLElement;
     if (!detail) return;
     const side = single ? text.sides.model : text.sides.debug;
     const columns = tensorColumns(detail.rows, bands, text, task === 'statistics');
-    content.replaceChildren(tensorTable(detail, columns, side, text));
+    const isOpen = (row: ParameterRow) => opened.has(rowKey(row));
+    const focused = (this.shadowRoot?.activeElement as HTMLElement | null)?.dataset;
+    content.replaceChildren(tensorTable(detail, columns, { side, look, isOpen }, text));
+    const selector = focused?.['sort']
+      ? `[data-sort="${focused['sort']}"]`
+      : focused?.['row'] && `[data-row="${focused['row']}"]`;
+    if (selector) content.querySelector<HTMLElement>(selector)?.focus();
   }
+
+  _click(event: Event): void {
+    const button = (event.target as HTMLElement).closest('button');
+    const { sort, row } = button?.dataset ?? {};
+    if (sort) this.look = { ...this.look, sort: nextSort(this.look.sort, sort) };
+    const parameter = row && this.detail?.rows[Number(row)];
+    if (!parameter) return;
+    const key = rowKey(parameter);
+    const opened = new Set(this.opened);
+    if (!opened.delete(key)) opened.add(key);
+    this.opened = opened;
+  }
+}
+
+function rowKey(row: ParameterRow): string {
+  return `${(row.npu ?? row.bench)?.section} ${nameOf(row)}`;
 }
 
 customElements.define('ga-tensor-table', GaTensorTable);

@@ -6,28 +6,37 @@ import {
   type ParameterRow,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
+import { isUnknown } from '../data/recipe';
 import { formatExact, formatNumber, formatPercent } from './format';
 
 /** What one cell of the tensor table shows. */
 export interface Cell {
   readonly text: string;
+  /** With every digit. */
+  readonly exact: string;
   /** The full value, and what is remarkable about it. */
   readonly title: string;
-  readonly tone: 'plain' | 'absent' | 'notfinite' | 'differs';
+  readonly tone: 'plain' | 'absent' | 'notfinite' | 'differs' | 'unknown';
   readonly grade: Grade;
 }
 
 export type ColumnGroup = 'shared' | 'npu' | 'bench' | 'comparison';
 
+export type Value = number | string | boolean | undefined;
+
 export interface Column {
+  /** Names the column in settings and in files. */
+  readonly key: string;
   readonly group: ColumnGroup;
   readonly label: string;
   readonly hint: string;
   readonly numeric: boolean;
   cell(row: ParameterRow): Cell;
+  /** What to sort by and to export: numbers as they are stored. */
+  value(row: ParameterRow): Value;
 }
 
-const ABSENT: Cell = { text: '–', title: '', tone: 'absent', grade: Grade.UNGRADED };
+const ABSENT: Cell = { text: '–', exact: '–', title: '', tone: 'absent', grade: Grade.UNGRADED };
 
 const STATISTICS = ['max', 'min', 'mean', 'norm'] as const;
 
@@ -81,37 +90,51 @@ export function gradeOf(fraction: number, bands: readonly GradeBand[]): Grade {
 /** What both sides normally agree on is said once; where they do not, both values stand there. */
 function sharedColumns(text: Texts): Column[] {
   const column = (
+    key: string,
     name: 'dtype' | 'shape' | 'requiresGrad',
     value: (parameter: Parameter | undefined) => string | undefined,
   ): Column => ({
+    key,
     group: 'shared',
     label: text.tensors[name],
     hint: text.statisticHints[name],
     numeric: false,
     cell: (row) => sharedCell(value(row.npu), value(row.bench), text),
+    value: (row) => {
+      const [npu, bench] = [value(row.npu), value(row.bench)];
+      return npu && bench && npu !== bench ? `${npu} ≠ ${bench}` : (npu ?? bench);
+    },
   });
   return [
-    column('dtype', (parameter) => (parameter?.dtype === '' ? parameter.type : parameter?.dtype)),
-    column('shape', (parameter) => parameter?.shape),
-    column('requiresGrad', (parameter) => yesNo(parameter, text)),
+    column('dtype', 'dtype', (parameter) =>
+      parameter?.dtype === '' ? parameter.type : parameter?.dtype,
+    ),
+    column('shape', 'shape', (parameter) =>
+      parameter && hidesShape(parameter) ? text.origin.unknown : parameter?.shape,
+    ),
+    column('requires_grad', 'requiresGrad', (parameter) => yesNo(parameter, text)),
   ];
 }
 
 function sideColumns(side: 'npu' | 'bench', text: Texts): Column[] {
   return [
     ...STATISTICS.map((name) => ({
+      key: `${side}_${name}`,
       group: side,
       label: text.tensors[name],
       hint: text.statisticHints[name],
       numeric: true,
-      cell: (row: ParameterRow) => numberCell(row[side]?.[name], 'number', text),
+      cell: (row: ParameterRow) => statisticCell(row[side], name, text),
+      value: (row: ParameterRow) => row[side]?.[name],
     })),
     {
+      key: `${side}_md5`,
       group: side,
       label: text.tensors.md5,
       hint: text.statisticHints.md5,
       numeric: false,
       cell: (row) => wordCell(row[side]?.md5),
+      value: (row) => word(row[side]?.md5),
     },
   ];
 }
@@ -122,6 +145,7 @@ function comparisonColumns(
   gradesErrors: boolean,
 ): Column[] {
   const named = (name: keyof Texts['metrics'], numeric: boolean) => ({
+    key: name,
     group: 'comparison' as const,
     label: text.metrics[name],
     hint: text.metricHints[name],
@@ -130,11 +154,13 @@ function comparisonColumns(
   const equality = (field: 'md5Equal' | 'requiresGradEqual', name: keyof Texts['metrics']) => ({
     ...named(name, false),
     cell: (row: ParameterRow) => equalityCell(row.comparison?.[field], text),
+    value: (row: ParameterRow) => row.comparison?.[field],
   });
   return [
     {
       ...named('error', true),
       cell: (row) => graded(numberCell(row.comparison?.error, 'number', text), row, 'error', bands),
+      value: (row) => row.comparison?.error,
     },
     ...METRICS.map(([field, name, style]) => ({
       ...named(name, true),
@@ -142,15 +168,18 @@ function comparisonColumns(
         const cell = numberCell(row.comparison?.[field], style, text);
         return gradesErrors && style === 'percent' ? graded(cell, row, field, bands) : cell;
       },
+      value: (row: ParameterRow) => row.comparison?.[field],
     })),
     equality('md5Equal', 'md5_equal'),
     equality('requiresGradEqual', 'requires_grad_equal'),
     {
+      key: 'note',
       group: 'comparison',
       label: text.tensors.note,
       hint: text.tensors.note,
       numeric: false,
       cell: (row) => wordCell(row.comparison?.note),
+      value: (row) => word(row.comparison?.note),
     },
   ];
 }
@@ -180,22 +209,54 @@ function numberCell(
   const exact = style === 'number' ? formatExact(value) : `${formatExact(value * 100)} %`;
   return {
     text: shown,
+    exact,
     title: finite ? exact : `${exact}: ${text.tensors.notFinite}`,
     tone: finite ? 'plain' : 'notfinite',
     grade: Grade.UNGRADED,
   };
 }
 
+/** What merging could not tell is not the same as what was not recorded. */
+function statisticCell(
+  parameter: Parameter | undefined,
+  name: (typeof STATISTICS)[number],
+  text: Texts,
+): Cell {
+  const value = parameter?.[name];
+  if (!parameter || value !== undefined || !isUnknown(parameter.recipe)) {
+    return numberCell(value, 'number', text);
+  }
+  const { unknown, unknownCell } = text.origin;
+  const tone = 'unknown';
+  return { text: unknown, exact: unknown, title: unknownCell, tone, grade: Grade.UNGRADED };
+}
+
+/** Whether merging left open how large the whole tensor is. */
+function hidesShape({ shape, recipe, dtype }: Parameter): boolean {
+  return shape === '' && recipe !== '' && dtype !== '';
+}
+
+function word(value: string | undefined): string | undefined {
+  return value === '' ? undefined : value;
+}
+
 function wordCell(value: string | undefined): Cell {
   if (!value) return ABSENT;
-  return { text: value, title: value, tone: 'plain', grade: Grade.UNGRADED };
+  return { text: value, exact: value, title: value, tone: 'plain', grade: Grade.UNGRADED };
 }
 
 function sharedCell(npu: string | undefined, bench: string | undefined, text: Texts): Cell {
-  if (!npu || !bench || npu === bench) return wordCell(npu ?? bench);
+  const { unknown, unknownCell } = text.origin;
+  const isPair = npu && bench && npu !== bench;
+  if (npu === unknown || bench === unknown) {
+    const both = isPair ? `${npu} · ${bench}` : unknown;
+    return { text: both, exact: both, title: unknownCell, tone: 'unknown', grade: Grade.UNGRADED };
+  }
+  if (!isPair) return wordCell(npu ?? bench);
   const both = `${npu} ≠ ${bench}`;
   return {
     text: both,
+    exact: both,
     title: `${both}: ${text.tensors.differs}`,
     tone: 'differs',
     grade: Grade.UNGRADED,
@@ -205,7 +266,13 @@ function sharedCell(npu: string | undefined, bench: string | undefined, text: Te
 function equalityCell(equal: boolean | undefined, text: Texts): Cell {
   if (equal === undefined) return ABSENT;
   const shown = equal ? text.tensors.equal : text.tensors.different;
-  return { text: shown, title: shown, tone: equal ? 'plain' : 'differs', grade: Grade.UNGRADED };
+  return {
+    text: shown,
+    exact: shown,
+    title: shown,
+    tone: equal ? 'plain' : 'differs',
+    grade: Grade.UNGRADED,
+  };
 }
 
 function yesNo(parameter: Parameter | undefined, text: Texts): string | undefined {

@@ -8,56 +8,63 @@ import {
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { create } from './create';
+import './ga-icon';
 import { gradeBars } from './grade-style';
+import { isMerged, recipeView } from './merge-recipe';
+import { nameOf, sorted, type TableLook } from './table-look';
 import type { Cell, Column, ColumnGroup } from './tensor-columns';
 import { gradeName } from './words';
 
+export interface TableOptions {
+  /** What the model's, or the debug, side is called. */
+  readonly side: string;
+  readonly look: TableLook;
+  /** Whether the making of this row's values is shown. */
+  readonly isOpen: (row: ParameterRow) => boolean;
+}
+
 const GROUPS: readonly ColumnGroup[] = ['shared', 'npu', 'bench', 'comparison'];
 
-/** The table of a node's parameters, or a note that it has none. */
+/** The table of a node's parameters, or a note that it has none. Buttons carry `data-sort`, or
+ *  `data-row`, the place of a row whose values were merged. */
 export function tensorTable(
   detail: NodeDetail,
   columns: readonly Column[],
-  side: string,
+  options: TableOptions,
   text: Texts,
 ): HTMLElement {
   if (detail.rows.length === 0) return create('p', 'muted', emptyText(detail, text));
-  return table(detail, columns, side, text);
-}
-
-function table(
-  detail: NodeDetail,
-  columns: readonly Column[],
-  side: string,
-  text: Texts,
-): HTMLTableElement {
-  const grid = create('table', '');
+  const { look } = options;
+  const shown = columns.filter(({ key }) => !look.hidden.includes(key));
+  const grid = create('table', look.exact ? 'exact' : '');
   grid.append(
     create('caption', 'visually-hidden', text.tensors.caption),
-    head(columns, side, text),
+    head(shown, options, text),
   );
   const body = create('tbody', '');
   let section: Section | undefined;
-  const isPair = detail.npu !== undefined && detail.bench !== undefined;
-  for (const row of detail.rows) {
+  for (const row of sorted(detail.rows, columns, look.sort)) {
     const parameter = row.npu ?? row.bench;
     if (!parameter) continue;
-    if (parameter.section !== section) {
+    if (!look.sort && parameter.section !== section) {
       section = parameter.section;
-      body.append(sectionRow(section, columns.length, text));
+      body.append(sectionRow(section, shown.length, text));
     }
-    body.append(parameterRow(row, columns, isPair, text));
+    body.append(...parameterRows(detail, row, shown, options, text));
   }
   grid.append(body);
   return grid;
 }
 
-function head(columns: readonly Column[], side: string, text: Texts): HTMLTableSectionElement {
+function head(
+  columns: readonly Column[],
+  { side, look }: TableOptions,
+  text: Texts,
+): HTMLTableSectionElement {
   const section = create('thead', '');
   const groups = create('tr', '');
   const names = create('tr', '');
-  const corner = create('th', 'group name', text.tensors.parameter);
-  corner.scope = 'col';
+  const corner = sortable('group name', 'name', text.tensors.parameter, '', look, text);
   corner.rowSpan = 2;
   groups.append(corner);
   const titles: Record<Exclude<ColumnGroup, 'shared'>, string> = {
@@ -72,16 +79,38 @@ function head(columns: readonly Column[], side: string, text: Texts): HTMLTableS
     title.colSpan = members.length;
     groups.append(title);
     names.append(
-      ...members.map((column, at) => {
-        const name = create('th', cellClass(column, at), column.label);
-        name.scope = 'col';
-        name.title = column.hint;
-        return name;
-      }),
+      ...members.map((column, at) =>
+        sortable(cellClass(column, at), column.key, column.label, column.hint, look, text),
+      ),
     );
   }
   section.append(groups, names);
   return section;
+}
+
+/** The header of a column, which sorts by it. */
+function sortable(
+  className: string,
+  key: string,
+  label: string,
+  hint: string,
+  { sort }: TableLook,
+  text: Texts,
+): HTMLTableCellElement {
+  const header = create('th', className);
+  header.scope = 'col';
+  const button = create('button', 'plain sort', label);
+  button.type = 'button';
+  button.dataset['sort'] = key;
+  button.title = [hint, text.table.sortHint].filter((line) => line !== '').join('\n');
+  if (sort?.key === key) {
+    header.ariaSort = sort.descending ? 'descending' : 'ascending';
+    const arrow = create('span', 'arrow', sort.descending ? '▼' : '▲');
+    arrow.ariaHidden = 'true';
+    button.append(arrow);
+  }
+  header.append(button);
+  return header;
 }
 
 function groupTitle(text: string): HTMLTableCellElement {
@@ -106,14 +135,19 @@ function sectionRow(section: Section, width: number, text: Texts): HTMLTableRowE
   return row;
 }
 
-function parameterRow(
+function parameterRows(
+  detail: NodeDetail,
   row: ParameterRow,
   columns: readonly Column[],
-  isPair: boolean,
+  { look, side, isOpen }: TableOptions,
   text: Texts,
-): HTMLTableRowElement {
+): HTMLTableRowElement[] {
   const line = create('tr', '');
-  line.append(nameCell(row, isPair, text));
+  const views = mergeViews(detail, row, side, text);
+  const open = views.length > 0 && (look.recipes || isOpen(row));
+  const name = nameCell(row, detail.npu !== undefined && detail.bench !== undefined, text);
+  if (views.length > 0) name.append(recipeButton(detail.rows.indexOf(row), open, text));
+  line.append(name);
   for (const group of GROUPS) {
     const members = columns.filter((column) => column.group === group);
     if (members.length === 0) continue;
@@ -123,10 +157,52 @@ function parameterRow(
       const other = group === 'npu' ? row.bench : row.npu;
       line.append(valueCell(value, other && valueOf(other), members.length, text));
     } else {
-      line.append(...members.map((column, at) => tensorCell(column, column.cell(row), at, text)));
+      const cells = members.map((column, at) =>
+        tensorCell(column, column.cell(row), at, look.exact, text),
+      );
+      line.append(...cells);
     }
   }
-  return line;
+  if (!open) return [line];
+  const extra = create('tr', 'recipes');
+  const cell = create('td', '');
+  cell.colSpan = columns.length + 1;
+  const box = create('div', '');
+  box.append(...views);
+  cell.append(box);
+  extra.append(cell);
+  return [line, extra];
+}
+
+/** How the values of a row were merged, for each side that was. */
+function mergeViews(
+  { npu, bench }: NodeDetail,
+  row: ParameterRow,
+  side: string,
+  text: Texts,
+): HTMLElement[] {
+  const sides = [
+    [row.npu, npu, side],
+    [row.bench, bench, text.sides.reference],
+  ] as const;
+  return sides.flatMap(([parameter, record, name]) =>
+    parameter && record && isMerged(parameter, record)
+      ? [recipeView(parameter, record, name, text)]
+      : [],
+  );
+}
+
+function recipeButton(row: number, isOpen: boolean, text: Texts): HTMLElement {
+  const button = create('button', 'plain recipe-toggle');
+  button.type = 'button';
+  button.dataset['row'] = String(row);
+  button.title = text.origin.how;
+  button.ariaLabel = text.origin.how;
+  button.ariaExpanded = String(isOpen);
+  const icon = document.createElement('ga-icon');
+  Object.assign(icon, { name: 'merge' });
+  button.append(icon);
+  return button;
 }
 
 function emptyText({ npu, bench }: NodeDetail, text: Texts): string {
@@ -135,9 +211,9 @@ function emptyText({ npu, bench }: NodeDetail, text: Texts): string {
 }
 
 /** Where two nodes are compared, a parameter that only one of them has says so. */
-function nameCell({ npu, bench }: ParameterRow, isPair: boolean, text: Texts): HTMLElement {
-  const names = [npu?.name, bench?.name].filter((name) => name !== undefined);
-  const cell = create('th', 'name', [...new Set(names)].join(' / '));
+function nameCell(row: ParameterRow, isPair: boolean, text: Texts): HTMLElement {
+  const { npu, bench } = row;
+  const cell = create('th', 'name', nameOf(row));
   cell.scope = 'row';
   if (npu?.overflows || bench?.overflows) {
     const flag = create('span', 'flag', ' !');
@@ -171,7 +247,13 @@ function valueCell(
   return cell;
 }
 
-function tensorCell(column: Column, content: Cell, at: number, text: Texts): HTMLElement {
+function tensorCell(
+  column: Column,
+  content: Cell,
+  at: number,
+  isExact: boolean,
+  text: Texts,
+): HTMLElement {
   const cell = create('td', `${cellClass(column, at)} ${content.tone}`);
   cell.title = content.title;
   if (content.grade !== Grade.UNGRADED) {
@@ -185,7 +267,7 @@ function tensorCell(column: Column, content: Cell, at: number, text: Texts): HTM
       cell.append(bars);
     }
   }
-  cell.append(content.text);
+  cell.append(isExact ? content.exact : content.text);
   return cell;
 }
 

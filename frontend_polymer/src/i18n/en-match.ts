@@ -36,6 +36,8 @@ export const matchEn = {
   by: (author: string, when: string) => [author, when].filter(Boolean).join(', '),
   reasons: {
     same_name: 'same name',
+    same_path: 'same path',
+    same_neighbours: 'same neighbours',
     same_parent: 'same parent',
     same_operator: 'same operator',
     same_parameters: 'same parameters',

@@ -1,3 +1,4 @@
+import { detailsEn } from './en-details';
 import { findEn } from './en-find';
 import { matchEn } from './en-match';
 import { overviewEn } from './en-overview';
@@ -223,6 +224,7 @@ export const en = {
     by_hand: 'Taken apart by hand',
   },
 
+  ...detailsEn,
   find: findEn,
   match: matchEn,
   overview: overviewEn,

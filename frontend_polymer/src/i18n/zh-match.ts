@@ -34,6 +34,8 @@ export const matchZh: Texts['match'] = {
   by: (author, when) => [author, when].filter(Boolean).join('，'),
   reasons: {
     same_name: '名称相同',
+    same_path: '路径相同',
+    same_neighbours: '相邻节点相同',
     same_parent: '父节点相同',
     same_operator: '算子相同',
     same_parameters: '参数相同',

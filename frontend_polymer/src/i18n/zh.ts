@@ -1,4 +1,5 @@
 import type { Texts } from './en';
+import { detailsZh } from './zh-details';
 import { findZh } from './zh-find';
 import { matchZh } from './zh-match';
 import { overviewZh } from './zh-overview';
@@ -222,6 +223,7 @@ export const zh: Texts = {
     by_hand: '已手动取消匹配',
   },
 
+  ...detailsZh,
   find: findZh,
   match: matchZh,
   overview: overviewZh,

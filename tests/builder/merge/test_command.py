@@ -130,8 +130,8 @@ def test_a_directory_named_rank_is_the_only_rank(dumps: Path, tmp_path: Path) ->
         ({"npu": {**TP2, "order": ""}, "bench": ONE}, 2, "unknown word ''"),
         ({"npu": {**TP2, "rank_size": 4}, "bench": ONE}, 1, "declares rank_size 4, but npu_path"),
         ({"npu": TP2, "bench": TP2}, 1, "declares rank_size 2, but bench_path"),
-        ({"npu": {"rank_size": 2, "tp": 1, "cp": 2, "pp": 1}, "bench": ONE}, 2, "cp 2"),
-        ({"npu": {"rank_size": 2, "tp": 1, "ep": 2, "pp": 1}, "bench": ONE}, 2, "ep 2"),
+        ({"npu": {**TP2, "cp": 2}, "bench": ONE}, 2, "no multiple of tp · cp · pp = 4"),
+        ({"npu": {**TP2, "ep": 2}, "bench": ONE}, 2, "ep 2 does not divide dp · cp = 1"),
     ],
 )
 def test_mistakes(merge: Any, status: int, sentence: str, dumps: Path, tmp_path: Path) -> None:
@@ -153,6 +153,31 @@ def test_more_replicas_on_both_sides_than_can_be_paired(dumps: Path, tmp_path: P
     assert done.returncode == 1
     assert "3 replicas on the npu side and 2 on the bench side" in done.stderr
     assert is_one_sentence(done.stderr.strip())
+
+
+def test_more_replicas_begin_with_the_first_of_the_other_side_again(
+    dumps: Path, tmp_path: Path
+) -> None:
+    source = dumps / "megatron_tp1pp1dp2" / "step0"
+    for rank in range(4):
+        shutil.copytree(source / f"rank{rank % 2}", tmp_path / "four" / f"rank{rank}")
+    merge = {"npu": {"rank_size": 4, "tp": 1, "pp": 1}, "bench": {"rank_size": 2, "tp": 1, "pp": 1}}
+    given = {"npu_path": str(tmp_path / "four"), "bench_path": str(source)}
+    done = run(tmp_path, **given, parallel_merge=merge)
+    assert (done.returncode, done.stderr) == (0, "")
+    with closing(check(tmp_path / "out" / "merged.vis.db")) as connection:
+        rows = connection.execute(
+            "SELECT rank, max(error), count(matched) FROM node_view WHERE side = 'npu'"
+            " GROUP BY rank"
+        ).fetchall()
+        [(severity, message)] = connection.execute(
+            "SELECT severity, message FROM diagnostic WHERE code = 'unequal_replicas'"
+        )
+    # Ranks 0 and 2 are rank 0 of the other side, ranks 1 and 3 are rank 1.
+    assert [(rank, error) for rank, error, _ in rows] == [(rank, 0.0) for rank in range(4)]
+    assert all(matched > 1300 for *_, matched in rows)
+    assert severity == "info"
+    assert "4 replicas on the npu side and 2 on the bench side" in message
 
 
 def test_ranks_of_different_tasks(dumps: Path, tmp_path: Path) -> None:

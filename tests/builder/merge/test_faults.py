@@ -72,9 +72,21 @@ def test_replicas_that_drifted_apart_are_a_finding(dumps: Path, tmp_path: Path) 
     split = change_rank(dumps / "megatron_tp2pp2", tmp_path / "split", 1, change)
     result = compare(dumps, split, tmp_path / "out")
     [finding] = [one for one in result.diagnostics if one.code == "replicas_disagree"]
-    assert finding.subject == f"{name} parameters.weight"
+    assert finding.subject == f"{name} parameters.weight of ranks 0, 1"
     assert finding.side == 0
-    assert "ranks 0, 1" in finding.message
+
+
+def test_drift_on_every_stage_is_one_line(dumps: Path, tmp_path: Path) -> None:
+    def change(records: Record) -> None:
+        for name, record in records.items():
+            if name.endswith("pre_mlp_layernorm.RMSNorm.forward.0"):
+                scale(record["parameters"]["weight"], 1.05)
+
+    split = change_rank(dumps / "megatron_tp2pp2", tmp_path / "one", 1, change)
+    split = change_rank(split, tmp_path / "split", 3, change)
+    result = compare(dumps, split, tmp_path / "out")
+    [line] = [line for line in summary_lines(result) if "hold alike" in line]
+    assert "4 x" in line  # two layers of each stage
 
 
 def test_what_all_ranks_report_is_one_line(dumps: Path, tmp_path: Path) -> None:

@@ -1,0 +1,9 @@
+/** Hands a text to the user as a file. */
+export function saveText(name: string, text: string, type: string): void {
+  const address = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = name.replaceAll(/[^\w.()-]+/g, '_');
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address));
+}

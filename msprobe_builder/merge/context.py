@@ -1,0 +1,149 @@
+"""What each tensor is of ranks with the same weights and other tokens.
+
+Context-parallel ranks hold parts of one sequence, all of the same length. Weights are replicas,
+activations are shards along the sequence wherever they differ, and a gradient of weights is a
+partial sum until it is reduced. How the sequence was cut (in one part per rank, or in two, so that
+all have equally much to attend to) makes no difference to statistics and shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import PLAIN, Order
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.calls import follow
+from msprobe_builder.merge.dimensions import Cut, alike
+from msprobe_builder.merge.knowledge import Knowledge
+from msprobe_builder.merge.rank_tables import parse_shape
+from msprobe_builder.merge.share import REPLICA, UNKNOWN, Share, State
+from msprobe_builder.texts import Texts
+
+
+def sequence_length(tree: Tree, table: ParameterTable, texts: Texts) -> int | None:
+    """How many tokens of each text a rank has: the last size of what enters the first module."""
+    words = {number for number, text in enumerate(texts.values) if "int" in text.lower()}
+    for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
+        shape = parse_shape(texts, int(table.shape_id[row]))
+        is_module = tree.parsed[int(table.node[row])].kind is Kind.MODULE
+        if is_module and len(shape) == 2 and int(table.dtype_id[row]) in words:
+            return shape[-1]
+    return None
+
+
+def sequence_orders(parts: int) -> tuple[Order, ...]:
+    """In which orders the parts of a sequence may make up the whole.
+
+    One after the other; or each rank has one from the front and one from the back, so that all
+    have equally much to attend to.
+    """
+    front = [(part, 0) for part in range(parts)]
+    back = [(part, 1) for part in reversed(range(parts))]
+    return PLAIN, Order((1, 1), (*front, *back))
+
+
+def classify_tokens(
+    tree: Tree,
+    tables: Sequence[ParameterTable],
+    texts: Texts,
+    group: Sequence[int],
+    length: int | None,
+) -> list[State]:
+    """The state of every row; ``length`` counts the tokens of a sequence that a rank has.
+
+    None stands for the tokens sent to experts, of which ranks have any number, in dimension 0.
+    """
+    return follow(_Tokens(tree, tables, texts, group, length), _enter, _leave)
+
+
+class _Tokens(Knowledge):
+    def __init__(
+        self,
+        tree: Tree,
+        tables: Sequence[ParameterTable],
+        texts: Texts,
+        group: Sequence[int],
+        length: int | None,
+    ) -> None:
+        super().__init__(tree, tables, texts, group)
+        self._length = length
+
+    def look_up(self, row: int) -> State | None:
+        """Tensors without statistics all look alike; a transposed one looks like a view."""
+        state = None if self.ranks.is_missing(row) else super().look_up(row)
+        if state is None or state.share is not Share.SHARD:
+            return state
+        shape = self.ranks.shape(row)
+        is_same = self.seen[self.ranks.keys[row]][1] == shape
+        return state if is_same else State(Share.SHARD, self._sequence_cut(shape) or state.cut)
+
+    def by_numbers(self, row: int) -> State:
+        """Ranks with other tokens that differ in a tensor have shards of it."""
+        uneven = self.ranks.uneven_dimension(row)
+        if uneven is not None:
+            return State(Share.SHARD, Cut(uneven))
+        if self.ranks.agree[row] and not self.ranks.is_missing(row):
+            return REPLICA
+        shape = self.ranks.shape(row)
+        if self._length is None and self.ranks.is_whole_number(row):
+            return UNKNOWN  # numbers of tokens, of which each rank has its part
+        cut = self.forward_cut(row) or self._sequence_cut(shape)
+        if cut is None and len(shape) > 1 and not self.ranks.is_whole_number(row):
+            cut = alike(shape, self.recent)
+        return State(Share.SHARD, cut) if cut is not None else UNKNOWN
+
+    def _sequence_cut(self, shape: list[int]) -> Cut | None:
+        if self._length is None:
+            return Cut(0) if shape else None
+        if self._length * len(self.group) in shape[:-1]:
+            return None  # what has the whole length is no part, or one of something else
+        places = [place for place, size in enumerate(shape) if size == self._length]
+        if len(places) > 1 and len(shape) > 2:
+            places = [place for place in places if place < len(shape) - 1]
+        return Cut(places[0]) if len(places) == 1 else None
+
+    def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
+        """A shape with the length of a part in it tells more than a flow that was lost."""
+        if state.share in (Share.LOCAL, Share.UNKNOWN) and self.ranks.shape(row):
+            found = self.by_numbers(row)
+            if found.share is Share.SHARD:
+                state = found
+        is_weight = tuple(self.ranks.shape(row)) in self.parameter_cuts
+        if state == State(Share.SHARD) and is_weight:
+            state = State(Share.PARTIAL)  # tokens were summed over: the gradient of a weight
+        super().put(row, state, is_certain=is_certain)
+
+
+def _enter(known: Knowledge, node: int) -> None:
+    for row in known.ranks.tensors(node, Section.PARAMETERS):
+        known.put(row, REPLICA)
+    for row in known.ranks.tensors(node, Section.PARAMETERS_GRAD):
+        known.put(row, _gradient(known, row))
+    _pass_boundary(known, node, Section.INPUT)
+
+
+def _leave(known: Knowledge, node: int) -> None:
+    _pass_boundary(known, node, Section.OUTPUT)
+
+
+def _gradient(known: Knowledge, row: int) -> State:
+    """Whole where all ranks agree: then it was reduced before it was recorded."""
+    if known.ranks.agree[row]:
+        return REPLICA
+    return State(Share.PARTIAL, None, known.reduced.get(known.ranks.keys[row], -1))
+
+
+def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
+    for row in known.ranks.tensors(node, section):
+        state = known.look_up(row)
+        if state is None or state.share in (Share.LOCAL, Share.UNKNOWN):
+            state = known.by_numbers(row)
+        is_activation = not known.ranks.is_missing(row) and known.ranks.shape(row)
+        if state.share is Share.UNKNOWN and is_activation and not known.ranks.is_whole_number(row):
+            state = State(Share.SHARD)
+        known.put(row, state)

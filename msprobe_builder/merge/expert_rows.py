@@ -1,0 +1,84 @@
+"""What each tensor of the experts is of ranks that hold different ones.
+
+All together have every expert, and every token that was sent to one. So whatever enters or leaves
+is a shard: the tokens of some experts, or the weights of some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.landmarks import reductions
+from msprobe_builder.merge.parallel_layers import module_class
+from msprobe_builder.merge.rank_tables import RankTables
+from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.texts import Texts
+
+# Of a weight that holds all local experts side by side: where they lie in its shape.
+_SIDE_BY_SIDE = {"weight1": 1, "weight2": 0}
+
+
+def classify_experts(tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> list[State]:
+    """The state of every row; the tables of all ranks have equal rows in equal order."""
+    ranks = RankTables(tree, tables, texts)
+    states = [LOCAL] * len(ranks)
+    weights: dict[bytes, State] = {}
+    for node, name in enumerate(tree.parsed):
+        for row in ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
+            states[row] = State(Share.SHARD, _weight_cut(ranks, row, module_class(name)))
+            weights[ranks.keys[row]] = states[row]
+        for row in ranks.tensors(node, Section.INPUT, Section.OUTPUT):
+            known = weights.get(ranks.keys[row])
+            if known is not None and not ranks.is_missing(row):
+                states[row] = State(Share.SHARD)
+            elif ranks.shape(row):
+                states[row] = State(Share.SHARD, _token_cut(ranks, row, name.kind))
+    return states
+
+
+def _weight_cut(ranks: RankTables, row: int, class_name: str) -> Cut | None:
+    shape = ranks.shape(row)
+    if len(shape) > 2:
+        return Cut(0)  # [experts, rows, columns]
+    if len(shape) == 2 and "Grouped" in class_name:
+        place = _SIDE_BY_SIDE.get(ranks.name(row).rpartition(".")[2])
+        return None if place is None else Cut(place)
+    return None
+
+
+def _token_cut(ranks: RankTables, row: int, kind: Kind) -> Cut | None:
+    """Tokens come first in what modules exchange; a call may have turned them elsewhere."""
+    uneven = ranks.uneven_dimension(row)
+    if uneven is not None:
+        return Cut(uneven)
+    return Cut(0) if kind is Kind.MODULE else None
+
+
+def classify_exchange(
+    tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
+) -> list[State]:
+    """The same for the calls around experts: tokens on their way, of one rank or gathered."""
+    ranks = RankTables(tree, tables, texts)
+    reduced = reductions(tree, ranks, group)
+    states = []
+    for row in range(len(ranks)):
+        uneven = ranks.uneven_dimension(row)
+        result = -1 if ranks.is_missing(row) else reduced.get(ranks.keys[row], -1)
+        if result >= 0:
+            states.append(State(Share.PARTIAL, None, result))
+        elif uneven is not None:
+            states.append(State(Share.SHARD, Cut(uneven)))
+        elif ranks.agree[row]:
+            states.append(REPLICA)
+        elif not ranks.shape(row):
+            states.append(LOCAL)
+        elif ranks.is_whole_number(row) and len(ranks.shape(row)) == 1:
+            states.append(UNKNOWN)  # numbers of tokens: of other experts, or of other tokens
+        else:
+            states.append(State(Share.SHARD))
+    return states
