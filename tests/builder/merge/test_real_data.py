@@ -17,6 +17,10 @@ import torch
 
 from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.layout import parse_layout
+from msprobe_builder.rematch.edits import MATCH, UNMATCH, Edits
+from msprobe_builder.rematch.graphs import read_pairs
+from msprobe_builder.rematch.operations import Operation, carry_out
+from msprobe_builder.rematch.refresh import refresh
 from tests.builder.integrity import check
 from tests.builder.merge.parallel_model import HIDDEN, INNER, Split, dump
 
@@ -182,3 +186,41 @@ def test_the_gated_projection_is_joined_block_by_block(dump_of: MakeDump, tmp_pa
     )
     assert "shards of ranks 0, 1 along dimension 0 block by block (1 : 1)" in recipe
     assert shape == str([2 * INNER, HIDDEN])
+
+
+def test_matching_by_hand_measures_merged_tensors_again(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(2)
+    result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
+    everything = (
+        "SELECT * FROM comparison ORDER BY npu_node, npu_ordinal",
+        "SELECT node_id, error, grade FROM node ORDER BY node_id",
+    )
+    before = [query(result, one) for one in everything]
+    names = [
+        "Module.layers.0.mlp.MLP.forward.0",  # with the fused projection
+        "Module.embedding.VocabParallelEmbedding.forward.0",  # with what stays unknown
+    ]
+    for action in (UNMATCH, MATCH):
+        with closing(sqlite3.connect(result.path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            [pair] = read_pairs(connection)
+            edits = Edits(connection)
+            for name in names:
+                npu, bench = (
+                    int(
+                        connection.execute(
+                            "SELECT node_id FROM node_view WHERE name = ? AND side = ?",
+                            (name, side),
+                        ).fetchone()[0]
+                    )
+                    for side in ("npu", "bench")
+                )
+                carry_out(edits, pair, [Operation(action, npu, bench, descendants=True)])
+            npu_nodes = {one.npu for one in edits.changes}
+            refresh(connection, [pair], npu_nodes, {one.bench for one in edits.changes})
+            connection.execute("COMMIT")
+        if action == UNMATCH:
+            assert len(query(result, everything[0])) < len(before[0]) - 20
+    note = "SELECT npu_node, npu_ordinal, value FROM comparison JOIN text ON text_id = note_id"
+    assert query(result, note)
+    assert [query(result, one) for one in everything] == before
