@@ -58,6 +58,7 @@ class Options:
     output: Path
     layers: int
     micro_steps: int
+    wide: int
     steps: int
     ranks: int
     overflow: bool
@@ -227,8 +228,9 @@ def write_pair(
 ) -> int:
     """Both sides of one rank of one step; returns the number of nodes written."""
     rng = np.random.default_rng((options.seed, step, rank))
-    npu = run_step(options.layers, options.micro_steps, max(1, options.layers // 20))
-    bench = run_step(options.layers, options.micro_steps, 0)
+    layers, micro_steps, wide = options.layers, options.micro_steps, options.wide
+    npu = run_step(layers, micro_steps, max(1, layers // 20), wide)
+    bench = run_step(layers, micro_steps, 0, wide)
     if not database.stacks:
         write_stacks(database, map(class_of, (*npu.stem, *bench.stem)))
     tensors = [lay_out_tensors(side, database.texts) for side in (npu, bench)]
@@ -299,6 +301,9 @@ def parse_options() -> Options:
     parser.add_argument(
         "--nodes", type=int, help="nodes per side, reached by choosing the number of micro-steps"
     )
+    parser.add_argument(
+        "--wide", type=int, default=0, help="calls in one more collection, after all micro-steps"
+    )
     parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--overflow", action="store_true", help="mark nodes that overflow")
@@ -307,7 +312,8 @@ def parse_options() -> Options:
     nodes = given.pop("nodes")
     if nodes:
         one, two = (len(run_step(given["layers"], count, 0).parent) for count in (1, 2))
-        given["micro_steps"] = max(1, 1 + round((nodes - one) / (two - one)))
+        rest = nodes - one - given["wide"]
+        given["micro_steps"] = max(1, 1 + round(rest / (two - one)))
     return Options(**given)
 
 

@@ -65,6 +65,10 @@ def model(layers: int, fused_layers: int) -> list[Template]:
     return [("model.LlamaModel", inside), ("lm_head.Linear", ["Functional.linear"])]
 
 
+# What an optimizer calls for each parameter, outside of all modules.
+OPTIMIZER: list[Template] = [
+    *("Tensor.lerp_", "Tensor.__mul__", "Tensor.addcmul_", "Torch.sqrt", "Tensor.addcdiv_"),
+]
 LOSS: list[Template] = ["Tensor.float", "Functional.pad", "Functional.cross_entropy"]
 
 
@@ -125,7 +129,8 @@ def run_backward(
         side.close(node)
 
 
-def run_step(layers: int, micro_steps: int, fused_layers: int) -> Side:
+def run_step(layers: int, micro_steps: int, fused_layers: int, wide: int = 0) -> Side:
+    """A whole step; after it ``wide`` calls of the optimizer, in one collection."""
     side = Side()
     root = side.open(-1, MODULE, "DefaultModel", NONE, None, 0)
     items = model(layers, fused_layers)
@@ -139,5 +144,12 @@ def run_step(layers: int, micro_steps: int, fused_layers: int) -> Side:
         run_forward(side, loss, "", LOSS, micro)
         side.close(loss)
         run_backward(side, root, root, micro, children, micro == micro_steps - 1)
+    if wide:
+        last = micro_steps - 1
+        stem = f"Apis_Between_Modules.{micro_steps}"
+        update = side.open(root, COLLECTION, stem, NONE, None, last)
+        calls = (OPTIMIZER * (wide // len(OPTIMIZER) + 1))[:wide]
+        run_forward(side, update, "", calls, last)
+        side.close(update)
     side.close(root)
     return side

@@ -226,7 +226,8 @@ export class Session {
       if (signal.aborted) return;
       this.store.update({ ...NO_DETAIL, catalog, graphs, busy: null, picked: null });
       this.find();
-      await this.select(nodeIn(graphs, view));
+      // Another node may have been selected meanwhile.
+      await this.select(nodeIn(graphs, this.state.view));
     } catch (error) {
       this.fail(error, signal);
     }

@@ -230,38 +230,45 @@ def _is_forward_api(name: Name) -> bool:
 def _rehang_recomputed(parents: Parents, names: dict[str, Name], dump: Dump) -> None:
     """Place forward calls recomputed during backward below the backward call that needed them.
 
-    Only calls that the collector marked as recomputed and that stand at the root are moved: the
-    k-th recomputed call of a module belongs to its k-th original call.
+    Moved are calls that the collector marked as recomputed and that stand at the root, or in
+    another layer whose backward was still open: the k-th recomputed call of a module belongs to
+    its k-th original call. Their backward calls follow them.
     """
-    recomputed = [
+    calls = [
         name
         for name in parents
-        if parents[name] is None
-        and names[name].kind is Kind.MODULE
-        and names[name].direction is Direction.FORWARD
-        and dump.records.get(name) in dump.recomputed
+        if names[name].kind is Kind.MODULE and names[name].direction is Direction.FORWARD
     ]
-    if not recomputed:
-        return
+    recomputed = {name for name in calls if dump.records.get(name) in dump.recomputed}
     originals: dict[str, list[str]] = {}
-    for name in parents:
-        parsed = names[name]
-        is_forward = parsed.kind is Kind.MODULE and parsed.direction is Direction.FORWARD
-        if is_forward and dump.records.get(name) not in dump.recomputed:
-            originals.setdefault(parsed.stem, []).append(name)
+    for name in calls:
+        if name not in recomputed:
+            originals.setdefault(names[name].stem, []).append(name)
     taken: dict[str, int] = {}
-    for name in recomputed:
+    for name in calls:
+        if name not in recomputed or parents[name] in recomputed:
+            continue
         stem = names[name].stem
         position = taken[stem] = taken.get(stem, -1) + 1
-        if position >= len(originals.get(stem, ())):
+        if not _is_misplaced(name, parents, names) or position >= len(originals.get(stem, ())):
             continue
         target = _turned_backward(parents[originals[stem][position]], parents)
-        if target is None or target in _ancestors(name, parents):
+        backward = format_name(names[name]._replace(direction=Direction.BACKWARD))
+        if target is None or target == backward or name in _ancestors(target, parents):
             continue
         parents[name] = target
-        backward = format_name(names[name]._replace(direction=Direction.BACKWARD))
-        if backward in parents and parents[backward] is None and backward != target:
+        if backward in parents and _is_misplaced(backward, parents, names):
             parents[backward] = target
+
+
+def _is_misplaced(name: str, parents: Parents, names: dict[str, Name]) -> bool:
+    """Whether a call stands at the root or in another layer: paths part at a number."""
+    parent = parents[name]
+    if parent is None:
+        return True
+    paths = (module_path(names[one].stem).split(".") for one in (name, parent))
+    parting = next((pair for pair in zip(*paths, strict=False) if pair[0] != pair[1]), None)
+    return parting is not None and parting[0].isdigit() and parting[1].isdigit()
 
 
 def _ancestors(name: str, parents: Parents) -> Iterable[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.merge.dimensions import Cut, factor_cuts, output_cut, removes_cut
+from msprobe_builder.merge.dimensions import Cut, broadcast_from, factor_cuts, output_cut, shrunk
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.landmarks import is_over_group
 from msprobe_builder.merge.operators import (
+    ALL_REDUCTIONS,
     GATHERS,
     JOINS,
     LINEARS,
+    PEER_CALLS,
     PRODUCTS,
     REDUCTIONS,
     SHRINKING,
@@ -29,6 +32,7 @@ def follow(
     """Go through all calls in order; ``enter`` and ``leave`` are called for modules."""
     _walk(known, enter, leave)
     if any(known.is_open(row) for row in range(len(known.state))):
+        known.start_again()
         _walk(known, enter, leave)  # now with what later calls told of tensors made before
     return [known.looked_back(row) for row in range(len(known.state))]
 
@@ -61,8 +65,15 @@ def _follow_call(known: Knowledge, node: int) -> None:
         if key in known.made_uninitialised:
             known.uninitialised.add(row)
         known.put(row, known.look_up(row) or known.by_numbers(row))
-    if name.stem.startswith("Distributed.") and is_over_group(known.ranks, node, known.group):
+    is_collective = name.stem.startswith("Distributed.") or (
+        operator in REDUCTIONS and name.direction is Direction.FORWARD
+    )
+    if is_collective and is_over_group(known.ranks, node, known.group):
         _collective(known, operator, inputs, outputs)
+        return
+    if name.stem in PEER_CALLS:
+        for row in outputs:  # each rank has a peer of its own, and what came in is new
+            known.put(row, known.look_up(row) or known.by_numbers(row))
         return
     _correct_inputs(known, operator, inputs, outputs)
     inputs = [row for row in inputs if row not in known.uninitialised]
@@ -125,7 +136,7 @@ def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: lis
     for position, row in enumerate(outputs):
         if position != place:  # an argument, shown once more
             known.put(row, known.look_up(row) or known.by_numbers(row))
-        elif operator == "all_reduce" or operator in GATHERS:
+        elif operator in ALL_REDUCTIONS or operator in GATHERS:
             known.put(row, REPLICA)
         elif operator in REDUCTIONS:
             known.put(row, State(Share.SHARD, Cut(0)))
@@ -145,10 +156,9 @@ def _output(
         known.uninitialised.add(row)
         known.made_uninitialised.add(known.ranks.keys[row])
         return UNKNOWN
-    if _is_gradient_of(known, node, row, Share.SHARD):
-        return State(Share.SHARD)
-    if Share.SHARD in shares and _is_gradient_of(known, node, row, Share.REPLICA):
-        return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    of_gradient = _gradient(known, node, row, shares)
+    if of_gradient is not None:
+        return of_gradient
     if shares == {Share.REPLICA} and not known.ranks.agree[row] and _took_in_local(known, node):
         return LOCAL
     if Share.UNKNOWN in shares:
@@ -166,43 +176,38 @@ def _output(
     shards = [own for own in inputs if known.state[own].share is Share.SHARD]
     shapes = [known.ranks.shape(own) for own in shards]
     if operator in PRODUCTS and len(shards) > 1 and any(len(one) == 2 for one in shapes):
+        first = known.state[shards[0]].cut
+        if operator in LINEARS and first is not None and first.dimension < len(shapes[0]) - 1:
+            # Slices of a sequence, which the function gathers itself.
+            return State(Share.SHARD, Cut(len(known.ranks.shape(row)) - 1))
         return State(Share.PARTIAL)
     shape = known.ranks.shape(row)
-    if operator in SHRINKING and len(shape) < max(map(len, shapes)):
-        own = known.state[shards[0]].cut
-        return LOCAL if own and removes_cut(own, shapes[0], shape) else UNKNOWN
+    numbers = known.ranks.numbers(node)
+    first = known.state[shards[0]].cut
+    if operator in SHRINKING and prod(shape) < prod(shapes[0]):
+        is_removed, cut = shrunk(first, shapes[0], shape, numbers) if first else (False, None)
+        if is_removed:
+            return LOCAL
+        return State(Share.SHARD, cut) if cut else UNKNOWN
+    if known.ranks.agree[row] and prod(shape) != prod(shapes[0]):
+        return REPLICA  # gathered or reduced by the call itself
     cut = output_cut(
         operator,
         known.tree.parsed[node].direction,
         [(known.state[own].cut, one) for own, one in zip(shards, shapes, strict=True)],
         shape,
-        known.ranks.numbers(node),
+        numbers,
+        joins_batch=known.ranks.keys[row] in known.batch_first,
     )
     return State(Share.SHARD, cut)
 
 
 def _forward_twin(known: Knowledge, node: int) -> int | None:
+    """The forward call that a backward call belongs to."""
     name = known.tree.parsed[node]
     if name.direction is not Direction.BACKWARD:
         return None
     return known.number.get(name._replace(direction=Direction.FORWARD))
-
-
-def _is_gradient_of(known: Knowledge, node: int, row: int, share: Share) -> bool:
-    """Whether a backward call puts out the gradient of a tensor of this share.
-
-    Its forward call took that tensor in.
-    """
-    twin = _forward_twin(known, node)
-    if twin is None:
-        return False
-    shape = known.ranks.shape(row)
-    inputs = [
-        own
-        for own in known.ranks.tensors(twin, Section.INPUT)
-        if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
-    ]
-    return bool(inputs) and all(known.state[own].share is share for own in inputs)
 
 
 def _took_in_local(known: Knowledge, node: int) -> bool:
@@ -215,3 +220,33 @@ def _took_in_local(known: Knowledge, node: int) -> bool:
         known.state[own].share in (Share.LOCAL, Share.UNKNOWN)
         for own in known.ranks.tensors(twin, Section.INPUT)
     )
+
+
+def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> State | None:
+    """What the output of a backward call is by the tensor that it is the gradient of.
+
+    The gradient of a shard is one. Of a replica each rank has but its share when the gradients
+    that came in were shards. None when neither can be told.
+    """
+    twin = _forward_twin(known, node)
+    if twin is None:
+        return None
+    shape = known.ranks.shape(row)
+    inputs = [
+        own
+        for own in known.ranks.tensors(twin, Section.INPUT)
+        if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
+    ]
+    of = {known.state[own].share for own in inputs}
+    if of == {Share.SHARD}:
+        return State(Share.SHARD)
+    if Share.SHARD not in shares or Share.UNKNOWN in shares:
+        return None
+    if of == {Share.REPLICA}:
+        return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    for own in known.ranks.tensors(node, Section.INPUT):
+        state, source = known.state[own], known.ranks.shape(own)
+        before = broadcast_from(state.cut, source, shape) if state.cut is not None else None
+        if before and before[0]:
+            return REPLICA if known.ranks.agree[row] else State(Share.PARTIAL)
+    return None

@@ -79,7 +79,7 @@ class _Tokens(Knowledge):
         if state is None or state.share is not Share.SHARD:
             return state
         shape = self.ranks.shape(row)
-        is_same = self.seen[self.ranks.keys[row]][1] == shape
+        is_same = tuple(shape) in self.found(row)
         return state if is_same else State(Share.SHARD, self._sequence_cut(shape) or state.cut)
 
     def by_numbers(self, row: int) -> State:
@@ -105,6 +105,10 @@ class _Tokens(Knowledge):
         places = [place for place, size in enumerate(shape) if size == self._length]
         if len(places) > 1 and len(shape) > 2:
             places = [place for place in places if place < len(shape) - 1]
+        for cut, other in reversed(self.recent):  # the same again, its last sizes split or joined
+            place = cut.dimension
+            if len(places) > 1 and place in places and other[: place + 1] == shape[: place + 1]:
+                return Cut(place)
         return Cut(places[0]) if len(places) == 1 else None
 
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:

@@ -30,6 +30,8 @@ def output_cut(
     shards: Sequence[tuple[Cut | None, list[int]]],
     shape: list[int],
     numbers: Sequence[int],
+    *,
+    joins_batch: bool = False,
 ) -> Cut | None:
     """The cut of an output of shape ``shape``, None when it cannot be told.
 
@@ -40,7 +42,10 @@ def output_cut(
         return None
     cut, source = known[0]
     if direction is Direction.BACKWARD:
-        return cut if source == shape else reshaped(cut, source, shape)
+        if source == shape:
+            return cut
+        before = broadcast_from(cut, source, shape)
+        return before[1] if before else reshaped(cut, source, shape, joins_batch=joins_batch)
     if operator in _BATCHED:
         return cut if cut.dimension == 0 else None
     if operator in PRODUCTS:
@@ -55,7 +60,7 @@ def output_cut(
         return cut
     if operator == "embedding" and shape[: len(source)] == source:
         return cut  # a row for every word
-    return reshaped(cut, source, shape)
+    return reshaped(cut, source, shape, joins_batch=joins_batch)
 
 
 def _product(known: Sequence[tuple[Cut, list[int]]], shape: list[int]) -> Cut | None:
@@ -71,25 +76,49 @@ def _swapped(dimension: int, rank: int, numbers: Sequence[int]) -> int:
     return {one: other, other: one}.get(dimension, dimension)
 
 
-def reshaped(cut: Cut, source: list[int], shape: list[int]) -> Cut | None:
-    """The cut of the same elements in another shape."""
+def reshaped(
+    cut: Cut, source: list[int], shape: list[int], *, joins_batch: bool = False
+) -> Cut | None:
+    """The cut of the same elements in another shape.
+
+    A rank that holds a single head has a dimension of size 1, which can vanish into the one before
+    it as well as into the one behind: ``joins_batch`` says that heads became part of the batch.
+    """
     if prod(source) != prod(shape):
         return cut if len(source) == len(shape) else None
     place = cut.dimension
+    is_single = source[place] == cut.outer
+    before = prod(source[:place]) * cut.outer
+    if is_single and joins_batch and len(shape) < len(source):
+        ends = [prod(shape[: dimension + 1]) for dimension in range(len(shape))]
+        own = [dimension for dimension, end in enumerate(ends) if end == before]
+        return Cut(own[-1], shape[own[-1]]) if own else None
     if 0 < place < len(shape) and cut.outer == 1 and source[:place] == shape[:place]:
         return cut
-    before = prod(source[:place]) * cut.outer
-    for dimension in range(len(shape)):
-        outside = prod(shape[:dimension])
-        if outside <= before < outside * shape[dimension]:
-            return Cut(dimension, before // outside)
+    starts = [prod(shape[:dimension]) for dimension in range(len(shape))]
+    if is_single and cut.outer > 1:
+        own = [d for d, start in enumerate(starts) if start == before and shape[d] == 1]
+        if own:
+            return Cut(own[0])
+    for dimension, start in enumerate(starts):
+        if start <= before < start * shape[dimension]:
+            return Cut(dimension, before // start)
     return None
+
+
+def takes_batch_first(operator: str, shape: list[int], numbers: Sequence[int]) -> bool:
+    """Whether a call is one of those between views [batch · heads, …] of three dimensions."""
+    if len(shape) != 3:
+        return False
+    return operator in _BATCHED or (operator in _SWAPS and [*numbers] == [0, 1])
 
 
 def split_like(cut: Cut | None, source: list[int], shape: list[int]) -> Cut | None:
     """The cut of something made of a shard by splitting or joining what follows the cut."""
     if cut is None or cut.outer != 1 or cut.dimension >= min(len(source), len(shape)):
         return None
+    if cut.dimension == 0 and source[0] != shape[0]:
+        return None  # rows are not split
     return cut if source[: cut.dimension] == shape[: cut.dimension] else None
 
 
@@ -103,26 +132,56 @@ def factor_cuts(
     """How the factors of a matrix product are cut: what is summed over must fit together.
 
     A shard and a replica can only be cut outside the sum. Of two shards the first decides: cut
-    along its last dimension the other is cut along the summed one. The second factor of a linear
-    layer is transposed.
+    along its last dimension the other is cut along the summed one. In linear functions that is
+    the last dimension of the second factor, the weight.
     """
-    last = ranks[1] - 1
+    summed, kept = (ranks[1] - 1, 0) if is_linear else (0, ranks[1] - 1)
     if not all(is_shard):
         # The second factor of a product with a whole first one keeps its sums whole.
-        return None, Cut(0 if is_linear else last) if is_shard[1] else None
+        return None, Cut(kept) if is_shard[1] else None
     if cuts[0] is not None and cuts[0].dimension == ranks[0] - 1 and ranks[1] == 2:
-        return cuts[0], Cut(last if is_linear else 0)
+        return cuts[0], Cut(summed)
     return cuts[0], cuts[1]
 
 
-def removes_cut(cut: Cut, source: list[int], shape: list[int]) -> bool:
-    """Whether a call that shrinks ``source`` to ``shape`` removed just the cut dimension."""
+def shrunk(
+    cut: Cut, source: list[int], shape: list[int], numbers: Sequence[int]
+) -> tuple[bool, Cut | None]:
+    """Whether a call that shrinks ``source`` to ``shape`` removed the cut, and where it is else.
+
+    Neither when it cannot be told. ``numbers`` are the call's whole-number arguments: of equal
+    dimensions they name one.
+    """
+    if not shape:
+        return True, None
+    if len(source) == len(shape):
+        is_kept = source[cut.dimension] == shape[cut.dimension]
+        return not is_kept, cut if is_kept else None
     removals = [
         dimension
         for dimension in range(len(source))
         if source[:dimension] + source[dimension + 1 :] == shape
     ]
-    return removals == [cut.dimension]
+    named = {number % len(source) for number in numbers}.intersection(removals)
+    removed = named or set(removals)
+    if cut.dimension in removed:
+        return len(removed) == 1, None
+    left = {cut.dimension - (dimension < cut.dimension) for dimension in removed}
+    return False, Cut(left.pop()) if len(left) == 1 else None
+
+
+def broadcast_from(cut: Cut, source: list[int], shape: list[int]) -> tuple[bool, Cut | None] | None:
+    """As ``shrunk`` for the gradient of what was broadcast from ``shape`` to ``source``.
+
+    None when it was not.
+    """
+    offset = len(source) - len(shape)
+    pairs = [*zip(source[max(offset, 0) :], shape, strict=False)]
+    if offset < 0 or source == shape or any(own not in (size, 1) for size, own in pairs):
+        return None
+    place = cut.dimension - offset
+    is_summed = place < 0 or shape[place] != source[cut.dimension]
+    return is_summed, None if is_summed else Cut(place)
 
 
 def alike(shape: list[int], recent: Sequence[tuple[Cut, list[int]]]) -> Cut | None:

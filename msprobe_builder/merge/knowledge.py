@@ -10,7 +10,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut, alike, reshaped, split_like
-from msprobe_builder.merge.landmarks import parameter_cuts, reductions
+from msprobe_builder.merge.landmarks import batch_first, parameter_cuts, reductions
+from msprobe_builder.merge.parallel_layers import module_class
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
@@ -32,7 +33,8 @@ class Knowledge:
         self.ranks = RankTables(tree, tables, texts)
         self.group = sorted(group)
         self.state = [UNKNOWN] * len(self.ranks)
-        self.seen: dict[bytes, tuple[State, list[int]]] = {}
+        self.seen: dict[bytes, dict[tuple[int, ...], State]] = {}  # by shape, the latest last
+        self._foreseen: dict[bytes, dict[tuple[int, ...], State]] = {}
         self.recent: deque[tuple[Cut, list[int]]] = deque(maxlen=_REMEMBERED)
         self.uninitialised: set[int] = set()
         self.made_uninitialised: set[bytes] = set()
@@ -40,6 +42,7 @@ class Knowledge:
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks)
         self.reduced = reductions(tree, self.ranks, self.group)
+        self.batch_first = batch_first(tree, self.ranks)
 
     def is_open(self, row: int) -> bool:
         """Whether more may be said of a row: a shard cut somewhere, or nothing known at all."""
@@ -48,20 +51,33 @@ class Knowledge:
             return state.cut is None
         return state.share is Share.UNKNOWN and not self.ranks.is_whole_number(row)
 
+    def start_again(self) -> None:
+        """Before the calls are followed again: what later calls told is known from now on."""
+        self._foreseen, self.seen = self.seen, {}
+
+    def found(self, row: int) -> dict[tuple[int, ...], State]:
+        """The states of a tensor by the shapes it was seen in."""
+        key = self.ranks.keys[row]
+        return self.seen.get(key) or self._foreseen.get(key) or {}
+
     def look_up(self, row: int) -> State | None:
         """The state of a tensor seen before, in the shape it has here."""
         key = self.ranks.keys[row]
         result = self.reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
-        found = self.seen.get(key)
-        if found is None:
+        found = self.found(row)
+        if not found:
             return None
-        state, shape = found
         own = self.ranks.shape(row)
-        if state.cut is None or shape == own:
+        if tuple(own) in found:
+            return found[tuple(own)]
+        shape, state = next(reversed(found.items()))
+        if state.cut is None:
             return state
-        return State(state.share, reshaped(state.cut, shape, own))  # a view of it
+        joins_batch = self.ranks.keys[row] in self.batch_first
+        # A view of it.
+        return State(state.share, reshaped(state.cut, [*shape], own, joins_batch=joins_batch))
 
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """Note the state of a row, with the cut that other tensors suggest."""
@@ -75,10 +91,15 @@ class Knowledge:
             if state.cut is not None:
                 self.recent.append((state.cut, shape))
         self.state[row] = state
-        found = self.seen.get(self.ranks.keys[row])
-        is_news = state.share is not Share.UNKNOWN or found is None
-        if state.share is not Share.PARTIAL and is_news:
-            self.seen[self.ranks.keys[row]] = state, shape
+        found = self.seen.setdefault(self.ranks.keys[row], {})
+        is_told = state.share is not Share.UNKNOWN and state != State(Share.SHARD)
+        is_news = is_told or not (found or self.ranks.keys[row] in self._foreseen)
+        if is_news and not (state.share is Share.PARTIAL and self._is_forward(row)):
+            found.pop(tuple(shape), None)
+            found[tuple(shape)] = state
+
+    def _is_forward(self, row: int) -> bool:
+        return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD
 
     def correct(self, row: int, cut: Cut) -> None:
         """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""
@@ -118,7 +139,9 @@ class Knowledge:
         cuts = self.parameter_cuts.get(tuple(shape))
         if cuts and None not in cuts and self.is_between_modules(row):
             return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
-        cut = self.forward_cut(row) or alike(shape, self.recent)
+        cut = self.forward_cut(row)
+        if cut is None and not self._is_masked(row):
+            cut = alike(shape, self.recent)
         return (
             UNKNOWN if cut is None or self.ranks.is_whole_number(row) else State(Share.SHARD, cut)
         )
@@ -128,6 +151,11 @@ class Knowledge:
         above = int(self.tree.parent[self.ranks.node(row)])
         return above <= 0 or self.tree.parsed[above].kind is Kind.COLLECTION
 
+    def _is_masked(self, row: int) -> bool:
+        """Whether each rank looks up its own words only, in an embedding cut by vocabulary."""
+        above = int(self.tree.parent[self.ranks.node(row)])
+        return above > 0 and "VocabParallel" in module_class(self.tree.parsed[above])
+
     def by_surroundings(self, node: int, row: int) -> State:
         """What enters or leaves a module unrecorded is a shard if the module works on shards."""
         state = self.by_numbers(row)
@@ -136,7 +164,8 @@ class Knowledge:
         parent = int(self.tree.parent[node])
         around = self.ranks.tensors(node, Section.INPUT)
         if parent in self.before:  # nearest first
-            around += self.ranks.tensors(self.before[parent], Section.OUTPUT, Section.INPUT)
+            around += self.ranks.tensors(self.before[parent], Section.OUTPUT)
+            around += self.ranks.tensors(self.before[parent], Section.INPUT)
         around += self.ranks.tensors(parent, Section.INPUT)
         shards = [own for own in around if self.state[own].share is Share.SHARD]
         if not shards:

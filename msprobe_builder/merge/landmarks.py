@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.dimensions import Cut
+from msprobe_builder.merge.dimensions import Cut, takes_batch_first
 from msprobe_builder.merge.operators import REDUCTIONS, operator_of
 from msprobe_builder.merge.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.rank_tables import RankTables
@@ -30,13 +30,26 @@ def reductions(tree: Tree, ranks: RankTables, group: Sequence[int]) -> dict[byte
     found: dict[bytes, int] = {}
     for node, name in enumerate(tree.parsed):
         places = REDUCTIONS.get(operator_of(name))
-        if places is None or not is_over_group(ranks, node, group):
+        if places is None or name.direction is not Direction.FORWARD:
+            continue
+        if not is_over_group(ranks, node, group):
             continue
         inputs = ranks.tensors(node, Section.INPUT)
         outputs = ranks.tensors(node, Section.OUTPUT)
         if len(inputs) > places[0] and len(outputs) > places[1]:
             found.setdefault(ranks.keys[inputs[places[0]]], outputs[places[1]])
     return found
+
+
+def batch_first(tree: Tree, ranks: RankTables) -> frozenset[bytes]:
+    """Fingerprints of what is multiplied batch by batch, with heads as part of the batch."""
+    return frozenset(
+        ranks.keys[row]
+        for node, name in enumerate(tree.parsed)
+        if name.kind is Kind.API
+        for row in ranks.tensors(node, Section.INPUT)
+        if takes_batch_first(operator_of(name), ranks.shape(row), ranks.numbers(node))
+    )
 
 
 def is_over_group(ranks: RankTables, node: int, group: Sequence[int]) -> bool:

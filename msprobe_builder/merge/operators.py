@@ -8,16 +8,27 @@ REDUCTIONS = {
     "all_reduce": (0, 0),  # position of what goes in, of what comes out
     "reduce_scatter_tensor": (1, 0),
     "_reduce_scatter_base": (1, 0),
+    "_ReduceFromModelParallelRegion": (0, 0),
+    "_ReduceScatterToSequenceParallelRegion": (0, 0),
 }
+ALL_REDUCTIONS = frozenset({"all_reduce", "_ReduceFromModelParallelRegion"})
 GATHERS = ("all_gather_into_tensor", "_all_gather_base", "all_gather")
 SHRINKING = frozenset(
     "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
 )
-# Products whose second factor is a weight [out, in]; the last two are Megatron's own.
+# The second argument is a weight [outputs, inputs]; the long names are functions of Megatron.
 LINEARS = frozenset(
-    {"linear", "LinearWithGradAccumulationAndAsyncCommunication", "LinearWithFrozenWeight"}
+    {
+        "linear",
+        "LinearWithFrozenWeight",
+        "LinearWithGradAccumulationAndAsyncCommunication",
+    }
 )
-PRODUCTS = frozenset({"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}) | LINEARS
+PRODUCTS = LINEARS | {"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}
+PEER_CALLS = frozenset(
+    f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
+)
+ADDITIONS = frozenset({"add", "add_", "__add__", "__iadd__"})
 JOINS = frozenset({"cat", "concat", "concatenate"})
 
 

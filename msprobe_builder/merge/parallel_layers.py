@@ -17,8 +17,8 @@ def module_class(name: Name) -> str:
 
 def module_stem(name: Name) -> str:
     """The module of a call or of gradients: ``Module.a.Linear`` of ``….parameters_grad.0``."""
-    gradients = parse_gradients(name.stem) if name.direction is Direction.NONE else None
-    return name.stem if gradients is None else gradients[0]
+    gradients = parse_gradients(name.stem)
+    return gradients[0] if gradients else name.stem
 
 
 def parameter_state(class_name: str, parameter: str) -> State:

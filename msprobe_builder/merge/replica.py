@@ -72,7 +72,9 @@ def read_replica(
         merged, found = merge_slices(slices, length, texts)
         diagnostics += found
         stages.append(merged)
-    model = join_stages(stages, source.layout.vpp)
+    layout = source.layout
+    sends_within = layout.pp == 1 or layout.cp > 1
+    model = join_stages(stages, layout.vpp, sends_within=sends_within)
     return assemble(model, stages), diagnostics
 
 

@@ -14,10 +14,8 @@ from typing import NamedTuple
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece
+from msprobe_builder.merge.operators import PEER_CALLS
 
-PEER_CALLS = frozenset(
-    f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
-)
 _BUFFERS = frozenset({"Torch.empty", "Torch.empty_like", "Torch.zeros", "Tensor.new_empty"})
 FINAL = 1 << 30
 
@@ -63,7 +61,7 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
         if following == where[number]:
             cut = len(run)
         elif following[0].backward:
-            cut = _first_of(tree, run, Direction.BACKWARD, from_end=False)
+            cut = _end_of_backward(tree, run, result, where[number], following)
         else:
             cut = _head_of_next(tree, run, head)
         _add(result, tree, run[:cut], where[number])
@@ -128,6 +126,33 @@ def _first_of(tree: Tree, run: Sequence[int], direction: Direction, *, from_end:
     if from_end:
         return places[-1] + 1 if places else 0
     return places[0] if places else len(run)
+
+
+def _end_of_backward(
+    tree: Tree,
+    run: Sequence[int],
+    sorted_before: TopCalls,
+    own: tuple[Round, Piece],
+    following: tuple[Round, Piece],
+) -> int:
+    """Where in a run before a backward module its calls begin.
+
+    Backward calls belong where their forward calls were. Without any, the first one begins it.
+    """
+    if not own[0].backward:
+        return _first_of(tree, run, Direction.BACKWARD, from_end=False)
+    forward = {
+        tree.parsed[node]: where
+        for where in (own, following)
+        for node in sorted_before.calls.get((where[0]._replace(backward=0), where[1]), ())
+    }
+    homes = [forward.get(tree.parsed[node]._replace(direction=Direction.FORWARD)) for node in run]
+    is_backward = [tree.parsed[node].direction is Direction.BACKWARD for node in run]
+    places = [place for place, is_call in enumerate(is_backward) if is_call]
+    if not any(homes[place] == own for place in places):
+        return _first_of(tree, run, Direction.BACKWARD, from_end=False)
+    last = max(place for place in places if homes[place] == own)
+    return next((place for place in places if place > last), len(run))
 
 
 def _head_of_next(tree: Tree, run: Sequence[int], head: Sequence[str]) -> int:

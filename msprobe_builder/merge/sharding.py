@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 from functools import partial
 from math import prod
 
-from msprobe_builder.dump.names import module_path
+from msprobe_builder.dump.names import Direction, module_path, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
@@ -22,6 +22,7 @@ from msprobe_builder.merge.experts import expert_owners, expert_place
 from msprobe_builder.merge.knowledge import Knowledge
 from msprobe_builder.merge.parallel_layers import boundary_state, module_class, parameter_state
 from msprobe_builder.merge.share import REPLICA, Share, State
+from msprobe_builder.merge.totals import find_totals
 from msprobe_builder.texts import Texts
 
 
@@ -51,7 +52,7 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
     So it is when the module works on slices of a sequence or on some of the heads.
     """
-    if known.ranks.section(row) is not Section.PARAMETERS_GRAD or known.ranks.agree[row]:
+    if not parse_gradients(known.tree.parsed[node].stem) or known.ranks.agree[row]:
         return False
     around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
     return any(known.state[own].share is Share.SHARD for own in around)
@@ -59,6 +60,8 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
 def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
     _pass_boundary(known, node, Section.OUTPUT, owners)
+    if boundary_state(module_class(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT):
+        find_totals(known, node)
     known.before[int(known.tree.parent[node])] = node
 
 
@@ -82,6 +85,8 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
         cut = None if known.ranks.agree[row] else known.forward_cut(row)
         if rule is REPLICA and seen is None and cut is not None:
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
+        elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
+            state = seen  # such as the gradient of a bias that a layer passes on
         elif rule is None:
             state = seen or known.by_surroundings(node, row)
         elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):

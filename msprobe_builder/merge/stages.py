@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from msprobe_builder.dump.names import Kind, Name
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
-from msprobe_builder.merge.sequence import supersequence
+from msprobe_builder.merge.sequence import common_subsequence, supersequence
 
 _ALL_MISSING = 0b1111
 
@@ -47,14 +48,24 @@ class MergedModel:
     peer_calls: list[tuple[Round, list[MergedNode]]]
 
 
-def join_stages(stages: Sequence[StageGraph], chunks: int) -> MergedModel:
-    """Join the stages in pipeline order; ``chunks`` is the virtual pipeline size."""
-    return _Join(stages, number_layers([stage.tree for stage in stages], chunks)).model()
+def join_stages(
+    stages: Sequence[StageGraph], chunks: int, *, sends_within: bool = False
+) -> MergedModel:
+    """Join the stages in pipeline order; ``chunks`` is the virtual pipeline size.
+
+    With ``sends_within`` ranks of one stage send to each other inside modules (parts of a sequence
+    in attention), and such calls stay where they ran.
+    """
+    numbering = number_layers([stage.tree for stage in stages], chunks)
+    return _Join(stages, numbering, sends_within).model()
 
 
 class _Join:
-    def __init__(self, stages: Sequence[StageGraph], numbering: LayerNumbering) -> None:
+    def __init__(
+        self, stages: Sequence[StageGraph], numbering: LayerNumbering, sends_within: bool
+    ) -> None:
         self._stages = stages
+        self._sends_within = sends_within
         self._numbering = numbering
         self._children = [_children(stage) for stage in stages]
         self._signatures = [_signatures(stage) for stage in stages]
@@ -104,8 +115,13 @@ class _Join:
         """Layers of different stages are walls: only what lies outside them can be shared."""
         keys = [[self._key(group, by_value) for group in groups] for groups in (before, after)]
         left, right = self._layers(before), self._layers(after)
-        if left is None or right is None:
+        if left is None and right is None:
             return _merged(before, after, *keys)
+        if left is None:
+            left = (len(before), len(before))  # it led to the layers
+        if right is None:
+            shared = _leading(keys[1], keys[0][: left[0]])
+            right = (shared, shared)  # the rest follows from the layers
         head = _merged(
             before[: left[0]], after[: right[0]], keys[0][: left[0]], keys[1][: right[0]]
         )
@@ -145,10 +161,13 @@ class _Join:
             return name
         return name._replace(stem=self._numbering.rename(name.stem, call.stage))
 
+    def _peers(self, tree: Tree, nodes: Sequence[int]) -> set[int]:
+        return set() if self._sends_within else peer_calls(tree, nodes)
+
     def _below(self, call: Call) -> list[Call]:
         """Children of one node; peer-to-peer calls among them are set aside."""
         children = self._children[call.stage].get(call.node, [])
-        peers = peer_calls(self._stages[call.stage].tree, children)
+        peers = self._peers(self._stages[call.stage].tree, children)
         self._aside += [Call(call.stage, child) for child in children if child in peers]
         return [Call(call.stage, child) for child in children if child not in peers]
 
@@ -171,12 +190,22 @@ class _Join:
         """Names of everything below a call in order, those of layers as in the merged model."""
         tree = self._stages[call.stage].tree
         below = range(call.node + 1, int(tree.subtree_end[call.node]) + 1)
-        peers = peer_calls(tree, below)
+        peers = self._peers(tree, below)
         nodes = [Call(call.stage, node) for node in below if node not in peers]
         return [
             (name.stem, name.direction, int(tree.depth[node.node] - tree.depth[call.node]))
             for node, name in ((node, self._renamed(node)) for node in nodes)
         ]
+
+
+def _leading(keys: Sequence[Hashable], others: Sequence[Hashable]) -> int:
+    """How many keys from the first on are found in others, in order."""
+    place = 0
+    for count, key in enumerate(keys):
+        if key not in others[place:]:
+            return count
+        place += others[place:].index(key) + 1
+    return len(keys)
 
 
 def _merged(
@@ -185,10 +214,29 @@ def _merged(
     keys_before: Sequence[Hashable],
     keys_after: Sequence[Hashable],
 ) -> list[list[Call]]:
-    return [
-        [*(left or ()), *(right or ())]
-        for left, right in supersequence(before, after, keys_before, keys_after)
-    ]
+    """Modules that both have are joined first; API calls only where they fit in between."""
+    modules = [_modules(keys) for keys in (keys_before, keys_after)]
+    shared = common_subsequence(
+        [keys_before[place] for place in modules[0]], [keys_after[place] for place in modules[1]]
+    )
+    result: list[list[Call]] = []
+    i = j = 0
+    ends = [(modules[0][one], modules[1][other]) for one, other in shared]
+    for next_i, next_j in [*ends, (len(before), len(after))]:
+        result += [
+            [*(left or ()), *(right or ())]
+            for left, right in supersequence(
+                before[i:next_i], after[j:next_j], keys_before[i:next_i], keys_after[j:next_j]
+            )
+        ]
+        if next_i < len(before):
+            result.append([*before[next_i], *after[next_j]])
+        i, j = next_i + 1, next_j + 1
+    return result
+
+
+def _modules(keys: Sequence[Hashable]) -> list[int]:
+    return [place for place, key in enumerate(keys) if isinstance(key, Name)]
 
 
 def _children(stage: StageGraph) -> dict[int, list[int]]:

@@ -100,10 +100,15 @@ def test_matching_by_hand(
     frame = open_viewer(page, address)
     faults = Faults(frame)
     select_node(frame, DEBUG)
-    frame.locator("ga-details [role=tab]:visible >> nth=-1").click()
+    frame.locator("ga-details #match").click()
     frame.locator("ga-match .candidates input").first.click()
     frame.locator("ga-match #preview li").first.wait_for()
     faults.look("preview")
+    matches = {"name": "a.json", "mimeType": "application/json", "buffer": b'{"a": "b"}'}
+    frame.set_input_files("ga-import #file", matches)  # type: ignore[arg-type]
+    frame.locator("ga-import li").wait_for()
+    faults.look("import")
+    page.keyboard.press("Escape")
     frame.locator("ga-match #pick").click()
     faults.look("choosing in the graph")
     faults.check()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 from playwright.sync_api import Frame, Page, expect
 
-from tests.browser.viewer import BENCH, click_row, find_row, open_viewer, select_node
+from tests.browser.viewer import BENCH, click_row, find_row, make_tall, open_viewer, select_node
 from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
@@ -22,9 +23,19 @@ def partner(database: Path, name: str) -> str | None:
         return str(found) if found else None
 
 
-def open_match(frame: Frame, name: str) -> None:
+def open_match(frame: Frame, name: str, partner: str | None = None) -> None:
+    """Bring up the tab for a node, with a candidate chosen and previewed."""
     select_node(frame, name)
-    frame.get_by_role("tab", name="Match").click()
+    frame.locator("ga-details #match").click()
+    if partner is not None:
+        frame.locator("ga-match .candidates label", has_text=partner).locator("input").click()
+        frame.locator("ga-match #preview li").first.wait_for()
+
+
+def write_matches(file: Path, pairs: dict[str, str]) -> Path:
+    matches = [{"npu": npu, "bench": bench} for npu, bench in pairs.items()]
+    file.write_text(json.dumps({"version": 1, "matches": matches}), encoding="utf-8")
+    return file
 
 
 def test_a_candidate_is_previewed_matched_undone_and_redone(
@@ -91,3 +102,139 @@ def test_a_file_that_cannot_be_written_says_so(
     open_match(frame, DEBUG)
     expect(frame.locator("ga-match .refusal")).to_contain_text("read-only")
     expect(frame.locator("ga-match #apply")).to_be_hidden()
+
+
+def test_the_twin_of_the_other_direction_is_offered_and_never_taken_silently(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    backward, its_partner = (n.replace("forward", "backward") for n in (DEBUG, REFERENCE))
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    open_match(frame, DEBUG, REFERENCE)
+    expect(frame.locator("ga-match #preview li")).to_have_count(1)
+    twin = frame.get_by_label(f"Also the other direction: {backward} ↔ {its_partner}")
+    expect(twin).not_to_be_checked()
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+    assert partner(renamed_database, backward) is None
+
+    frame.click("ga-match #undo")
+    expect(frame.locator("ga-node-summary .grade")).to_have_text("Unmatched")
+    open_match(frame, DEBUG, REFERENCE)
+    twin.check()
+    expect(frame.locator("ga-match #preview li")).to_have_count(2)
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 2 pairs changed")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+    assert partner(renamed_database, backward) == its_partner
+
+
+def test_replacing_a_match_asks_first(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    other = DEBUG.replace("q_proj", "v_proj")
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    make_tall(page, frame)
+    open_match(frame, DEBUG, REFERENCE)
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+
+    select_node(frame, other)
+    frame.click("ga-match #pick")
+    click_row(frame, REFERENCE, BENCH)
+    expect(frame.locator("ga-match #preview .conflict")).to_contain_text(
+        f"{REFERENCE} is already matched with {DEBUG}."
+    )
+    expect(frame.locator("ga-match #apply")).to_be_disabled()
+    frame.locator("ga-match #replace").check()
+    frame.locator("ga-match #preview li").nth(1).wait_for()
+    assert partner(renamed_database, other) is None
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 2 pairs changed")
+    assert partner(renamed_database, other) == REFERENCE
+    assert partner(renamed_database, DEBUG) is None, "one node has one partner"
+
+
+def test_an_import_reports_on_each_pair_before_it_writes(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard, tmp_path: Path
+) -> None:
+    layer_1 = [name.replace("layers.0", "layers.1") for name in (DEBUG, REFERENCE)]
+    taken = "Module.lm_head.Linear.forward.0"
+    assert partner(renamed_database, taken) == taken, "the case has something that is matched"
+    pairs = {DEBUG: REFERENCE, "Nobody.0.forward": REFERENCE, taken: layer_1[1]}
+    file = write_matches(tmp_path / "colleague.json", pairs)
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    open_match(frame, DEBUG)
+    frame.set_input_files("ga-import #file", file)
+
+    dialog = frame.get_by_role("dialog", name="Import matches from colleague.json")
+    expect(dialog.locator("#summary")).to_have_text(
+        "To be matched: 1. Matched so already: 0. Left out: 2."
+    )
+    expect(dialog.locator("li", has_text="Nobody")).to_contain_text("npu has no node")
+    expect(dialog.locator("li", has_text=taken)).to_contain_text("is matched with another node")
+    expect(dialog.locator("li", has_text=DEBUG)).to_contain_text("will be matched")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert partner(renamed_database, DEBUG) is None, "nothing is written before it is agreed to"
+
+    frame.set_input_files("ga-import #file", file)
+    dialog.get_by_label("End the matches that stand in the way").check()
+    expect(dialog.locator("#summary")).to_contain_text("To be matched: 2.")
+    dialog.get_by_role("button", name="Import").click()
+    expect(dialog).to_be_hidden()
+    expect(frame.locator("ga-match #outcome")).to_have_text("Imported: 2 of 3 pairs matched")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+    assert partner(renamed_database, taken) == layer_1[1]
+
+    with page.expect_download() as download:
+        frame.click("ga-match #export")
+    exported = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    written = {one["npu"]: one["bench"] for one in exported["matches"]}
+    assert written == {DEBUG: REFERENCE, taken: layer_1[1]}
+
+
+def test_a_file_that_is_no_match_file_is_named_as_such(
+    page: Page,
+    renamed_database: Path,
+    tensorboard_server: StartTensorBoard,
+    tmp_path: Path,
+    expected_complaints: list[str],
+) -> None:
+    expected_complaints.append("400")
+    (tmp_path / "notes.json").write_text('["not matches"]', encoding="utf-8")
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    open_match(frame, DEBUG)
+    frame.set_input_files("ga-import #file", tmp_path / "notes.json")
+    dialog = frame.get_by_role("dialog", name="Import matches from notes.json")
+    expect(dialog.get_by_role("alert")).to_contain_text("Export matches to see the form")
+    expect(dialog.locator("#confirm")).to_be_disabled()
+
+
+def test_of_two_people_at_once_the_second_is_shown_what_the_first_did(
+    page: Page,
+    renamed_database: Path,
+    tensorboard_server: StartTensorBoard,
+    expected_complaints: list[str],
+) -> None:
+    expected_complaints.append("409")
+    address = tensorboard_server(renamed_database.parent)
+    other = [name.replace("layers.0", "layers.1") for name in (DEBUG, REFERENCE)]
+    frame = open_viewer(page, address)
+    open_match(frame, DEBUG, REFERENCE)
+    colleague = page.context.new_page()
+    theirs = open_viewer(colleague, address)
+    open_match(theirs, other[0], other[1])
+    theirs.click("ga-match #apply")
+    expect(theirs.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+    colleague.close()
+
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("changed by somebody else")
+    assert partner(renamed_database, DEBUG) is None
+    assert partner(renamed_database, other[0]) == other[1], "what was acknowledged stays"
+    open_match(frame, DEBUG, REFERENCE)
+    frame.click("ga-match #apply")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+    select_node(frame, other[0])
+    expect(frame.locator("ga-node-summary .match")).to_contain_text("matched by hand")

@@ -44,13 +44,14 @@ export interface Place {
 
 /**
  * The boxes of one side that are in view, top to bottom: first the modules that stick to the upper
- * edge, then the rows that these do not cover.
+ * edge, then the rows that these do not cover. If `most` are less, those around the selected one.
  */
 export function sceneOf(
   hierarchy: Hierarchy,
   placer: Placer,
   { side, x, surface }: Place,
   selected: NodeRef | null,
+  most = Infinity,
 ): SceneRow[] {
   const tree = hierarchy.trees[side];
   if (tree === null) return [];
@@ -60,8 +61,11 @@ export function sceneOf(
     isOpenAt(hierarchy, side, row),
   );
   const covered = Math.max(0, ...stuck.map(({ box }) => box.y + box.height));
-  const first = rowAt(rows, unitAt(placer.view, 0));
-  const last = rowAt(rows, unitAt(placer.view, surface.height));
+  const top = rowAt(rows, unitAt(placer.view, 0));
+  const bottom = rowAt(rows, unitAt(placer.view, surface.height));
+  const middle = selected?.side === side ? rows.rowOf[side][selected.index]! : top;
+  const first = Math.max(top, Math.min(Math.floor(middle - most / 2), bottom - most + 1));
+  const last = Math.min(bottom, first + most - 1);
   const free = Array.from({ length: last - first + 1 }, (_, place) => first + place)
     .filter((row) => rows.node[side][row]! >= 0)
     .map((row) => ({ row, box: placer.row(row) }))

@@ -329,12 +329,12 @@ export class HierarchyView extends Emitter {
 
   // --- drawing
 
-  /** The boxes in view: for tests, and for the outline that screen readers get. */
-  scene(): SceneRow[] {
+  /** The boxes in view, at most so many per side: for tests, and for screen readers. */
+  scene(most = Infinity): SceneRow[] {
     const { hierarchy } = this;
     if (!hierarchy) return [];
     return this.panes.shown.flatMap((pane) =>
-      sceneOf(hierarchy, this.placer(pane.side), pane, this.chosen),
+      sceneOf(hierarchy, this.placer(pane.side), pane, this.chosen, most),
     );
   }
 

@@ -299,7 +299,8 @@ export class GaApp extends LocalizedElement {
   private key(event: KeyboardEvent): void {
     const [target] = event.composedPath();
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isInDialog = event.composedPath().some((part) => part instanceof HTMLDialogElement);
+    if (isTyping || isInDialog || event.ctrlKey || event.metaKey || event.altKey) return;
     const everywhere: Record<string, () => void> = {
       '?': () => this._help(),
       o: () => this._overview(),

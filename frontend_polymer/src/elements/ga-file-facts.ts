@@ -59,7 +59,7 @@ export class GaFileFacts extends LocalizedElement {
         <dt>[[text.notes.task]]</dt>
         <dd>[[_task(file, text)]]</dd>
         <dt>[[text.notes.builtAt]]</dt>
-        <dd>[[_builtAt(file, text)]]</dd>
+        <dd>[[_builtAt(file)]]</dd>
       </dl>
       <h2 hidden$="[[!file.diagnostics.length]]">[[text.notes.title]]</h2>
       <ul>
@@ -84,11 +84,11 @@ export class GaFileFacts extends LocalizedElement {
     return file ? translated<string>(text.tasks, file.task, file.task) : '';
   }
 
-  /** In the reader's own time zone; as it stands in the file when it is no time. */
-  _builtAt(file: DatabaseFile | undefined, text: Texts): string {
+  /** In the reader's own time zone, year first; as it stands in the file when it is no time. */
+  _builtAt(file: DatabaseFile | undefined): string {
     const date = new Date(file?.createdAt ?? '');
     if (Number.isNaN(date.getTime())) return file?.createdAt ?? '';
-    return date.toLocaleString(text.language.code === 'zh' ? 'zh-CN' : 'en-GB');
+    return date.toLocaleString('sv-SE');
   }
 
   _where({ step, rank, count }: Diagnostic, text: Texts): string {

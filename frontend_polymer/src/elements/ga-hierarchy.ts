@@ -16,10 +16,12 @@ import type { GaTip } from './ga-tip';
 import './ga-tip';
 import type { ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
-import { describe, renderOutline } from './outline';
+import { describe, MOST_ITEMS, renderOutline } from './outline';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
+/** Milliseconds without a change after which the view rests. */
+const REST = 100;
 const PLACES_REMEMBERED = 20;
 
 /** Both hierarchies on a canvas, what they are, and an outline of them for screen readers. */
@@ -131,7 +133,7 @@ export class GaHierarchy extends LocalizedElement {
   declare zoom: number;
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
-  private outlineFrame = 0;
+  private outlineTimer: ReturnType<typeof setTimeout> | undefined;
   /** Which graphs are shown, and how those before them were left. */
   private place = '';
   private readonly left = new Map<string, HierarchyState>();
@@ -304,10 +306,10 @@ export class GaHierarchy extends LocalizedElement {
     (this.$['tip'] as GaTip).show(lines, x, y);
   }
 
-  /** Once per frame is enough, however fast the view moves. */
+  /** Once the view rests: while it moves, nothing could be read out anyway. */
   private scheduleOutline(): void {
-    this.outlineFrame ||= requestAnimationFrame(() => {
-      this.outlineFrame = 0;
+    clearTimeout(this.outlineTimer);
+    this.outlineTimer = setTimeout(() => {
       const side = this.view.selected?.side ?? Side.NPU;
       const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
@@ -316,9 +318,9 @@ export class GaHierarchy extends LocalizedElement {
       const label = this.text.view.outlineLabel(name);
       const tree = this.$['outline'] as HTMLElement;
       for (const element of [root, tree]) element.setAttribute('aria-label', label);
-      const rows = graph ? this.view.scene().filter((row) => row.side === side) : [];
+      const rows = graph ? this.view.scene(MOST_ITEMS).filter((row) => row.side === side) : [];
       renderOutline(root, tree, rows, graph ?? null, this.text);
-    });
+    }, REST);
   }
 }
 

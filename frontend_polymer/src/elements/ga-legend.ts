@@ -21,6 +21,9 @@ interface Entry {
   readonly style: string;
   readonly border: string;
   readonly bars: string;
+  /** What the name is one of, where it does not go without saying. */
+  readonly kind: string;
+  readonly isFirst: boolean;
   readonly name: string;
   readonly range: string;
   readonly count: string;
@@ -68,6 +71,15 @@ export class GaLegend extends LocalizedElement {
         button:disabled {
           opacity: 0.65;
         }
+        .kind {
+          margin-left: 8px;
+          padding-left: 12px;
+          border-left: 1px solid var(--ga-border);
+          white-space: nowrap;
+        }
+        button {
+          position: relative; /* what is hidden visually must not widen the page */
+        }
         .count {
           font-weight: 600;
         }
@@ -87,6 +99,7 @@ export class GaLegend extends LocalizedElement {
         }
       </style>
       <template is="dom-repeat" items="[[entries]]">
+        <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>
         <button
           class="plain"
           data-key$="[[item.key]]"
@@ -98,7 +111,7 @@ export class GaLegend extends LocalizedElement {
           <span class$="swatch [[item.border]]" style$="[[item.style]]"
             ><span class="bars" style$="[[item.bars]]"></span
           ></span>
-          <span>[[item.name]]</span>
+          <span><span class="visually-hidden">[[item.kind]] </span>[[item.name]]</span>
           <span class="range muted">[[item.range]]</span>
           <span class="count">[[item.count]]</span>
         </button>
@@ -163,6 +176,7 @@ export class GaLegend extends LocalizedElement {
         border: band.grade === Grade.UNMATCHED ? 'dashed' : '',
         bars: gradeBars(band.grade),
         range: rangeOf(band),
+        ...{ kind: '', isFirst: false },
         query: { grades: new Set([band.grade]) },
       }));
   }
@@ -170,12 +184,13 @@ export class GaLegend extends LocalizedElement {
   private overflows(state: AppState, text: Texts): Entry[] {
     if (!fileOf(state)?.overflowChecked) return [];
     const graph = state.graphs![Side.NPU];
-    return LEVELS.map((level) => {
+    return LEVELS.map((level, at) => {
       const { name, hint } = overflowName(level, text);
       const count = graph.rollup.overflow(level, 0, graph.count);
       const entry = this.entry(`overflow-${level}`, `${text.legend.overflow}: ${name}`, count);
       return {
         ...entry,
+        ...{ kind: text.legend.overflow, isFirst: at === 0, name },
         style: overflowStyle(level),
         border: 'round',
         bars: 'display: none',

@@ -16,6 +16,8 @@ import { otherSide } from '../layout/sides';
 import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import './ga-icon';
+import type { Import } from './ga-import';
+import './ga-import';
 import { LocalizedElement } from './localized';
 import {
   candidatesTitle,
@@ -122,14 +124,7 @@ export class GaMatch extends LocalizedElement {
         <a id="export" href="[[_exportUrl(state.view.file)]]" download="matches.json"
           >[[text.match.exportFile]]</a
         >
-        <label class="file"
-          >[[text.match.importFile]]<input
-            id="import"
-            class="visually-hidden"
-            type="file"
-            accept=".json,application/json"
-            on-change="_import"
-        /></label>
+        <ga-import carry-out="[[carryOut]]"></ga-import>
         <span id="outcome" role="status">[[outcome]]</span>
       </footer>`;
   }
@@ -177,6 +172,13 @@ export class GaMatch extends LocalizedElement {
   readonly _twinLabel = twinLabel;
   readonly _title = candidatesTitle;
   readonly _editHint = editHint;
+  readonly carryOut: Import = (content, reason, replace, dryRun) =>
+    this.upToDate(async () => {
+      const who = { author: this.field('author').value.trim(), reason };
+      const report = await postImport({ ...this.base(), ...who, content, replace, dryRun });
+      if (!dryRun) await this.tell(report);
+      return report;
+    });
   private asked = new AbortController();
   private shown: AppState['detail'] = null;
   private wasActive = false;
@@ -289,18 +291,6 @@ export class GaMatch extends LocalizedElement {
     return this.change(() => postUndo('redo', { ...this.base(), dryRun: false }));
   }
 
-  async _import(): Promise<void> {
-    const field = this.field('import');
-    const [file] = field.files ?? [];
-    if (!file) return;
-    const content = await file.text();
-    field.value = '';
-    const who = { author: this.field('author').value.trim(), reason: file.name };
-    await this.change(() =>
-      postImport({ ...this.base(), ...who, content, replace: false, dryRun: false }),
-    );
-  }
-
   _exportUrl(file: string): string {
     return routeUrl('matches', { file, format: 'json' }).href;
   }
@@ -369,23 +359,32 @@ export class GaMatch extends LocalizedElement {
 
   /** Writes, says what came of it, and shows the graphs as they are now. */
   private async change(send: () => Promise<MatchReport>): Promise<void> {
-    await this.run(async () => {
-      const report = await send();
-      this.outcome = outcomeOf(report, this.text);
-      await this.session.reload();
-    });
+    await this.run(async () => this.tell(await send()));
+  }
+
+  private async tell(report: MatchReport): Promise<void> {
+    this.outcome = outcomeOf(report, this.text);
+    await this.session.reload();
   }
 
   private async run(work: () => Promise<void>): Promise<void> {
     this.busy = true;
     try {
-      await work();
+      await this.upToDate(work);
     } catch (error) {
       this.outcome = messageOf(error);
-      const { status } = asProblem(error);
-      if (status === 409) await this.session.reload();
     } finally {
       this.busy = false;
+    }
+  }
+
+  /** Where somebody else was faster, shows what they did. */
+  private async upToDate<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (asProblem(error).status === 409) await this.session.reload();
+      throw error;
     }
   }
 

@@ -133,6 +133,9 @@ export class GaOverview extends LocalizedElement {
           font-weight: normal;
         }
         .counts thead th {
+          max-width: 108px;
+          white-space: normal;
+          vertical-align: bottom;
           position: sticky;
           top: 0;
           z-index: 1;

@@ -31,16 +31,11 @@ export function choicesOf(
   return chosen && !isListed ? [{ ...chosen, facts: '', isChosen: true }, ...listed] : listed;
 }
 
-/** What was done, with what was left out of a match file and why. */
+/** What was done. */
 export function outcomeOf({ imported, changes }: MatchReport, text: Texts): string {
   if (imported.length === 0) return text.match.done(formatCount(changes.length));
   const matched = imported.filter(({ matched: graphs }) => graphs > 0).length;
-  return [
-    text.match.imported(formatCount(matched), formatCount(imported.length)),
-    ...imported
-      .filter(({ problem }) => problem !== '')
-      .map(({ npu, bench, problem }) => `${npu} ↔ ${bench}: ${problem}`),
-  ].join('\n');
+  return text.match.imported(formatCount(matched), formatCount(imported.length));
 }
 
 export function messageOf(error: unknown): string {

@@ -102,6 +102,7 @@ export const matchStyles = html`<style>
     padding: 0 8px;
     border: 1px solid;
     border-radius: 10px;
+    white-space: nowrap;
   }
   footer {
     flex: none;
@@ -112,19 +113,13 @@ export const matchStyles = html`<style>
     padding: 4px 12px;
     border-top: 1px solid var(--ga-border);
   }
-  a,
-  .file {
+  a {
     color: var(--ga-accent);
     cursor: pointer;
     text-decoration: underline;
     text-underline-offset: 3px;
   }
-  .file:focus-within {
-    outline: 2px solid var(--ga-accent);
-    outline-offset: 1px;
-  }
   #outcome {
-    white-space: pre-line;
     margin-left: auto;
   }
 </style>`;

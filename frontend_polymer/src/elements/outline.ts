@@ -9,7 +9,7 @@ import { formatNumber } from './format';
 import { gradeName, translated } from './words';
 
 /** Zoomed out, thousands of rows are in view; these many around the selected one are mirrored. */
-const MOST_ITEMS = 200;
+export const MOST_ITEMS = 200;
 
 /** What there is to say about a node at a glance: its full name, its grade or why it has none. */
 export function describe(graph: Graph, index: number, text: Texts): string[] {

@@ -30,6 +30,14 @@ export const matchEn = {
   redoHint: (npu: string, bench: string) => `Redo: ${npu} ↔ ${bench}`,
   exportFile: 'Export matches',
   importFile: 'Import matches…',
+  cancel: 'Cancel',
+  importTitle: (file: string) => `Import matches from ${file}`,
+  importReading: 'Looking what the file would change…',
+  importSummary: (made: string, present: string, leftOut: string) =>
+    `To be matched: ${made}. Matched so already: ${present}. Left out: ${leftOut}.`,
+  importApply: 'Import',
+  importMade: 'will be matched',
+  importPresent: 'is matched already',
   imported: (matched: string, total: string) => `Imported: ${matched} of ${total} pairs matched`,
   done: (count: string) =>
     count === '1' ? 'Done: 1 pair changed' : `Done: ${count} pairs changed`,

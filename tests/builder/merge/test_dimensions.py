@@ -15,8 +15,8 @@ from msprobe_builder.merge.dimensions import (
     alike,
     factor_cuts,
     output_cut,
-    removes_cut,
     reshaped,
+    shrunk,
     split_like,
 )
 
@@ -104,9 +104,12 @@ def test_a_product_keeps_rows_and_columns() -> None:
 
 
 def test_shrinking_over_the_cut() -> None:
-    assert removes_cut(Cut(2), [4, 5, 6], [4, 5])
-    assert not removes_cut(Cut(2), [4, 5, 6], [5, 6])
-    assert not removes_cut(Cut(1), [4, 5, 5], [4, 5])  # either dimension
+    assert shrunk(Cut(2), [4, 5, 6], [4, 5], []) == (True, None)
+    assert shrunk(Cut(2), [4, 5, 6], [5, 6], []) == (False, Cut(1))
+    assert shrunk(Cut(1), [4, 5, 5], [4, 5], []) == (False, None)  # either dimension
+    assert shrunk(Cut(1), [4, 5, 5], [4, 5], [-1]) == (False, Cut(1))
+    assert shrunk(Cut(1), [4, 5, 6], [4, 1, 6], [1]) == (True, None)
+    assert shrunk(Cut(0), [4, 5, 6], [4, 5, 1], [2]) == (False, Cut(0))
 
 
 def test_splitting_behind_the_cut() -> None:
