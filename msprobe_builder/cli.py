@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msprobe_builder.config import BuildConfig, read_config
 from msprobe_builder.errors import BuildError, UsageError
-from msprobe_builder.export import report
+from msprobe_builder.export import report, table
 from msprobe_builder.merged_export import export_merged
 from msprobe_builder.operator_log import operator_lines
 from msprobe_builder.pipeline import build
@@ -39,6 +39,9 @@ compare.json:
 
 msprobe-build report FILE.vis.db -o report.html:
   write what a database holds as one HTML file; see msprobe-build report --help
+
+msprobe-build export FILE.vis.db -o nodes.csv:
+  write its nodes or tensors as a table; see msprobe-build export --help
 
 exit status:
   0  the database was written
@@ -145,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["report"]:
         return report.main(given[1:])
+    if given[:1] == ["export"]:
+        return table.main(given[1:])
     known = parser()
     options = known.parse_args(given)
     if options.output_path is None and options.export_merged is None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sqlite3
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 from msprobe_builder.errors import BuildError, UsageError
+from msprobe_builder.export.publish import published
 from msprobe_builder.export.report_content import read_report
 from msprobe_builder.export.report_page import page
-
-_APPLICATION_ID = 0x4D535042
+from msprobe_builder.export.source import opened
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,42 +32,10 @@ def write_report(database: Path, output: Path, nodes: int = 20) -> None:
     """Write what ``database`` holds, with its ``nodes`` worst nodes, as HTML to ``output``."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{output} has not the suffix .html; give the name of the report with -o.")
-    if not database.is_file():
-        raise UsageError(f"{database} does not exist; give a .vis.db file.")
-    uri = f"{database.absolute().as_uri()}?mode=ro"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
-            [[identity]] = connection.execute("PRAGMA application_id")
-            if identity != _APPLICATION_ID:
-                raise BuildError(f"{database} is no database of msprobe-build; build one first.")
-            text = page(database.name, read_report(connection, nodes))
-    except (sqlite3.Error, TypeError, ValueError, LookupError) as error:
-        raise BuildError(f"{database} is damaged ({error}); build it again.") from error
-    _publish(text, output)
-
-
-def _publish(text: str, output: Path) -> None:
-    """The whole file or none."""
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=output.parent, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
-                stream.write(text)
-            Path(temporary).chmod(0o666 & ~_umask())
-            Path(temporary).replace(output)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BuildError(f"Cannot write {output}: {error.strerror}.") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with opened(database) as connection:
+        text = page(database.name, read_report(connection, nodes))
+    with published(output) as stream:
+        stream.write(text.encode("utf-8", errors="replace"))
 
 
 def _parser() -> argparse.ArgumentParser:

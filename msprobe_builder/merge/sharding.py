@@ -130,6 +130,6 @@ def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section
 
 
 def _rows(known: Knowledge, row: int) -> int:
-    """Rows of a tensor; of words every element is one."""
+    """The elements of a tensor but for its last dimension; every element of words is a row."""
     shape = known.ranks.shape(row)
     return prod(shape if known.ranks.is_whole_number(row) else shape[:-1])

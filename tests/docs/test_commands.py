@@ -183,3 +183,24 @@ def blocks(text: str, language: str) -> list[str]:
 
 def shell_commands(text: str) -> list[str]:
     return [line for block in blocks(text, "shell") for line in block.splitlines()]
+
+
+def test_tables_and_reports_are_taken_away_as_the_document_says(
+    demo_database: Path, tmp_path: Path
+) -> None:
+    text = (REPOSITORY / "docs" / "taking-away.md").read_text(encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "example.vis.db").symlink_to(demo_database)
+    commands = [shlex.split(command) for command in shell_commands(text)]
+    for program, *arguments in commands:
+        installed = Path(sys.executable).with_name(program)
+        subprocess.run([installed, *arguments], cwd=tmp_path, check=True)
+    [code] = blocks(text, "python")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    with contextlib.closing(sqlite3.connect(demo_database)) as connection:
+        [(severe,)] = connection.execute("SELECT count(*) FROM node_view WHERE grade = 'severe'")
+    assert done.stdout == f"{severe} nodes\n"
+    written = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert written == {"nodes.csv", "tensors.csv.gz", "wrong.tsv", "report.html", "severe.csv"}

@@ -19,10 +19,13 @@ export interface Recipe {
   readonly combinations: readonly Combination[];
   /** The pipeline stage it was taken from, and its ranks, where the node ran on several. */
   readonly stage?: { readonly number: string; readonly ranks: readonly string[] };
+  /** How the value of the first of these ranks had been made before. */
+  readonly before?: { readonly rank: string; readonly recipe: Recipe };
   readonly sentence: string;
 }
 
 const STAGE = /(?:^|; )from pipeline stage (\d+) \(rank ([\d, ]+)\)$/;
+const BEFORE = /; of rank (\d+) before: /;
 const SHARDS = /^shards of ranks ([\d, ]+) along (?:dimension (\d+)|an unknown dimension): (.*)$/;
 const RULES: readonly (readonly [Statistic, RegExp])[] = [
   ['max', /^max\((.*)\) = (\S+)$/],
@@ -34,9 +37,14 @@ const RULES: readonly (readonly [Statistic, RegExp])[] = [
 /** Reads what the builder wrote; an empty text means that a rank's own record is shown. */
 export function parseRecipe(sentence: string): Recipe {
   const stage = STAGE.exec(sentence);
-  const rest = stage ? sentence.slice(0, stage.index) : sentence;
+  const whole = stage ? sentence.slice(0, stage.index) : sentence;
   const from = stage ? { stage: { number: stage[1]!, ranks: list(stage[2]!) } } : {};
-  const base = { ranks: [], combinations: [], ...from, sentence };
+  const turn = BEFORE.exec(whole);
+  const rest = turn ? whole.slice(0, turn.index) : whole;
+  const earlier = turn && {
+    before: { rank: turn[1]!, recipe: parseRecipe(whole.slice(turn.index + turn[0].length)) },
+  };
+  const base = { ranks: [], combinations: [], ...from, ...earlier, sentence };
   const shards = SHARDS.exec(rest);
   if (shards) {
     const [, ranks, dimension, rules] = shards;

@@ -7,6 +7,7 @@ import { Grade, Overflow, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { formatCount } from './format';
+import './ga-hit-export';
 import './ga-hit-list';
 import './ga-icon';
 import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
@@ -88,7 +89,7 @@ export class GaFind extends LocalizedElement {
           padding: 0 4px 0 12px;
           border-bottom: 1px solid var(--ga-border);
         }
-        .summary span {
+        .summary > span {
           flex: 1;
         }
         ga-hit-list {
@@ -136,6 +137,7 @@ export class GaFind extends LocalizedElement {
         <button id="clear" class="plain" hidden$="[[_isEmpty(find)]]" on-click="_clear">
           [[text.find.clear]]
         </button>
+        <ga-hit-export state="[[state]]"></ga-hit-export>
       </div>
       <ga-hit-list state="[[state]]"></ga-hit-list>`;
   }

@@ -97,6 +97,19 @@ export class GaLegend extends LocalizedElement {
             display: none;
           }
         }
+        @media (max-width: 1400px) {
+          :host {
+            gap: 0;
+          }
+          button {
+            gap: 4px;
+            padding: 0 5px;
+          }
+          .kind {
+            margin-left: 2px;
+            padding-left: 8px;
+          }
+        }
       </style>
       <template is="dom-repeat" items="[[entries]]">
         <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>

@@ -36,16 +36,23 @@ export function recipeView(
 ): HTMLElement {
   const recipe = parseRecipe(parameter.recipe);
   const view = create('section', 'recipe');
-  view.append(
-    create('strong', '', `${side}: ${kindName(recipe, record, text)}`),
-    create('p', '', explanation(recipe, record, text)),
-  );
+  view.append(...account(recipe, side, record, text));
   if (recipe.stage) {
     const { number, ranks } = recipe.stage;
     view.append(create('p', '', text.origin.stage(number, rankList(ranks.map(Number)))));
   }
-  if (recipe.combinations.length > 0) view.append(combinations(recipe, text));
   return view;
+}
+
+/** What was done last, then what had been done before that to the value of one rank. */
+function account(recipe: Recipe, title: string, record: NodeRecord, text: Texts): HTMLElement[] {
+  const { before } = recipe;
+  return [
+    create('strong', '', `${title}: ${kindName(recipe, record, text)}`),
+    create('p', '', explanation(recipe, record, text)),
+    ...(recipe.combinations.length > 0 ? [combinations(recipe, text)] : []),
+    ...(before ? account(before.recipe, text.origin.before(before.rank), record, text) : []),
+  ];
 }
 
 function kindName({ kind }: Recipe, { originRanks }: NodeRecord, text: Texts): string {

@@ -79,6 +79,7 @@ export const detailsEn = {
     replica: (rank: string) =>
       `The ranks compute this alike; shown is what rank ${rank} recorded. Disagreement is reported in the notes from the build.`,
     copy: (rank: string) => `Recorded by rank ${rank} as it is shown.`,
+    before: (rank: string) => `Before that, on rank ${rank}`,
     stage: (stage: string, ranks: string) =>
       `Taken from pipeline stage ${stage}, that is from ranks ${ranks}.`,
     unknownCell: 'Unknown after merging',

@@ -74,6 +74,7 @@ export const detailsZh: typeof detailsEn = {
     replica: (rank) =>
       `各 rank 的计算相同，这里显示 rank ${rank} 的记录；若不一致，构建说明会指出。`,
     copy: (rank) => `与 rank ${rank} 的记录相同。`,
+    before: (rank) => `在此之前，rank ${rank}`,
     stage: (stage, ranks) => `取自流水线第 ${stage} 段，即 rank ${ranks}。`,
     unknownCell: '合并后未知',
   },

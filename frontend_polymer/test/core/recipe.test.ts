@@ -29,6 +29,19 @@ describe('parseRecipe', () => {
     expect(recipe.combinations).toHaveLength(4);
   });
 
+  it('reads what was done before to the value of one rank', () => {
+    const first = `shards of ranks 0, 1 along dimension 2: ${NUMBERS}`;
+    const then = 'partial results, shown as their reduction over the ranks';
+    const recipe = parseRecipe(
+      `${then}; of rank 0 before: ${first}; from pipeline stage 2 (rank 4)`,
+    );
+    expect(recipe.kind).toBe('partial');
+    expect(recipe.stage?.number).toBe('2');
+    expect(recipe.before?.rank).toBe('0');
+    expect(recipe.before?.recipe.dimension).toBe('2');
+    expect(recipe.before?.recipe.combinations).toHaveLength(4);
+  });
+
   it.each([
     ['', 'asRecorded'],
     ['from pipeline stage 0 (rank 0, 1)', 'asRecorded'],
