@@ -88,7 +88,8 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
         elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
             state = seen  # such as the gradient of a bias that a layer passes on
         elif rule is None:
-            state = seen or known.by_surroundings(node, row)
+            beside = known.beside(node, row, section)
+            state = beside or seen or known.by_surroundings(node, row)
         elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
             state = rule
         else:
