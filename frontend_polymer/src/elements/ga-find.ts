@@ -223,34 +223,39 @@ export class GaFind extends LocalizedElement {
   }
 
   _scope(event: Event): void {
-    this.session.setFind({ scope: (event.target as HTMLSelectElement).value as Find['scope'] });
+    this.session.finding.change({
+      scope: (event.target as HTMLSelectElement).value as Find['scope'],
+    });
   }
 
   _order(event: Event): void {
-    this.session.setFind({ order: (event.target as HTMLSelectElement).value as Find['order'] });
+    this.session.finding.change({
+      order: (event.target as HTMLSelectElement).value as Find['order'],
+    });
   }
 
   _operator(event: Event): void {
-    this.session.setFind({ operator: (event.target as HTMLInputElement).value.trim() });
+    this.session.finding.change({ operator: (event.target as HTMLInputElement).value.trim() });
   }
 
   _toggle(event: MouseEvent & { model: { item: Chip } }): void {
     const { kind, value } = event.model.item;
     const toggled = <T extends string | number>(list: readonly T[], one: T) =>
       list.includes(one) ? list.filter((other) => other !== one) : [...list, one];
-    if (kind === 'reasons') this.session.setFind({ reasons: toggled(this.find.reasons, value) });
+    if (kind === 'reasons')
+      this.session.finding.change({ reasons: toggled(this.find.reasons, value) });
     else if (kind === 'grades') {
       const grade = GRADES[Number(value)]!;
-      this.session.setFind({ grades: toggled(this.find.grades, grade) });
+      this.session.finding.change({ grades: toggled(this.find.grades, grade) });
     } else {
       const level = OVERFLOWS[Number(value)]!;
-      this.session.setFind({ overflows: toggled(this.find.overflows, level) });
+      this.session.finding.change({ overflows: toggled(this.find.overflows, level) });
     }
   }
 
   _clear(): void {
     const { scope, order, side } = this.find;
-    this.session.clearFind({ scope, order, side });
+    this.session.finding.clear({ scope, order, side });
   }
 
   _summary(state: AppState, text: Texts): string {
