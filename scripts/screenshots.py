@@ -133,7 +133,7 @@ def build(work: Path, name: str, comparison: Comparison) -> None:
 
 def take(browser: Browser, address: str, picture: Picture, path: Path) -> None:
     page = browser.new_page(
-        viewport={"width": 1280, "height": 800},
+        viewport={"width": 1280, "height": 760},
         locale=picture.locale,
         color_scheme=picture.scheme,
         reduced_motion="reduce",

@@ -125,8 +125,11 @@ def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section
     """
     opposite = Section.OUTPUT if section is Section.INPUT else Section.INPUT
     for other in known.ranks.tensors(node, opposite)[:1]:
-        shape = known.ranks.shape(other)
-        if not known.ranks.is_whole_number(other):  # of words every element is a row
-            shape = shape[:-1]
-        return prod(known.ranks.shape(row)[:-1]) * len(known.group) == prod(shape)
+        return _rows(known, row) * len(known.group) == _rows(known, other)
     return False
+
+
+def _rows(known: Knowledge, row: int) -> int:
+    """The elements of a tensor but for its last dimension; every element of words is a row."""
+    shape = known.ranks.shape(row)
+    return prod(shape if known.ranks.is_whole_number(row) else shape[:-1])

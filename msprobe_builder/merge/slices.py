@@ -72,7 +72,7 @@ def merge_slices(
         return classify_tokens(tree, tables, texts, ranks, length)
 
     def same_experts(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
-        return classify_tokens(tree, tables, texts, ranks, None)
+        return classify_tokens(tree, tables, texts, ranks, length, of_experts=True)
 
     def other_experts(tables: Sequence[ParameterTable], _ranks: Sequence[int]) -> list[State]:
         return classify_experts(tree, tables, texts)
