@@ -145,6 +145,7 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, of_experts: bo
         state = known.look_up(row)
         if state is None or state.share in (Share.LOCAL, Share.UNKNOWN):
             state = known.by_numbers(row)
+        state = known.beside(node, row, section) or state
         is_activation = known.ranks.shape(row) and not known.ranks.is_whole_number(row)
         if of_experts and is_activation and state.share is Share.REPLICA:
             state = State(Share.SHARD, Cut(0))  # equal tokens, of each rank its own

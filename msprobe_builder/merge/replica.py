@@ -14,7 +14,7 @@ from msprobe_builder.merge.context import sequence_length
 from msprobe_builder.merge.experts import number_experts, without_experts
 from msprobe_builder.merge.layout import ParallelLayout, Replica
 from msprobe_builder.merge.part import StageGraph
-from msprobe_builder.merge.recorded_groups import check_groups
+from msprobe_builder.merge.recorded_groups import check_expert_groups, check_groups
 from msprobe_builder.merge.slices import Slice, merge_slices
 from msprobe_builder.merge.stages import join_stages
 from msprobe_builder.merge.tensor_parallel import merge_ranks
@@ -90,7 +90,8 @@ def _read(
         share = layout.expert_place(rank)["ep"]
         sides.append(number_experts(side, share, layout.ep, texts))
         diagnostics += [one.at(rank=rank) for one in found]
-    return sides, diagnostics + check_groups(layout, sides[0], ranks)
+    diagnostics += check_groups(layout, sides[0], ranks)
+    return sides, diagnostics + check_expert_groups(layout, sides[0], ranks[0])
 
 
 def _common_task(

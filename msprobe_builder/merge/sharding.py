@@ -87,8 +87,11 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
         elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
             state = seen  # such as the gradient of a bias that a layer passes on
+        elif rule is None and cut is not None and seen and seen.share is Share.UNKNOWN:
+            state = State(Share.SHARD, cut)
         elif rule is None:
-            state = seen or known.by_surroundings(node, row)
+            beside = known.beside(node, row, section)
+            state = beside or seen or known.by_surroundings(node, row)
         elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
             state = rule
         else:

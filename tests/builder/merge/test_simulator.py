@@ -177,3 +177,18 @@ def test_with_modules_alone_nothing_is_invented(tp: int, is_sequence: bool) -> N
         assert shape in (-1, expected[key][0]), key
     parallel = {key for key in expected if "Parallel" in key[0]}
     assert parallel <= known
+
+
+@pytest.mark.parametrize(("groups", "codes"), [(["01", "23"], set()), (["02", "13"], {"conflict"})])
+def test_exchanges_over_other_ranks_are_a_conflict(groups: list[str], codes: set[str]) -> None:
+    cluster, texts = Cluster(dp=4, ep=2), Texts()
+    dumps = simulate(Model(1, 1, experts=4), cluster)
+    for group in groups:
+        ranks = [int(rank) for rank in group]
+        for rank in ranks:
+            for name, record in dumps[rank].dump["data"].items():
+                if name.startswith("Distributed.all_to_all_single"):
+                    own = {"type": "torch.ProcessGroup", "group_ranks": ranks}
+                    record["input_kwargs"]["group"] = own
+    _, diagnostics = merged(dumps, cluster, texts)
+    assert {one.code.partition("_")[2] for one in diagnostics if "layout" in one.code} == codes
