@@ -25,6 +25,7 @@ from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL
 from msprobe_builder.merge.rows import merged_table
 from msprobe_builder.merge.stages import MergedModel, MergedNode
+from msprobe_builder.merge.tied import without_tied_gradients
 
 
 def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
@@ -35,6 +36,8 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     end, depth = extents(parent)
     micro_step, micro_steps = _micro_steps(nodes, parent, top)
     table, recipes = merged_table(nodes, stages)
+    table, tied = without_tied_gradients(table, names, nodes)
+    recipes |= tied
     tree = Tree(
         names=[format_name(name) for name in names],
         parsed=names,
