@@ -217,6 +217,9 @@ def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> Stat
         if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
     ]
     of = {known.state[own].share for own in inputs}
+    beside = {known.state[own].share for own in known.ranks.tensors(twin, Section.INPUT)}
+    if beside & {Share.LOCAL, Share.UNKNOWN} and shares == {Share.REPLICA}:
+        return REPLICA if known.ranks.agree[row] else UNKNOWN  # such as one masked by each rank
     if of == {Share.SHARD}:
         return State(Share.SHARD)
     if Share.SHARD not in shares or Share.UNKNOWN in shares:
