@@ -60,9 +60,9 @@ test-frontend: modules ## the front end's own tests, without a browser
 	$(NPM) test
 
 .PHONY: screenshots
-screenshots: build $(DEMO)/.built $(VENV)/.dev ## take the pictures of the README again
+screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
-		$(PY) scripts/screenshots.py --logdir $(DEMO) --out docs/images
+		$(PY) scripts/screenshots.py --out docs/images
 
 .PHONY: wheel
 wheel: $(VENV)/.dev ## source distribution and wheel in dist/

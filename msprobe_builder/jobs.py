@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from msprobe_builder.compare import PairJob
 from msprobe_builder.config import BuildOptions
 from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
-from msprobe_builder.dump.source import Place
+from msprobe_builder.dump.source import Place, Source
 from msprobe_builder.errors import BuildError
 from msprobe_builder.merge.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.replica import ReplicaSource
@@ -93,12 +94,15 @@ def pair_up_replicas(
 ) -> tuple[list[PairJob], list[Diagnostic]]:
     """One job for each step and data-parallel replica, named after the replica's first rank.
 
-    With as many replicas on both sides they are compared in order; a single replica of one side
-    is compared with each of the other.
+    Replicas are compared in order; when one side has fewer it begins with its first again.
     """
     found = _strays(npu, 0)
-    together = _experts_together(layouts)
-    left = _replica_sources(npu, layouts[0], "npu", together)
+    left_ranks = _ranks_by_step(npu, layouts[0], "npu")
+    right_ranks = {}
+    if bench is not None and layouts[1] is not None:
+        right_ranks = _ranks_by_step(bench, layouts[1], "bench")
+    # Now the sizes are known to be those of what is there.
+    left = _replica_sources(left_ranks, layouts[0], _experts_together(*layouts))
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -109,29 +113,30 @@ def pair_up_replicas(
         ]
         return jobs, found
     found += _strays(bench, 1)
-    right = _replica_sources(bench, layouts[1], "bench", together)
+    together = _experts_together(layouts[1], layouts[0])
+    right = _replica_sources(right_ranks, layouts[1], together)
     if left.keys() != right.keys():
         raise BuildError(
             f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
             f"{sorted(right)}; give dumps of the same steps."
         )
     counts = layouts[0].dp, layouts[1].dp
-    if counts[0] != counts[1] and 1 not in counts:
+    if max(counts) % min(counts):
         raise BuildError(
             f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
-            "bench side; they must be equal, or 1 on one side: correct rank_size, tp or pp."
+            "bench side; one number must divide the other: correct rank_size, tp or pp."
         )
+    found += _other_samples(counts)
     jobs = []
     for step, sources in left.items():
         others = right[step]
-        if len(others) < len(sources):
-            others = others * len(sources)
-        elif len(sources) < len(others):
-            sources = sources * len(others)
+        # In order, and from the first again when one side has no more.
+        count = max(counts)
+        sources, others = sources * (count // counts[0]), others * (count // counts[1])
         jobs += [
             PairJob(
                 step,
-                one.replica.label if counts[0] > 1 else other.replica.label,
+                one.replica.label if counts[0] >= counts[1] else other.replica.label,
                 one,
                 other,
                 options,
@@ -141,47 +146,87 @@ def pair_up_replicas(
     return jobs, found
 
 
-def _experts_together(
-    layouts: tuple[ParallelLayout, ParallelLayout | None],
-) -> list[frozenset[int]]:
-    """Replicas whose experts are joined, as their tokens meet in one side at least.
+def _other_samples(counts: tuple[int, int]) -> list[Diagnostic]:
+    """Replicas of unequal numbers share out the samples of a batch in different ways."""
+    if counts[0] == counts[1] or 1 in counts:
+        return []
+    message = (
+        f"With {counts[0]} replicas on the npu side and {counts[1]} on the bench side some that "
+        "are compared saw other samples: weights and structure must agree, activations need not."
+    )
+    return [Diagnostic("info", "unequal_replicas", message)]
+
+
+def _experts_together(layout: ParallelLayout, other: ParallelLayout | None) -> list[frozenset[int]]:
+    """Replicas of a side whose experts are joined, as their tokens meet in one side at least.
 
     Only then an expert has the same tokens on both sides, however they share experts out.
     """
-    left, right = layouts
-    sets = expert_peers(left)
-    if right is not None and right.dp == left.dp:
-        sets = united([*sets, *expert_peers(right)])
-    elif right is not None and right.dp > 1:
-        sets = expert_peers(right)
+    sets = expert_peers(layout)
+    if other is not None and other.dp == layout.dp:
+        sets = united([*sets, *expert_peers(other)])
     return sets
 
 
+def _ranks_by_step(
+    tree: DumpTree, layout: ParallelLayout, side: str
+) -> dict[int, dict[int, Source]]:
+    """Rank directories of each step; BuildError unless they are those of the layout."""
+    result: dict[int, dict[int, Source]] = {}
+    for place, source in sorted(tree.directories.items()):
+        result.setdefault(place.step, {})[place.rank] = source
+    for step, ranks in result.items():
+        wrong = _wrong_ranks(sorted(ranks), layout.rank_size)
+        if wrong:
+            hint = f" ({tree.strays[0]} has no such name)" if tree.strays else ""
+            raise BuildError(
+                f"parallel_merge.{side} declares rank_size {layout.rank_size}, but {side}_path "
+                f"{tree.root} {wrong} in step {step}; correct rank_size, or give directories "
+                f"rank0 to rank{layout.rank_size - 1}{hint}."
+            )
+    return result
+
+
 def _replica_sources(
-    tree: DumpTree, layout: ParallelLayout, side: str, together: Sequence[frozenset[int]]
+    steps: dict[int, dict[int, Source]],
+    layout: ParallelLayout,
+    together: Sequence[frozenset[int]],
 ) -> dict[int, list[ReplicaSource]]:
-    """Replicas of each step; BuildError when ranks of the layout are missing."""
+    """The replicas of each step with those whose experts they share."""
     parts = replicas(layout)
     peers = {
         index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
         for one in together
         for index in one
     }
-    result = {}
-    for step in sorted({place.step for place in tree.directories}):
-        ranks = {
-            place.rank: source for place, source in tree.directories.items() if place.step == step
-        }
-        if sorted(ranks) != list(range(layout.rank_size)):
-            raise BuildError(
-                f"parallel_merge.{side} declares rank_size {layout.rank_size}, but {side}_path "
-                f"{tree.root} holds {len(ranks)} ranks in step {step}; correct rank_size or the "
-                "path."
-            )
-        result[step] = [
+    return {
+        step: [
             ReplicaSource(layout, replica, ranks, peers.get(replica.index, ())) for replica in parts
         ]
-    return result
+        for step, ranks in steps.items()
+    }
+
+
+def _wrong_ranks(found: Sequence[int], size: int) -> str:
+    """Which of ``size`` ranks are missing and which are too many, nothing when none are."""
+    known = set(found)
+    lacking = islice((rank for rank in range(size) if rank not in known), _SHOWN + 1)
+    counted = size - sum(rank < size for rank in found)  # a wrong size may be astronomical
+    beyond = [rank for rank in found if rank >= size]
+    parts = [
+        f"{word} {'rank' if count == 1 else 'ranks'} {_numbers(ranks, count)}"
+        for word, ranks, count in (
+            ("lacks", list(lacking), counted),
+            ("has also", beyond, len(beyond)),
+        )
+        if count
+    ]
+    return " and ".join(parts)
+
+
+def _numbers(ranks: Sequence[int], count: int) -> str:
+    shown = ", ".join(map(str, ranks[:_SHOWN]))
+    return f"{shown} and {count - _SHOWN:,} more" if count > _SHOWN else shown
 
 
 def _strays(tree: DumpTree, side: int) -> list[Diagnostic]:

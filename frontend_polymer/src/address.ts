@@ -1,4 +1,4 @@
-// The view in the address bar, so that reloading and sending a link bring it back.
+// The view as the fragment of an address, so that reloading and sending a link bring it back.
 //
 // TensorBoard's own fragment names the tab, `#graph_ascend`, and keeps what follows as
 // `&p.graph_ascend.key=value`. A page outside TensorBoard uses a fragment of its own.
@@ -6,9 +6,10 @@
 import { GRADES, OVERFLOWS } from './data/codes';
 import type { Find } from './find';
 import { Side } from './generated/graph_pb';
-import { ALL_MICRO_STEPS, INITIAL_VIEW, type ViewState } from './state';
+import { SIDES } from './layout/sides';
+import { ALL_MICRO_STEPS, INITIAL_VIEW, type Look, type ViewState } from './state';
 
-const TAB = '#graph_ascend';
+export const TAB = '#graph_ascend';
 const PREFIX = 'p.graph_ascend.';
 
 /** The fragment for a view; a step and a rank mean their graph, none of them that the file decides. */
@@ -23,10 +24,17 @@ export function toFragment(view: ViewState): string {
   }
   if (view.micro !== ALL_MICRO_STEPS) set('micro', view.micro);
   if (view.node) {
-    set('side', view.side === Side.BENCH ? 'bench' : 'npu');
+    set('side', SIDE_NAMES[view.side]);
     set('node', view.node);
   }
-  for (const [key, value] of Object.entries(findParameters(view.find))) {
+  const { find, look } = view;
+  const more = {
+    ...findParameters(find),
+    ...(look && view.page !== 'overview' ? lookParameters(look) : {}),
+    sync: view.sync ? '' : '0',
+    only: view.only === null ? '' : SIDE_NAMES[view.only],
+  };
+  for (const [key, value] of Object.entries(more)) {
     if (value) set(key, value);
   }
   const text = parameters.toString();
@@ -35,7 +43,7 @@ export function toFragment(view: ViewState): string {
 
 /** Reads a fragment; whatever is missing or malformed keeps its initial value. */
 export function fromFragment(fragment: string): ViewState {
-  const parameters = new URLSearchParams(fragment.replace(/^#/, ''));
+  const parameters = parametersOf(fragment);
   const get = (key: string) => parameters.get(PREFIX + key);
   const natural = (key: string, otherwise: number) => {
     const text = get(key);
@@ -51,6 +59,55 @@ export function fromFragment(fragment: string): ViewState {
     side: get('side') === 'bench' ? Side.BENCH : Side.NPU,
     node: get('node') ?? '',
     find: readFind(get),
+    sync: get('sync') !== '0',
+    only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
+    look: readLook(get),
+  };
+}
+
+/** What of a fragment is malformed, as `key=value`. */
+export function notUnderstood(fragment: string): string[] {
+  const known = parametersOf(toFragment(fromFragment(fragment)));
+  return [...parametersOf(fragment)]
+    .filter(([key, value]) => key.startsWith(PREFIX) && value !== '' && known.get(key) !== value)
+    .map(([key, value]) => `${key.slice(PREFIX.length)}=${value}`)
+    .filter((text) => !HARMLESS.includes(text));
+}
+
+/** What may be left out. */
+const HARMLESS = ['side=npu', 'in=npu', 'scope=graph', 'order=execution', 'sync=1', 'page=graph'];
+
+function parametersOf(fragment: string): URLSearchParams {
+  return new URLSearchParams(fragment.replace(/^#/, ''));
+}
+
+const SIDE_NAMES = { [Side.NPU]: 'npu', [Side.BENCH]: 'bench' } as const;
+
+/** Rows are counted from a node, `n12` or `b12`; both sides mostly have the same unfolded. */
+function lookParameters({ open, openInView, ...look }: Look): Record<string, string> {
+  const [npu, bench] = openInView ?? open;
+  const { anchor, zoom, top, left, foldLayers } = look;
+  const from = anchor ? `_${SIDE_NAMES[anchor.side][0]}${anchor.index}` : '';
+  return {
+    open: npu === bench || bench === '' ? npu : `${npu}~${bench}`,
+    at: `${Math.round(zoom * 100)}_${Math.round(top * 10) / 10}_${Math.round(left)}${from}`,
+    fold: foldLayers === undefined ? '' : foldLayers ? '1' : '0',
+  };
+}
+
+function readLook(get: (key: string) => string | null): Look | null {
+  const at = /^(\d{1,4})_(-?\d{1,9}(?:\.\d)?)_(\d{1,6})(?:_([nb])(\d{1,9}))?$/.exec(
+    get('at') ?? '',
+  );
+  const fold = get('fold');
+  if (!at) return null;
+  const [npu = '', bench = npu] = (get('open') ?? '').split('~');
+  const side = at[4] === 'b' ? Side.BENCH : Side.NPU;
+  return {
+    open: [npu, bench],
+    ...{ zoom: Number(at[1]) / 100, top: Number(at[2]), left: Number(at[3]) },
+    ...(at[5] !== undefined ? { anchor: { side, index: Number(at[5]) } } : {}),
+    ...(fold === '1' || fold === '0' ? { foldLayers: fold === '1' } : {}),
   };
 }
 
@@ -63,6 +120,8 @@ function findParameters(find: Find): Record<string, string> {
     overflow: find.overflows.join(','),
     reasons: find.reasons.join(','),
     operator: find.operator,
+    dtype: find.dtype,
+    shape: find.shape,
     scope: find.scope === 'file' ? 'file' : '',
     order: find.order === 'severity' ? 'severity' : '',
   };
@@ -80,40 +139,9 @@ function readFind(get: (key: string) => string | null): Find {
     overflows: codes('overflow', OVERFLOWS),
     reasons: list('reasons'),
     operator: get('operator') ?? '',
+    dtype: get('dtype') ?? '',
+    shape: get('shape') ?? '',
     scope: get('scope') === 'file' ? 'file' : 'graph',
     order: get('order') === 'severity' ? 'severity' : 'execution',
   };
-}
-
-export function readAddress(): ViewState {
-  return fromFragment(addressed().location.hash);
-}
-
-/** Shows the view in the address bar, unless another of TensorBoard's tabs is in front. */
-export function writeAddress(view: ViewState): void {
-  const { location, history } = addressed();
-  const fragment = toFragment(view);
-  const isOurs = location.hash === '' || location.hash.split('&')[0] === TAB;
-  if (!isOurs || location.hash === fragment) return;
-  // The page may have a base elsewhere, against which a bare fragment would be resolved.
-  history.replaceState(history.state, '', location.href.replace(/#.*$/, '') + fragment);
-}
-
-/** Calls the listener when the user opens a link or goes back; returns how to stop it. */
-export function onAddressChange(listener: (view: ViewState) => void): () => void {
-  const page = addressed();
-  const changed = () => {
-    if (page.location.hash.startsWith(`${TAB}&`)) listener(readAddress());
-  };
-  page.addEventListener('hashchange', changed);
-  return () => page.removeEventListener('hashchange', changed);
-}
-
-/** The window whose address the user sees and sends. */
-function addressed(): Window {
-  try {
-    return window.parent.location.href ? window.parent : window;
-  } catch {
-    return window; // another origin embeds us
-  }
 }

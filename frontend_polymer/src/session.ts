@@ -1,17 +1,19 @@
-import { fetchCatalog, fetchGraph, fetchNode, fetchSearch } from './data/api';
+import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
 import { ProblemError } from './data/problem';
-import { isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
+import { Finding, type NodePlace } from './finding';
 import {
+  Grade,
   Side,
   type Catalog,
   type DatabaseFile,
   type GraphPair,
   type NodeDetail,
 } from './generated/graph_pb';
-import { hitsIn, noHits, stepInFile, stepInGraph, type FileHits, type Hits } from './hits';
+import type { FileHits, Hits } from './hits';
 import type { NodeRef } from './layout/hierarchy';
-import { SIDES, type Graphs } from './layout/sides';
-import { ALL_MICRO_STEPS, Store, type ViewState } from './state';
+import type { Graphs } from './layout/sides';
+import { nearestView, nodeIn, pairIn, unmetIn, type Unmet } from './nearest';
+import { Store, type ViewState } from './state';
 
 export interface AppState {
   readonly view: ViewState;
@@ -31,9 +33,17 @@ export interface AppState {
   /** What keeps the file or graph from being shown. */
   readonly problem: ProblemError | null;
   readonly detailProblem: ProblemError | null;
+  /** What the address asks for and cannot have. */
+  readonly unmet: readonly Unmet[];
+  /** What became of the file while it was shown. */
+  readonly news: News | null;
+  /** Counts what the user may want to go back from. */
+  readonly jumps: number;
   /** Where jumps to other steps and ranks set out from, the last one at the end. */
   readonly trail: readonly ViewState[];
 }
+
+export type News = 'changed' | 'gone' | 'broken';
 
 const NOTHING_SHOWN = {
   graphs: null,
@@ -55,8 +65,8 @@ export class Session {
   readonly store: Store<AppState>;
   private loading = new AbortController();
   private loadingDetail = new AbortController();
-  private searchingFile = new AbortController();
-  private searchedFile = '';
+  readonly finding: Finding;
+  private isWalking = false;
 
   constructor(view: ViewState) {
     this.store = new Store<AppState>({
@@ -66,8 +76,12 @@ export class Session {
       searching: false,
       catalog: null,
       busy: null,
+      unmet: [],
+      news: null,
+      jumps: 0,
       trail: [],
     });
+    this.finding = new Finding(this.store, (place) => void this.goTo(place));
   }
 
   get state(): AppState {
@@ -75,136 +89,131 @@ export class Session {
   }
 
   /** Looks for files and shows the one asked for, or the first that can be shown. */
-  async refresh(): Promise<void> {
+  async refresh(view: ViewState = this.state.view): Promise<void> {
     const signal = this.begin('catalog');
     try {
       const catalog = await fetchCatalog(signal);
       if (signal.aborted) return;
       this.store.update({ catalog });
-      await this.show(this.state.view, signal);
+      await this.show(view, signal);
     } catch (error) {
       this.fail(error, signal);
+    }
+  }
+
+  /** Looks for files without disturbing what is shown; says what became of the file. */
+  async lookAround(): Promise<void> {
+    const { busy, problem, view } = this.state;
+    if (busy) return;
+    const { signal } = this.loading;
+    let catalog: Catalog;
+    try {
+      catalog = await fetchCatalog(signal);
+    } catch {
+      return; // whoever asks for something will hear of it
+    }
+    if (signal.aborted || this.state.busy) return;
+    const before = fileOf(this.state);
+    this.store.update({ catalog });
+    const file = fileOf(this.state);
+    if (before && !problem) {
+      const isChanged = file?.revision !== (this.state.graphs?.[Side.NPU] ?? before).revision;
+      const news = !file ? 'gone' : file.problem ? 'broken' : isChanged ? 'changed' : null;
+      this.store.update({ news });
+    } else if (problem?.code === 'no-answer' || (file ? !file.problem : view.file === '')) {
+      await this.load(this.state.view);
     }
   }
 
   /** Shows what a link asks for; the graphs are kept when they are the right ones. */
-  async follow(view: ViewState): Promise<void> {
+  async follow(view: ViewState, isJump = false): Promise<void> {
     const { view: shown, graphs } = this.state;
+    this.isWalking = false;
+    if (view.page === 'overview' && view.file === shown.file && !this.state.problem) {
+      this.store.update({ view: { ...shown, page: 'overview' }, unmet: [] });
+      return;
+    }
     const isSameGraph =
       graphs &&
-      shown.page === view.page &&
+      view.page === 'graph' &&
       shown.file === view.file &&
       shown.step === view.step &&
       shown.rank === view.rank;
-    if (!isSameGraph) return this.open(view);
-    this.store.update({ view });
-    if (view.find !== shown.find) this.find();
-    await this.select(nodeIn(graphs, view));
+    if (!isSameGraph) return this.load(view, isJump);
+    const node = nodeIn(graphs, view);
+    const reached = { ...view, node: node ? view.node : '' };
+    const isKept = this.isSelected(node);
+    this.store.update({
+      ...(isKept ? {} : selection(node)),
+      ...(isJump ? this.jump() : {}),
+      ...{ view: reached, unmet: unmetIn(view, reached) },
+    });
+    this.finding.run();
+    if (!isKept) await this.loadDetail();
   }
 
   /** Shows another file, step, rank; keeps the selected node by name where it exists. */
   async open(change: Partial<ViewState>): Promise<void> {
-    const signal = this.begin('graph');
-    try {
-      await this.show({ ...this.state.view, ...change }, signal);
-    } catch (error) {
-      this.fail(error, signal);
-    }
+    await this.load({ ...this.state.view, ...change, look: null }, true);
   }
 
   /** Shows all steps and ranks; the graph stays as it is for the way back. */
   showOverview(): void {
-    this.store.update({ view: { ...this.state.view, page: 'overview' } });
+    this.store.update({ view: { ...this.state.view, page: 'overview' }, ...this.jump() });
   }
 
   /** Shows the graph of a step and rank, as it was left if it is the one shown before. */
   async enter(step: number, rank: number): Promise<void> {
     const { view, graphs } = this.state;
     if (graphs && view.step === step && view.rank === rank) {
-      this.store.update({ view: { ...view, page: 'graph' } });
+      this.store.update({ view: { ...view, page: 'graph' }, ...this.jump() });
       return;
     }
     await this.open({ page: 'graph', step, rank });
   }
 
   setMicroStep(micro: number): void {
-    this.store.update({ view: { ...this.state.view, micro }, hits: null });
-    this.find();
+    this.store.update({ view: { ...this.state.view, micro }, hits: null, ...this.jump() });
+    this.finding.run();
   }
 
-  /** Selects a node and loads its details; null clears the selection. */
-  async select(node: NodeRef | null): Promise<void> {
-    const { graphs, view, selected, detail } = this.state;
+  /** Changes how the graph is shown, not what. */
+  setView(change: Partial<Pick<ViewState, 'sync' | 'only'>>): void {
+    this.store.update({ view: { ...this.state.view, ...change } });
+  }
+
+  /** Adds to what the address asks for and cannot have; the note goes with the next jump. */
+  miss(unmet: readonly Unmet[]): void {
+    if (unmet.length > 0) this.store.update({ unmet: [...this.state.unmet, ...unmet] });
+  }
+
+  dismiss(): void {
+    this.store.update({ unmet: [], news: null });
+  }
+
+  /**
+   * Selects a node and loads its details; null clears the selection. A walk from row to row is one
+   * thing to go back from.
+   */
+  async select(node: NodeRef | null, how: 'jump' | 'walk' = 'jump'): Promise<void> {
+    const { graphs, view } = this.state;
     const graph = graphs?.[node?.side ?? Side.NPU];
     if (node === null || !graph) {
       this.loadingDetail.abort();
-      this.store.update({ ...NO_DETAIL, selected: null, view: { ...view, node: '' } });
+      this.store.update({ ...selection(null), view: { ...view, node: '' } });
       return;
     }
-    if (selected?.side === node.side && selected.index === node.index && detail) return;
-    this.loadingDetail.abort();
-    this.loadingDetail = new AbortController();
-    const { signal } = this.loadingDetail;
-    const { file, step, rank } = view;
+    if (this.isSelected(node) && this.state.detail) return;
+    const isWalkOn = how === 'walk' && this.isWalking;
+    const jump = isWalkOn ? {} : this.jump();
+    this.isWalking = how === 'walk';
+    const name = graph.name(node.index);
+    const only = view.only === null ? null : node.side;
     this.store.update({
-      selected: node,
-      detailBusy: true,
-      detailProblem: null,
-      view: { ...view, side: node.side, node: graph.name(node.index) },
+      ...{ ...selection(node), ...jump },
+      view: { ...view, only, side: node.side, node: name },
     });
-    try {
-      const next = await fetchNode({ file, step, rank, side: node.side }, node.index, signal);
-      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detail: next });
-    } catch (error) {
-      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
-    }
-  }
-
-  /** Lists nodes to step through, in execution order. */
-  setHits(hits: Omit<Hits, 'position' | 'sequence'>): void {
-    this.searchingFile.abort();
-    const sequence = hits.indices;
-    this.store.update({ hits: { ...hits, sequence, position: -1 }, fileHits: null });
-  }
-
-  /** Looks for something else, or elsewhere. */
-  setFind(change: Partial<Find>): void {
-    const { view } = this.state;
-    this.store.update({ view: { ...view, find: { ...view.find, ...change } } });
-    this.find();
-  }
-
-  clearFind(kept: Partial<Find> = {}): void {
-    this.setFind({ ...NO_FIND, ...kept });
-  }
-
-  /** The next or previous hit, seen from the selected node, going round at the ends. */
-  stepHit(direction: 1 | -1): NodeRef | null {
-    const { hits, fileHits, selected } = this.state;
-    const position = fileHits
-      ? stepInFile(fileHits, direction)
-      : stepInGraph(hits, selected, direction);
-    return position < 0 ? null : this.chooseHit(position);
-  }
-
-  /** The hit at this place of the list; null when it is in another graph, which is opened. */
-  chooseHit(position: number): NodeRef | null {
-    const { hits, fileHits } = this.state;
-    if (!fileHits) {
-      const index = hits?.sequence[position];
-      if (!hits || index === undefined) return null;
-      this.store.update({ hits: { ...hits, position } });
-      return { side: hits.side, index };
-    }
-    const { result } = fileHits;
-    this.store.update({ fileHits: { ...fileHits, position } });
-    void this.goTo({
-      step: result.step[position]!,
-      rank: result.rank[position]!,
-      side: SIDES[result.side[position]!]!,
-      node: result.name[position]!,
-    });
-    return null;
+    await this.loadDetail();
   }
 
   /** Asks for the node to match the selected one with. */
@@ -216,68 +225,50 @@ export class Session {
     this.store.update({ pick: false, picked });
   }
 
+  /** Proposes two nodes for a match: the one without match is selected, the other picked. */
+  async propose(npu: NodeRef, bench: NodeRef): Promise<void> {
+    const isFree = this.state.graphs?.[Side.NPU].gradeOf(npu.index) === Grade.UNMATCHED;
+    const [node, other] = isFree ? [npu, bench] : [bench, npu];
+    await this.select(node);
+    if (this.isSelected(node)) this.endPick(other);
+  }
+
   /** Takes over what has changed in the file; the view stays. */
   async reload(): Promise<void> {
     const signal = this.begin('graph');
     try {
       const catalog = await fetchCatalog(signal);
+      signal.throwIfAborted();
+      this.store.update({ catalog, news: null });
+      if (fileOf(this.state)?.problem !== undefined || !fileOf(this.state)) {
+        await this.load(this.state.view);
+        return;
+      }
       const { view } = this.state;
       const graphs = await this.fetchGraphs(view, signal);
       if (signal.aborted) return;
-      this.store.update({ ...NO_DETAIL, catalog, graphs, busy: null, picked: null });
-      this.find();
-      // Another node may have been selected meanwhile.
-      await this.select(nodeIn(graphs, this.state.view));
+      const node = nodeIn(graphs, this.state.view);
+      this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
+      this.finding.run();
+      await this.loadDetail();
     } catch (error) {
       this.fail(error, signal);
     }
   }
 
   /** Shows a node of any step and rank. */
-  async goTo(place: Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>): Promise<void> {
-    await this.follow({ ...this.state.view, ...place, page: 'graph' });
+  async goTo(place: NodePlace): Promise<void> {
+    const { view } = this.state;
+    const only = view.only === null ? null : place.side;
+    await this.follow({ ...view, ...place, only, page: 'graph', look: null }, true);
   }
 
-  private find(): void {
-    const { graphs, view, hits } = this.state;
-    const { find } = view;
-    const listed = find.scope === 'file' ? this.state.fileHits : hits;
-    this.searchingFile.abort();
-    if (isEmptyFind(find)) {
-      const isOurs = hits?.source !== 'legend';
-      this.store.update({ ...(isOurs ? { hits: null } : {}), fileHits: null, searching: false });
-      return;
-    }
-    if (find.scope === 'file') {
-      void this.findInFile(find, listed as FileHits | null);
-      return;
-    }
-    const side = graphs?.[find.side] ? find.side : Side.NPU;
-    const graph = graphs?.[side];
-    this.store.update({
-      ...{ fileHits: null, searching: false },
-      ...(graph ? { hits: hitsIn(graph, find, side, view.micro) } : {}),
-    });
-  }
-
-  private async findInFile(find: Find, listed: FileHits | null): Promise<void> {
-    const { file } = this.state.view;
-    const query = { file, ...searchQuery(find) };
-    const key = JSON.stringify(query);
-    if (listed && this.searchedFile === key) return;
-    this.searchingFile = new AbortController();
-    const { signal } = this.searchingFile;
-    this.store.update({ hits: null, searching: true });
+  private async load(view: ViewState, isJump = false): Promise<void> {
+    const signal = this.begin('graph');
     try {
-      const result = await fetchSearch(query, signal);
-      if (signal.aborted) return;
-      this.searchedFile = key;
-      this.store.update({ fileHits: { result, position: -1 }, searching: false });
+      await this.show(view, signal, isJump);
     } catch (error) {
-      if (signal.aborted) return;
-      const { message, remedy } = asProblem(error);
-      const hits = { ...noHits(find, find.side), failure: `${message} ${remedy}` };
-      this.store.update({ searching: false, fileHits: null, hits });
+      this.fail(error, signal);
     }
   }
 
@@ -289,11 +280,14 @@ export class Session {
     return this.loading.signal;
   }
 
-  private async show(wanted: ViewState, signal: AbortSignal): Promise<void> {
-    const view = this.nearest(wanted);
-    this.store.update({ ...NOTHING_SHOWN, view, busy: 'graph' });
+  private async show(wanted: ViewState, signal: AbortSignal, isJump = false): Promise<void> {
+    const { catalog } = this.state;
+    const view = nearestView(catalog, wanted);
+    const jump = isJump ? this.jump() : {};
+    this.store.update({ ...NOTHING_SHOWN, ...jump, view, busy: 'graph', unmet: [], news: null });
     const file = fileOf(this.state);
     if (!file) {
+      if (view.file !== '' && catalog?.files.length !== 0) throw unknownFile(view.file);
       this.store.update({ busy: null });
       return;
     }
@@ -306,39 +300,73 @@ export class Session {
     }
     const graphs = await this.fetchGraphs(view, signal);
     if (signal.aborted) return;
-    this.store.update({ graphs, busy: null });
-    this.find();
-    await this.select(nodeIn(graphs, view));
+    const node = nodeIn(graphs, view);
+    const reached = { ...this.state.view, node: node ? view.node : '' };
+    const unmet = isJump ? [] : unmetIn(wanted, reached);
+    this.store.update({ ...selection(node), graphs, view: reached, busy: null, unmet });
+    this.finding.run();
+    await this.loadDetail();
+  }
+
+  private async loadDetail(): Promise<void> {
+    const { graphs, selected, view } = this.state;
+    const graph = selected && graphs?.[selected.side];
+    this.loadingDetail.abort();
+    if (!graph) return;
+    this.loadingDetail = new AbortController();
+    const { signal } = this.loadingDetail;
+    const { file, step, rank } = view;
+    const key = { file, step, rank, side: selected.side };
+    try {
+      const detail = await fetchNode(key, selected.index, signal);
+      if (signal.aborted) return;
+      if (detail.revision !== graph.revision) this.store.update({ ...NO_DETAIL, news: 'changed' });
+      else this.store.update({ ...NO_DETAIL, detail });
+    } catch (error) {
+      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
+    }
+  }
+
+  private isSelected(node: NodeRef | null): boolean {
+    const { selected } = this.state;
+    return selected?.side === node?.side && selected?.index === node?.index;
+  }
+
+  /** Something to go back from; notes on what was shown before are void. */
+  private jump(): Pick<AppState, 'jumps' | 'unmet'> {
+    this.isWalking = false;
+    return { jumps: this.state.jumps + 1, unmet: [] };
   }
 
   private async fetchGraphs({ file, step, rank }: ViewState, signal: AbortSignal): Promise<Graphs> {
     const key = { file, step, rank };
-    return Promise.all([
+    const graphs = await Promise.all([
       fetchGraph({ ...key, side: Side.NPU }, signal),
       hasBench(this.state) ? fetchGraph({ ...key, side: Side.BENCH }, signal) : null,
     ]);
-  }
-
-  /** The view that exists and is nearest to the one wanted. */
-  private nearest(wanted: ViewState): ViewState {
-    const files = this.state.catalog?.files ?? [];
-    const file =
-      files.find((candidate) => candidate.file === wanted.file) ??
-      files.find((candidate) => !candidate.problem) ??
-      files[0];
-    if (!file) return { ...wanted, file: '', node: '' };
-    const auto = file.graphs.length > 1 ? 'overview' : 'graph';
-    const page = wanted.page === 'auto' ? auto : wanted.page;
-    const pair = pairIn(file, wanted) ?? nearestPair(file.graphs, wanted);
-    const micro = pair && wanted.micro < pair.microSteps ? wanted.micro : ALL_MICRO_STEPS;
-    const { step, rank } = pair ?? wanted;
-    return { ...wanted, page, file: file.file, step, rank, micro };
+    const [npu, bench] = graphs;
+    if (bench === null || bench.revision === npu.revision) return graphs;
+    throw new ProblemError('changed', `${file} was changed while it was read.`, 'Try again.');
   }
 
   private fail(error: unknown, signal: AbortSignal): void {
     if (signal.aborted) return;
     this.store.update({ ...NOTHING_SHOWN, busy: null, problem: asProblem(error) });
   }
+}
+
+/** What was shown of the node before stays until the details of this one are there. */
+function selection(selected: NodeRef | null) {
+  if (selected === null) return { ...NO_DETAIL, selected };
+  return { selected, picked: null, detailBusy: true, detailProblem: null };
+}
+
+function unknownFile(file: string): ProblemError {
+  return new ProblemError(
+    'unknown_file',
+    `There is no file ${file} below the log directory.`,
+    'Choose another file above, or look again.',
+  );
 }
 
 const NO_DETAIL = { detail: null, detailBusy: false, detailProblem: null } as const;
@@ -356,30 +384,6 @@ export function pairOf(state: AppState): GraphPair | undefined {
 /** Whether there is a reference beside the model; known before the graphs are loaded. */
 export function hasBench(state: AppState): boolean {
   return (pairOf(state)?.benchNodes ?? 0) > 0;
-}
-
-function pairIn(
-  file: DatabaseFile | undefined,
-  view: Pick<ViewState, 'step' | 'rank'>,
-): GraphPair | undefined {
-  return file?.graphs.find((pair) => pair.step === view.step && pair.rank === view.rank);
-}
-
-/** Another rank of the same step before anything else. */
-function nearestPair(
-  pairs: readonly GraphPair[],
-  view: Pick<ViewState, 'step'>,
-): GraphPair | undefined {
-  return pairs.find((pair) => pair.step === view.step) ?? pairs[0];
-}
-
-function nodeIn(graphs: Graphs, view: ViewState): NodeRef | null {
-  const graph = graphs[view.side];
-  if (!view.node || !graph) return null;
-  for (let index = 0; index < graph.count; index++) {
-    if (graph.name(index) === view.node) return { side: view.side, index };
-  }
-  return null;
 }
 
 export function asProblem(error: unknown): ProblemError {

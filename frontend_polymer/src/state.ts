@@ -1,5 +1,6 @@
 import { NO_FIND, type Find } from './find';
 import { Side } from './generated/graph_pb';
+import type { HierarchyState } from './layout/state';
 
 /** What the user looks at: everything a link to a colleague has to carry; see address.ts. */
 export interface ViewState {
@@ -15,7 +16,16 @@ export interface ViewState {
   /** Full name of the selected node; empty when nothing is selected. */
   readonly node: string;
   readonly find: Find;
+  /** Whether both sides fold, select and scroll together. */
+  readonly sync: boolean;
+  /** The only side that is shown; null for both. */
+  readonly only: Side | null;
+  /** What is unfolded and where it is scrolled to; null leaves both to the graph. */
+  readonly look: Look | null;
 }
+
+/** How the hierarchies are shown. */
+export type Look = Omit<HierarchyState, 'selected'>;
 
 export const ALL_MICRO_STEPS = -1;
 
@@ -28,6 +38,9 @@ export const INITIAL_VIEW: ViewState = {
   side: Side.NPU,
   node: '',
   find: NO_FIND,
+  sync: true,
+  only: null,
+  look: null,
 };
 
 export type Listener<T> = (state: T, previous: T) => void;

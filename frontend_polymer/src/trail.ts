@@ -21,5 +21,5 @@ export async function back(session: Session): Promise<void> {
   const last = trail.at(-1);
   if (!last) return;
   session.store.update({ trail: trail.slice(0, -1) });
-  await session.follow({ ...last, find: view.find });
+  await session.follow({ ...last, find: view.find, look: null }, true);
 }

@@ -93,9 +93,8 @@ class RecordWriter:
                 result[key] = None if is_missing else float(table.statistics[bit, row])
         if table.requires_grad[row] >= 0:
             result["requires_grad"] = bool(table.requires_grad[row])
-        for key, values in (("md5", table.md5), ("data_name", table.file)):
-            if row in values:
-                result[key] = values[row]
+        if row in table.md5:
+            result["md5"] = table.md5[row]
         return result
 
     def _text(self, text_id: Any) -> str | None:

@@ -9,11 +9,13 @@ all have equally much to attend to) makes no difference to statistics and shapes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.calls import follow
@@ -30,9 +32,20 @@ def sequence_length(tree: Tree, table: ParameterTable, texts: Texts) -> int | No
     for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
         shape = parse_shape(texts, int(table.shape_id[row]))
         is_module = tree.parsed[int(table.node[row])].kind is Kind.MODULE
-        if is_module and len(shape) == 2 and int(table.dtype_id[row]) in words:
+        if is_module and 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
             return shape[-1]
     return None
+
+
+def sequence_orders(parts: int) -> tuple[Order, ...]:
+    """In which orders the parts of a sequence may make up the whole.
+
+    One after the other; or each rank has one from the front and one from the back, so that all
+    have equally much to attend to.
+    """
+    front = [(part, 0) for part in range(parts)]
+    back = [(part, 1) for part in reversed(range(parts))]
+    return PLAIN, Order((1, 1), (*front, *back))
 
 
 def classify_tokens(
@@ -41,25 +54,22 @@ def classify_tokens(
     texts: Texts,
     group: Sequence[int],
     length: int | None,
+    *,
+    of_experts: bool = False,
 ) -> list[State]:
     """The state of every row; ``length`` counts the tokens of a sequence that a rank has.
 
-    None stands for the tokens sent to experts, of which ranks have any number, in dimension 0.
+    Experts get any number of tokens from each rank, which stand in dimension 0.
     """
-    return follow(_Tokens(tree, tables, texts, group, length), _enter, _leave)
+    known = _Tokens(tree, tables, texts, group)
+    known.length, known.of_experts = length, of_experts
+    enter, leave = partial(_enter, of_experts=of_experts), partial(_leave, of_experts=of_experts)
+    return follow(known, enter, leave)
 
 
 class _Tokens(Knowledge):
-    def __init__(
-        self,
-        tree: Tree,
-        tables: Sequence[ParameterTable],
-        texts: Texts,
-        group: Sequence[int],
-        length: int | None,
-    ) -> None:
-        super().__init__(tree, tables, texts, group)
-        self._length = length
+    length: int | None = None
+    of_experts = False
 
     def look_up(self, row: int) -> State | None:
         """Tensors without statistics all look alike; a transposed one looks like a view."""
@@ -78,7 +88,7 @@ class _Tokens(Knowledge):
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
             return REPLICA
         shape = self.ranks.shape(row)
-        if self._length is None and self.ranks.is_whole_number(row):
+        if self.of_experts and self.ranks.is_whole_number(row):
             return UNKNOWN  # numbers of tokens, of which each rank has its part
         cut = self.forward_cut(row) or self._sequence_cut(shape)
         if cut is None and len(shape) > 1 and not self.ranks.is_whole_number(row):
@@ -86,11 +96,11 @@ class _Tokens(Knowledge):
         return State(Share.SHARD, cut) if cut is not None else UNKNOWN
 
     def _sequence_cut(self, shape: list[int]) -> Cut | None:
-        if self._length is None:
+        if self.of_experts:
             return Cut(0) if shape else None
-        if self._length * len(self.group) in shape[:-1]:
+        if self.length is None or self.length * len(self.group) in shape[:-1]:
             return None  # what has the whole length is no part, or one of something else
-        places = [place for place, size in enumerate(shape) if size == self._length]
+        places = [place for place, size in enumerate(shape) if size == self.length]
         if len(places) > 1 and len(shape) > 2:
             places = [place for place in places if place < len(shape) - 1]
         for cut, other in reversed(self.recent):  # the same again, its last sizes split or joined
@@ -111,16 +121,16 @@ class _Tokens(Knowledge):
         super().put(row, state, is_certain=is_certain)
 
 
-def _enter(known: Knowledge, node: int) -> None:
+def _enter(known: Knowledge, node: int, *, of_experts: bool) -> None:
     for row in known.ranks.tensors(node, Section.PARAMETERS):
         known.put(row, REPLICA)
     for row in known.ranks.tensors(node, Section.PARAMETERS_GRAD):
         known.put(row, _gradient(known, row))
-    _pass_boundary(known, node, Section.INPUT)
+    _pass_boundary(known, node, Section.INPUT, of_experts)
 
 
-def _leave(known: Knowledge, node: int) -> None:
-    _pass_boundary(known, node, Section.OUTPUT)
+def _leave(known: Knowledge, node: int, *, of_experts: bool) -> None:
+    _pass_boundary(known, node, Section.OUTPUT, of_experts)
 
 
 def _gradient(known: Knowledge, row: int) -> State:
@@ -130,12 +140,15 @@ def _gradient(known: Knowledge, row: int) -> State:
     return State(Share.PARTIAL, None, known.reduced.get(known.ranks.keys[row], -1))
 
 
-def _pass_boundary(known: Knowledge, node: int, section: Section) -> None:
+def _pass_boundary(known: Knowledge, node: int, section: Section, of_experts: bool) -> None:
     for row in known.ranks.tensors(node, section):
         state = known.look_up(row)
         if state is None or state.share in (Share.LOCAL, Share.UNKNOWN):
             state = known.by_numbers(row)
-        is_activation = not known.ranks.is_missing(row) and known.ranks.shape(row)
-        if state.share is Share.UNKNOWN and is_activation and not known.ranks.is_whole_number(row):
+        state = known.beside(node, row, section) or state
+        is_activation = known.ranks.shape(row) and not known.ranks.is_whole_number(row)
+        if of_experts and is_activation and state.share is Share.REPLICA:
+            state = State(Share.SHARD, Cut(0))  # equal tokens, of each rank its own
+        if state.share is Share.UNKNOWN and is_activation and not known.ranks.is_missing(row):
             state = State(Share.SHARD)
         known.put(row, state)

@@ -6,7 +6,7 @@ is a shard: the tokens of some experts, or the weights of some.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
@@ -14,11 +14,13 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.landmarks import reductions
+from msprobe_builder.merge.operators import JOINS, SHRINKING, operator_of
 from msprobe_builder.merge.parallel_layers import module_class
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
 
+_LISTING = JOINS | {"split", "chunk", "unbind"}
 # Of a weight that holds all local experts side by side: where they lie in its shape.
 _SIDE_BY_SIDE = {"weight1": 1, "weight2": 0}
 
@@ -65,20 +67,25 @@ def classify_exchange(
     """The same for the calls around experts: tokens on their way, of one rank or gathered."""
     ranks = RankTables(tree, tables, texts)
     reduced = reductions(tree, ranks, group)
-    states = []
-    for row in range(len(ranks)):
-        uneven = ranks.uneven_dimension(row)
-        result = -1 if ranks.is_missing(row) else reduced.get(ranks.keys[row], -1)
-        if result >= 0:
-            states.append(State(Share.PARTIAL, None, result))
-        elif uneven is not None:
-            states.append(State(Share.SHARD, Cut(uneven)))
-        elif ranks.agree[row]:
-            states.append(REPLICA)
-        elif not ranks.shape(row):
-            states.append(LOCAL)
-        elif ranks.is_whole_number(row) and len(ranks.shape(row)) == 1:
-            states.append(UNKNOWN)  # numbers of tokens: of other experts, or of other tokens
-        else:
-            states.append(State(Share.SHARD))
-    return states
+    return [
+        _exchanged(ranks, row, reduced, operator_of(tree.parsed[ranks.node(row)]))
+        for row in range(len(ranks))
+    ]
+
+
+def _exchanged(ranks: RankTables, row: int, reduced: Mapping[bytes, int], operator: str) -> State:
+    result = -1 if ranks.is_missing(row) else reduced.get(ranks.keys[row], -1)
+    if result >= 0:
+        return State(Share.PARTIAL, None, result)
+    if not ranks.shape(row):
+        return REPLICA if ranks.agree[row] else LOCAL
+    uneven = ranks.uneven_dimension(row)
+    if ranks.agree[row] and uneven is None:
+        return REPLICA
+    is_in_list = (
+        operator in _LISTING and len(ranks.tensors(ranks.node(row), ranks.section(row))) > 1
+    )
+    is_sum = operator in SHRINKING and ranks.section(row) is Section.OUTPUT
+    if ranks.is_whole_number(row) or is_in_list or is_sum:
+        return UNKNOWN  # numbers of tokens, and what is cut by them, of other experts or tokens
+    return State(Share.SHARD, None if uneven is None else Cut(uneven))

@@ -62,6 +62,15 @@ def _place(name: Name) -> ExpertPlace | None:
     return expert_place(name.stem) if name.kind is Kind.MODULE else None
 
 
+def expert_number(name: Name) -> int | None:
+    """The number of an expert, None for what is in one or no expert at all."""
+    place = _place(name)
+    if place is None or place.position is None or name.direction is Direction.NONE:
+        return None
+    behind = name.stem.split(".")[place.position :]
+    return int(behind[0]) if len(behind) == 2 else None
+
+
 def expert_owners(tree: Tree) -> frozenset[str]:
     """The paths of the modules that hold experts, with a router and whatever else."""
     places = map(_place, tree.parsed)

@@ -146,6 +146,19 @@ class Knowledge:
             UNKNOWN if cut is None or self.ranks.is_whole_number(row) else State(Share.SHARD, cut)
         )
 
+    def beside(self, node: int, row: int, section: Section) -> State | None:
+        """Truth values and counts look alike on ranks with other tokens; what stands beside tells.
+
+        A shard of the same shape that leaves or enters the same module.
+        """
+        if not (self.ranks.agree[row] and self.ranks.is_whole_number(row)):
+            return None
+        for other in self.ranks.tensors(node, section):
+            is_alike = other != row and self.ranks.shape(other) == self.ranks.shape(row)
+            if is_alike and self.state[other].share is Share.SHARD:
+                return self.state[other]
+        return None
+
     def is_between_modules(self, row: int) -> bool:
         """Whether a row belongs to no module: there gradients and parameters are worked on."""
         above = int(self.tree.parent[self.ranks.node(row)])

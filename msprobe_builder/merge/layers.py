@@ -72,7 +72,7 @@ def layer_place(stem: str, is_chunked: bool) -> LayerPlace | None:
     """The outermost layer number of a module's stem, None when it is in no list."""
     parts = stem.split(".")
     for position in range(2 if is_chunked else 1, len(parts) - 1):
-        if parts[position].isdigit():
+        if _is_number(parts[position]):
             rest = parts[position + 1 :]
             return LayerPlace(
                 ".".join(parts[:position]),
@@ -80,6 +80,10 @@ def layer_place(stem: str, is_chunked: bool) -> LayerPlace | None:
                 "".join(f".{part}" for part in rest),
             )
     return None
+
+
+def _is_number(part: str) -> bool:
+    return part.isascii() and part.isdigit()
 
 
 def number_layers(trees: Sequence[Tree], chunks: int) -> LayerNumbering:
@@ -126,7 +130,7 @@ def _are_chunked(stems: Sequence[set[str]], chunks: int) -> bool:
     """
     numbers = {stem.split(".", 2)[1] for own in stems for stem in own if stem.count(".") > 1}
     if chunks > 1:
-        return all(number.isdigit() for number in numbers)
+        return all(_is_number(number) for number in numbers)
     return numbers == {"0"}
 
 

@@ -87,8 +87,11 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
         elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
             state = seen  # such as the gradient of a bias that a layer passes on
+        elif rule is None and cut is not None and seen and seen.share is Share.UNKNOWN:
+            state = State(Share.SHARD, cut)
         elif rule is None:
-            state = seen or known.by_surroundings(node, row)
+            beside = known.beside(node, row, section)
+            state = beside or seen or known.by_surroundings(node, row)
         elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
             state = rule
         else:
@@ -125,8 +128,11 @@ def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section
     """
     opposite = Section.OUTPUT if section is Section.INPUT else Section.INPUT
     for other in known.ranks.tensors(node, opposite)[:1]:
-        shape = known.ranks.shape(other)
-        if not known.ranks.is_whole_number(other):  # of words every element is a row
-            shape = shape[:-1]
-        return prod(known.ranks.shape(row)[:-1]) * len(known.group) == prod(shape)
+        return _rows(known, row) * len(known.group) == _rows(known, other)
     return False
+
+
+def _rows(known: Knowledge, row: int) -> int:
+    """The elements of a tensor but for its last dimension; every element of words is a row."""
+    shape = known.ranks.shape(row)
+    return prod(shape if known.ranks.is_whole_number(row) else shape[:-1])

@@ -15,28 +15,41 @@ import numpy as np
 from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.rows import MergedRows
 from msprobe_builder.merge.stages import MergedNode
 
 _ALL_MISSING = 0b1111
-RECIPE = "share of a weight that several pipeline stages hold; their sum was not recorded: unknown"
+_WHY = "share of a weight that several pipeline stages hold; their sum was not recorded"
 
 
 def without_tied_gradients(
-    table: ParameterTable, names: Sequence[Name], nodes: Sequence[MergedNode]
-) -> tuple[ParameterTable, dict[int, str]]:
-    """The table without the gradients of tied weights, and their recipes by row."""
+    merged: MergedRows, names: Sequence[Name], nodes: Sequence[MergedNode]
+) -> MergedRows:
+    """The rows with the gradients of tied weights marked unknown."""
+    table = merged.table
     tied = _tied_weights(table, names, nodes)
     if not tied:
-        return table, {}
-    rows = [
-        row
-        for row in np.flatnonzero(table.section == Section.PARAMETERS_GRAD).tolist()
-        if _module(names[table.node[row]]) in tied
-    ]
+        return merged
+    gradients = table.section == Section.PARAMETERS_GRAD
+    rows = {
+        row for row in np.flatnonzero(gradients).tolist() if _module(names[table.node[row]]) in tied
+    }
     missing, statistics = table.missing.copy(), table.statistics.copy()
-    missing[rows] = _ALL_MISSING
-    statistics[:, rows] = np.nan
-    return replace(table, missing=missing, statistics=statistics), dict.fromkeys(rows, RECIPE)
+    missing[[*rows]] = _ALL_MISSING
+    statistics[:, [*rows]] = np.nan
+    return replace(
+        merged,
+        table=replace(
+            table,
+            missing=missing,
+            statistics=statistics,
+            md5={row: text for row, text in table.md5.items() if row not in rows},
+            file={row: text for row, text in table.file.items() if row not in rows},
+        ),
+        recipes=merged.recipes | dict.fromkeys(rows, f"{_WHY}: unknown"),
+        assemblies={row: own for row, own in merged.assemblies.items() if row not in rows},
+        unknown=merged.unknown | dict.fromkeys(rows, _WHY),
+    )
 
 
 def _module(name: Name) -> str:

@@ -14,6 +14,7 @@ from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.dump.stack import Stacks
 from msprobe_builder.graph.tree import Tree, extents
 from msprobe_builder.merge.assemble import has_record, is_recompute, preorder, stacks_of
+from msprobe_builder.merge.experts import expert_number
 from msprobe_builder.merge.naming import merged_names
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.sequence import supersequence
@@ -72,8 +73,20 @@ def _join(parts: Sequence[StageGraph], shown: Sequence[Sequence[bool]], calls: G
         for group in _joined(parts, sequences):
             name = parts[group[0].stage].tree.parsed[group[0].node]
             node.children.append(MergedNode(name, sorted(group)))
+        _sort_experts(node.children)
         pending += node.children
     return result
+
+
+def _sort_experts(nodes: list[MergedNode]) -> None:
+    """Ranks that left out other experts do not tell the order of those; their numbers do."""
+    numbers = {place: expert_number(node.name) for place, node in enumerate(nodes)}
+    slots = [place for place, number in numbers.items() if number is not None]
+    backward = any(nodes[place].name.direction is Direction.BACKWARD for place in slots)
+    order = sorted(slots, key=lambda place: numbers[place] or 0, reverse=backward)
+    moved = [nodes[place] for place in order]
+    for slot, node in zip(slots, moved, strict=True):
+        nodes[slot] = node
 
 
 def _joined(parts: Sequence[StageGraph], sequences: Sequence[Group]) -> list[Group]:

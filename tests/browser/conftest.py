@@ -164,13 +164,15 @@ def generate(database: Path, *options: str) -> Path:
 
 def write_small_model(directory: Path, scale: float) -> Path:
     """A model small enough to be read at once; the softmax of its last layer is scaled."""
-    construct: dict[str, str | None] = {"Module.net.Net.forward.0": None}
-    data = {"Module.net.Net.forward.0": forward([tensor(3.0)], [tensor(2.0 * scale)])}
+    net, embedding = "Module.net.Net.forward.0", "Functional.embedding.0.forward"
+    construct: dict[str, str | None] = {net: None, embedding: net}
+    data = {net: forward([tensor(3.0)], [tensor(2.0 * scale)])}
+    data[embedding] = forward([tensor(3.0)], [tensor(3.0)])
     for layer in range(4):
         module = f"Module.net.layers.{layer}.Layer.forward.0"
         linear = f"Module.net.layers.{layer}.linear.Linear.forward.0"
         calls = (f"Functional.linear.{layer}.forward", f"Functional.softmax.{layer}.forward")
-        construct |= {module: "Module.net.Net.forward.0", linear: module}
+        construct |= {module: net, linear: module}
         construct |= {calls[0]: linear, calls[1]: module}
         factor = scale if layer == 3 else 1.0
         for name, norm in ((calls[0], 4.0), (linear, 4.0), (calls[1], 2.0), (module, 2.0)):

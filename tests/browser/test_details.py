@@ -128,6 +128,31 @@ def test_the_full_name_can_be_copied(
     assert page.evaluate("navigator.clipboard.readText()") == name
 
 
+def test_the_whole_stack_can_be_copied(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    name = "Functional.softmax.0.forward"
+    select_node(frame, name)
+    frame.get_by_role("tab", name="Stack").click()
+    frame.locator("ga-stack ga-copy button").first.click()
+    expect(frame.locator("ga-stack ga-copy").first).to_contain_text("Copied")
+    with sqlite3.connect(demo_database) as connection:
+        frames = connection.execute(
+            "SELECT file.value, line, function.value FROM node_view JOIN node USING (node_id)"
+            " JOIN stack USING (stack_id) JOIN frame USING (frame_id)"
+            " JOIN text AS file ON file.text_id = file_id"
+            " JOIN text AS function ON function.text_id = function_id"
+            " WHERE side = 'npu' AND node_view.name = ? ORDER BY depth",
+            (name,),
+        ).fetchall()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert [line for line in copied.splitlines() if line.startswith("File ")] == [
+        f'File "{file}", line {line}, in {function}' for file, line, function in frames
+    ]
+
+
 def test_the_panel_can_be_resized_and_closed(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from playwright.sync_api import Frame, Page, expect
 
-from tests.browser.viewer import BENCH, click_row, find_row, make_tall, open_viewer, select_node
+from tests.browser.viewer import (
+    BENCH,
+    NPU,
+    canvas,
+    click_row,
+    find_row,
+    make_tall,
+    open_viewer,
+    select_node,
+    wait_for_row,
+)
 from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
@@ -102,6 +112,76 @@ def test_a_file_that_cannot_be_written_says_so(
     open_match(frame, DEBUG)
     expect(frame.locator("ga-match .refusal")).to_contain_text("read-only")
     expect(frame.locator("ga-match #apply")).to_be_hidden()
+
+
+def middle(frame: Frame, name: str, side: int) -> tuple[float, float]:
+    """The middle of a node's box on the page."""
+    row = wait_for_row(frame, name, side)
+    box = canvas(frame).bounding_box()
+    assert box is not None
+    return box["x"] + row["x"] + row["width"] / 2, box["y"] + row["y"] + row["height"] / 2
+
+
+def pull(page: Page, frame: Frame, debug: str, reference: str) -> None:
+    """Pull a node of the debug side to one of the reference."""
+    page.keyboard.down("Alt")
+    page.mouse.move(*middle(frame, debug, NPU))
+    page.mouse.down()
+    page.mouse.move(*middle(frame, reference, BENCH), steps=5)
+    page.mouse.up()
+    page.keyboard.up("Alt")
+
+
+def test_a_node_pulled_to_another_is_proposed_and_enter_matches(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    select_node(frame, DEBUG)
+    pull(page, frame, DEBUG, REFERENCE)
+    expect(frame.get_by_role("tab", name="Match")).to_have_attribute("aria-selected", "true")
+    expect(frame.locator("ga-match #preview li")).to_contain_text(f"{DEBUG} ↔ {REFERENCE}")
+    assert partner(renamed_database, DEBUG) is None, "nothing is done without being asked"
+    expect(frame.locator("ga-match #apply")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+    expect(canvas(frame)).to_be_focused()
+
+    # Another node takes its place: that is asked first.
+    other = DEBUG.replace("q_proj", "k_proj")
+    pull(page, frame, other, REFERENCE)
+    expect(frame.locator("ga-match #preview .conflict")).to_contain_text(REFERENCE)
+    expect(frame.locator("ga-match #apply")).to_be_disabled()
+    expect(frame.locator("ga-match #replace")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(frame.locator("ga-match #preview li")).to_have_count(2)
+    frame.locator("ga-match #apply").click()
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 2 pairs changed")
+    assert partner(renamed_database, other) == REFERENCE
+    assert partner(renamed_database, DEBUG) is None
+
+
+def test_matching_needs_no_pointer(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    select_node(frame, DEBUG)
+    canvas(frame).focus()
+    page.keyboard.press("m")
+    expect(frame.locator("ga-hierarchy #pick")).to_contain_text("press Enter")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(frame.locator("ga-match #preview li")).to_contain_text(f"{DEBUG} ↔ {REFERENCE}")
+    assert find_row(frame, DEBUG)["selected"], "the node to match stays selected"
+    expect(frame.locator("ga-match #apply")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done: 1 pair changed")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+
+    expect(canvas(frame)).to_be_focused()
+    page.keyboard.press("m")
+    expect(frame.locator("ga-toast [role='status']")).to_contain_text("without match")
 
 
 def test_the_twin_of_the_other_direction_is_offered_and_never_taken_silently(

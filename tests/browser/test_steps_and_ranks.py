@@ -93,6 +93,7 @@ def test_legend_walks_through_overflow_levels(
     for name in critical:
         button.click()
         wait_for_details(frame, name)
+        expect(frame.locator("ga-node-summary #overflow")).to_have_text("Overflow: Critical")
 
 
 def test_an_unmatched_node_says_why(

@@ -38,7 +38,7 @@ export class Controls implements GestureTarget, KeyTarget {
   }
 
   reset(): void {
-    this.active = Side.NPU;
+    this.active = this.of.panes.shown[0]!.side;
     this.hovered = null;
     this.pairing.reset();
   }
@@ -72,7 +72,7 @@ export class Controls implements GestureTarget, KeyTarget {
 
   hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
     const node = this.hitAt(side, x, y)?.node ?? null;
-    const isPicking = this.pairing.pickMode === side && node && this.pairing.isFree(node);
+    const isPicking = this.pairing.pickMode === side && node && this.pairing.canPair(node);
     const cursor = isPicking ? 'crosshair' : node ? 'pointer' : 'default';
     this.of.panes.list[side].surface.canvas.style.cursor = cursor;
     this.hover(node, event.clientX, event.clientY);
@@ -191,7 +191,7 @@ export class Controls implements GestureTarget, KeyTarget {
     const selected = this.of.selected();
     if (!selected) return;
     const { pairing } = this;
-    if (pairing.pickMode === selected.side && pairing.isFree(selected)) pairing.pick(selected);
+    if (pairing.pickMode === selected.side && pairing.canPair(selected)) pairing.pick(selected);
     else this.of.toggle(selected.side, selected.index);
   }
 

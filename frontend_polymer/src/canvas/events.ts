@@ -36,7 +36,7 @@ export interface HierarchyEvents {
     readonly x: number;
     readonly y: number;
   };
-  /** A node without match was pulled onto one of the other side. */
+  /** A node without match was pulled onto one of the other side, which may have one. */
   'match-drop': { readonly npu: NodeRef; readonly bench: NodeRef };
   /** A node was picked, see `setPickMode`; null when the user changed their mind. */
   pick: { readonly node: NodeRef | null };

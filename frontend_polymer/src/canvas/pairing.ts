@@ -66,9 +66,15 @@ export class Pairing {
     return tree.graph.gradeOf(index) === Grade.UNMATCHED;
   }
 
-  /** Picks a node if one of its side is wanted and it has no match. */
+  /** Whether a match can be made with it, if need be in place of another. */
+  canPair({ side, index }: NodeRef): boolean {
+    const tree = this.of.hierarchy()?.trees[side];
+    return tree?.isSeries(index) === false && index > 0;
+  }
+
+  /** Picks a node if one of its side is wanted. */
   pick(node: NodeRef): void {
-    if (node.side !== this.picking || !this.isFree(node)) return;
+    if (node.side !== this.picking || !this.canPair(node)) return;
     this.pickMode = null;
     this.of.emit('pick', { node });
   }
@@ -106,7 +112,7 @@ export class Pairing {
   }
 
   private isTarget(node: NodeRef | null): boolean {
-    return node !== null && node.side === this.wanted && this.isFree(node);
+    return node !== null && node.side === this.wanted && this.canPair(node);
   }
 
   /** The middle of a row's edge that faces the other side, in the view. */

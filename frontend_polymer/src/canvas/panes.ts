@@ -25,7 +25,7 @@ export class Panes {
   private readonly splitter = document.createElement('div');
   private readonly observer: ResizeObserver;
   private part = 0.5;
-  private isDouble = false;
+  private sides: readonly Side[] = [Side.NPU];
   private hasMinimap = true;
 
   constructor(
@@ -54,7 +54,7 @@ export class Panes {
 
   /** The panes that are shown. */
   get shown(): Pane[] {
-    return SIDES.slice(0, this.isDouble ? 2 : 1).map((side) => this.list[side]);
+    return this.sides.map((side) => this.list[side]);
   }
 
   dispose(): void {
@@ -62,8 +62,10 @@ export class Panes {
     this.root.remove();
   }
 
-  setDouble(isDouble: boolean): void {
-    this.isDouble = isDouble;
+  /** Shows both sides, or one alone. */
+  setSides(areTwo: boolean, only: Side | null): void {
+    const one = areTwo ? only : Side.NPU;
+    this.sides = one === null ? SIDES : [one];
     this.arrange();
   }
 
@@ -95,15 +97,16 @@ export class Panes {
     const map = this.hasMinimap ? MINIMAP_WIDTH : 0;
     const [npu, bench] = this.list;
     for (const pane of this.list) {
-      const isShown = pane.side === Side.NPU || this.isDouble;
+      const isShown = this.sides.includes(pane.side);
       pane.surface.canvas.style.display = isShown ? 'block' : 'none';
       pane.minimap.canvas.style.display = isShown && map > 0 ? 'block' : 'none';
     }
-    this.splitter.style.display = this.isDouble ? 'block' : 'none';
-    if (!this.isDouble) {
-      npu.x = 0;
-      npu.surface.place(0, width - map, height);
-      npu.minimap.place(width - map, map, height);
+    const alone = this.shown.length === 1 ? this.shown[0]! : null;
+    this.splitter.style.display = alone ? 'none' : 'block';
+    if (alone) {
+      alone.x = 0;
+      alone.surface.place(0, width - map, height);
+      alone.minimap.place(width - map, map, height);
     } else {
       const most = Math.max(NARROWEST, width - NARROWEST - SPLITTER_WIDTH);
       const first = Math.round(Math.max(NARROWEST, Math.min(most, width * this.part)));

@@ -1,19 +1,19 @@
 import type { Graph } from '../data/graph';
 import { Grade, type Side } from '../generated/graph_pb';
-import { firstLevel, type Expansion } from '../layout/expansion';
+import type { Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
-import { UNITS_PER_ROW } from '../layout/rows';
 import { SIDES } from '../layout/sides';
-import { known, openOf, restoreOpen, type HierarchyState } from '../layout/state';
+import { known, restoreOpen, type HierarchyState } from '../layout/state';
 import { changeInPlace, topOf } from './anchor';
 import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
+import { stateOf, viewOf } from './look';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
-import { pictureOf, toPng, toSvg, type Picture } from './picture';
+import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
 import type { ColourMode } from './tone';
 import { ROW_HEIGHT, type Extent } from './viewport';
@@ -24,7 +24,7 @@ import { ROW_HEIGHT, type Extent } from './viewport';
  * ```ts
  * const view = new HierarchyView(host);
  * view.setGraphs(await fetchGraph(npuKey), await fetchGraph(benchKey));
- * view.expandToFirst();
+ * view.expandToErrors();
  * view.on('select', ({ node }) => showDetails(node));
  * ```
  *
@@ -41,6 +41,7 @@ export class HierarchyView extends Emitter {
   private frame = 0;
   /** What was asked for; null leaves it to the model. */
   private wantsFolding: boolean | null = null;
+  private only: Side | null = null;
 
   constructor(host: HTMLElement) {
     super();
@@ -68,10 +69,11 @@ export class HierarchyView extends Emitter {
     this.hierarchy = new Hierarchy([npu, bench]);
     if (this.wantsFolding !== null) this.hierarchy.foldsLayers = this.wantsFolding;
     this.hierarchy.expansion.sync = this.camera.isSynced;
+    this.hierarchy.only = bench && this.only;
     this.painter.setHierarchy(this.hierarchy);
     this.chosen = null;
+    this.panes.setSides(bench !== null, this.only);
     this.controls.reset();
-    this.panes.setDouble(bench !== null);
     this.rowsChanged();
     for (const side of SIDES) this.camera.reset(side);
   }
@@ -82,6 +84,18 @@ export class HierarchyView extends Emitter {
     this.controls.reset();
     this.painter.setHierarchy(null);
     this.invalidate();
+  }
+
+  /** Shows one side alone; null for both. Also for models shown later. */
+  setOnly(side: Side | null): void {
+    if (this.only === side) return;
+    this.only = side;
+    const { chosen, hierarchy } = this;
+    if (!hierarchy?.graphs[1]) return;
+    this.change(chosen, () => (hierarchy.only = side));
+    this.controls.active = side ?? this.active;
+    this.panes.setSides(true, side);
+    if (chosen) this.show(chosen, false);
   }
 
   /** Shows one micro-step; -1 for all. */
@@ -136,14 +150,9 @@ export class HierarchyView extends Emitter {
     return this.chosen && this.hierarchy!.node(this.chosen);
   }
 
-  /** The node opposite, matched or evidently the same call; null when there is none. */
-  counterpart(node: NodeRef): NodeRef | null {
-    return this.hierarchy?.counterpart(this.hierarchy.node(node)) ?? null;
-  }
-
   /**
-   * Asks the user for a node without match on a side: only those are highlighted, and the next one
-   * that is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
+   * Asks the user for a node of a side: those without match are highlighted, and the next one that
+   * is clicked, or chosen with Enter, comes as `pick`. Escape ends it with a `pick` of null.
    */
   setPickMode(side: Side | null): void {
     this.controls.setPickMode(side);
@@ -189,10 +198,6 @@ export class HierarchyView extends Emitter {
 
   // --- folding
 
-  isExpanded({ side, index }: NodeRef): boolean {
-    return this.hierarchy?.expansion.isOpen(side, index) ?? false;
-  }
-
   toggle(side: Side, index: number): void {
     const { hierarchy } = this;
     if (!hierarchy?.trees[side]?.hasChildren(index)) return;
@@ -235,11 +240,6 @@ export class HierarchyView extends Emitter {
   /** Shows nodes down to this depth; the root is at depth 0. */
   expandToLevel(level: number): void {
     this.expand((expansion) => expansion.toLevel(level));
-  }
-
-  /** Shows nodes down to the first depth that has one of this grade or worse. */
-  expandToFirst(least: Grade = Grade.MODERATE): void {
-    if (this.hierarchy) this.expandToLevel(firstLevel(this.hierarchy.graphs[0], least));
   }
 
   /** Unfolds exactly the paths to nodes of this grade or worse. */
@@ -308,23 +308,25 @@ export class HierarchyView extends Emitter {
   getState(): HierarchyState | null {
     const { hierarchy } = this;
     if (!hierarchy) return null;
-    const { rowHeight, top, left } = this.camera.view(this.active);
-    return {
-      ...{ open: openOf(hierarchy), selected: this.selected, foldLayers: this.foldsLayers },
-      ...{ zoom: rowHeight / ROW_HEIGHT, top: top / UNITS_PER_ROW, left },
-    };
+    const view = this.camera.view(this.active);
+    const { height } = this.panes.list[this.active].surface;
+    return stateOf(hierarchy, view, height, this.selected);
   }
 
-  /** Restores what `getState` told; what does not belong to these graphs is ignored. */
-  setState({ open, selected, zoom, top, left, foldLayers }: HierarchyState): void {
+  /**
+   * Restores what `getState` told; what does not belong to these graphs is ignored. Whether all of
+   * it belongs to them.
+   */
+  setState(state: HierarchyState): boolean {
     const { hierarchy } = this;
-    if (!hierarchy) return;
-    if (foldLayers !== undefined) this.setFoldLayers(foldLayers);
-    this.change(null, () => restoreOpen(hierarchy, open));
-    this.choose(known(hierarchy, selected), 'program');
-    this.camera.set(this.active, {
-      ...{ rowHeight: zoom * ROW_HEIGHT, top: top * UNITS_PER_ROW, left },
-    });
+    if (!hierarchy) return false;
+    if (state.foldLayers !== undefined) this.setFoldLayers(state.foldLayers);
+    let isWhole = true;
+    this.change(null, () => (isWhole = restoreOpen(hierarchy, state.open)));
+    this.choose(known(hierarchy, state.selected), 'program');
+    const anchor = known(hierarchy, state.anchor ?? null);
+    this.camera.set(this.active, viewOf(hierarchy, { ...state, anchor }));
+    return isWhole;
   }
 
   // --- drawing
@@ -338,19 +340,19 @@ export class HierarchyView extends Emitter {
     );
   }
 
-  /** An image of what is on screen, twice as sharp, under a line of titles if there are any. */
-  toPng(titles: readonly string[] = []): Promise<Blob> {
-    return toPng(this.picture(titles));
+  /** An image of what is on screen, twice as sharp, with words around it. */
+  toPng(words: PictureWords = {}): Promise<Blob> {
+    return toPng(this.picture(words));
   }
 
   /** The same as an SVG file. */
-  toSvg(titles: readonly string[] = []): string {
-    return toSvg(this.picture(titles));
+  toSvg(words: PictureWords = {}): string {
+    return toSvg(this.picture(words));
   }
 
-  private picture(titles: readonly string[]): Picture {
+  private picture(words: PictureWords): Picture {
     const at = (side: Side) => [this.camera.view(side), this.extent(side)] as const;
-    return pictureOf(this.panes.shown, this.painter, at, this.chosen, titles);
+    return pictureOf(this.panes.shown, this.painter, at, this.chosen, words);
   }
 
   /** Draws now instead of with the next animation frame. */

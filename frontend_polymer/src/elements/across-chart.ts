@@ -72,8 +72,8 @@ function placeButton(at: number, shown: Shown, text: Texts): HTMLElement {
   button.style.cssText = byOverflow ? overflowStyle(level) : gradeStyle(grade);
   const bars = create('span', 'bars');
   bars.style.cssText = gradeBars(grade);
-  const shownValue =
-    value === undefined ? '' : isError ? formatNumber(value) : formatPercent(value);
+  const written = (number: number) => (isError ? formatNumber(number) : formatPercent(number));
+  const shownValue = value === undefined ? gradeName(grade, text) : written(value);
   button.append(bars, create('span', 'value', shownValue));
   if (value !== undefined) {
     const gauge = create('span', 'gauge');

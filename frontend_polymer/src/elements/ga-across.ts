@@ -72,6 +72,7 @@ export class GaAcross extends LocalizedElement {
           justify-content: flex-start;
           gap: 6px;
           min-width: 84px;
+          width: 100%;
           height: 30px;
           padding: 0 18px 0 8px;
           border: 1px solid;

@@ -1,10 +1,13 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { onAddressChange, readAddress, writeAddress } from '../address';
+import { AddressBar } from '../address-bar';
+import { isFocusFree, onReturn } from '../returning';
 import { paletteOf } from '../canvas/palette';
+import { Side } from '../generated/graph_pb';
 import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, Session, type AppState } from '../session';
+import type { ViewState } from '../state';
 
 import {
   hostTheme,
@@ -14,6 +17,10 @@ import {
   type Theme,
   type ThemeChoice,
 } from '../theme';
+import { appStyles } from './app-styles';
+import { commandsOf, placesOf, type CommandTarget } from './commands';
+import { firstError } from './first-error';
+import { copyText } from './ga-copy';
 import './ga-details';
 import type { GraphPlace } from './ga-overview';
 import './ga-overview';
@@ -24,52 +31,24 @@ import type { GaHierarchy } from './ga-hierarchy';
 import './ga-hierarchy';
 import './ga-legend';
 import './ga-message';
+import './ga-notice';
+import type { GaPalette } from './ga-palette';
+import './ga-palette';
 import './ga-progress';
+import type { GaToast } from './ga-toast';
+import './ga-toast';
 import type { GaToolbar } from './ga-toolbar';
 import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
 import './ga-view-tools';
 import { LocalizedElement } from './localized';
+import { pickRefusal } from './match-choices';
 import { controls, tokens } from './styles';
 
 /** The whole viewer: puts the parts together and passes the state of the session down. */
-export class GaApp extends LocalizedElement {
+export class GaApp extends LocalizedElement implements CommandTarget {
   static get template() {
-    return html`${tokens}${controls}
-      <style>
-        :host {
-          display: flex;
-          flex-direction: column;
-          height: 100vh;
-          background: var(--ga-background);
-          position: relative;
-        }
-        main {
-          flex: 1;
-          min-height: 0;
-          display: flex;
-          flex-direction: column;
-          position: relative;
-        }
-        .graph {
-          flex: 1;
-          min-height: 0;
-          display: flex;
-        }
-        ga-hierarchy {
-          min-width: 0;
-        }
-        ga-overview {
-          position: absolute;
-          z-index: 10;
-          inset: 48px 0 0;
-        }
-        ga-hierarchy,
-        ga-message {
-          flex: 1;
-          min-height: 0;
-        }
-      </style>
+    return html`${tokens}${controls}${appStyles}
       <ga-toolbar
         id="toolbar"
         role="banner"
@@ -77,72 +56,81 @@ export class GaApp extends LocalizedElement {
         state="[[state]]"
         theme-choice="[[themeChoice]]"
         on-theme-choice="_themeChosen"
-        on-help="_help"
-        on-overview="_overview"
+        on-help="help"
+        on-overview="toggleOverview"
+        on-copy-link="copyLink"
         is-list-open="{{isListOpen}}"
         on-step-hit="_stepHit"
       ></ga-toolbar>
-      <main inert$="[[_isOverview(state)]]">
-        <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
-        <ga-view-tools
-          state="[[state]]"
-          zoom="[[zoom]]"
-          sync="{{sync}}"
-          on-view-command="_run"
-        ></ga-view-tools>
-        <div class="graph" hidden$="[[_message(state)]]">
-          <ga-hierarchy
-            id="hierarchy"
+      <ga-notice session="[[session]]" state="[[state]]"></ga-notice>
+      <div class="stage">
+        <main inert$="[[_isOverview(state)]]">
+          <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
+          <ga-view-tools
+            session="[[session]]"
+            state="[[state]]"
+            zoom="[[zoom]]"
+            layers="[[layers]]"
+            on-view-command="_run"
+          ></ga-view-tools>
+          <div class="graph" hidden$="[[_message(state)]]">
+            <ga-hierarchy
+              id="hierarchy"
+              hidden$="[[_message(state)]]"
+              session="[[session]]"
+              state="[[state]]"
+              theme="[[theme]]"
+              zoom="{{zoom}}"
+              layers="{{layers}}"
+              on-look-change="_lookChanged"
+            ></ga-hierarchy>
+            <ga-find
+              role="region"
+              aria-label$="[[text.find.panel]]"
+              hidden$="[[!_listShown(state, isListOpen)]]"
+              session="[[session]]"
+              state="[[state]]"
+              on-choose-hit="_chooseHit"
+            ></ga-find>
+          </div>
+          <ga-message
+            hidden$="[[!_message(state)]]"
+            problem="[[state.problem]]"
+            catalog="[[state.catalog]]"
+            file="[[state.view.file]]"
+            on-retry="_retry"
+            on-show-file="_showFile"
+          ></ga-message>
+          <ga-legend
+            aria-label$="[[text.legend.label]]"
             hidden$="[[_message(state)]]"
             session="[[session]]"
             state="[[state]]"
-            theme="[[theme]]"
-            sync="[[sync]]"
-            zoom="{{zoom}}"
-          ></ga-hierarchy>
-          <ga-find
-            role="region"
-            aria-label$="[[text.find.panel]]"
-            hidden$="[[!_listShown(state, isListOpen)]]"
-            session="[[session]]"
-            state="[[state]]"
-            on-choose-hit="_chooseHit"
-          ></ga-find>
-        </div>
-        <ga-message
-          hidden$="[[!_message(state)]]"
-          problem="[[state.problem]]"
-          catalog="[[state.catalog]]"
-          file="[[state.view.file]]"
-          on-retry="_retry"
-        ></ga-message>
-        <ga-legend
-          aria-label$="[[text.legend.label]]"
-          hidden$="[[_message(state)]]"
+            on-step-hit="_stepHit"
+          ></ga-legend>
+        </main>
+        <ga-details
+          id="details"
+          inert$="[[_isOverview(state)]]"
+          role="region"
+          aria-label$="[[text.details.label]]"
           session="[[session]]"
           state="[[state]]"
-          on-step-hit="_stepHit"
-        ></ga-legend>
-      </main>
-      <ga-details
-        id="details"
-        inert$="[[_isOverview(state)]]"
-        role="region"
-        aria-label$="[[text.details.label]]"
-        session="[[session]]"
-        state="[[state]]"
-        hidden$="[[_message(state)]]"
-        on-go-to="_goTo"
-      ></ga-details>
-      <ga-overview
-        id="overview"
-        hidden$="[[!_isOverview(state)]]"
-        role="region"
-        aria-label$="[[text.overview.label]]"
-        state="[[state]]"
-        on-enter="_enter"
-      ></ga-overview>
-      <ga-help id="helpDialog"></ga-help>`;
+          hidden$="[[_message(state)]]"
+          on-go-to="_goTo"
+        ></ga-details>
+        <ga-overview
+          id="overview"
+          hidden$="[[!_isOverview(state)]]"
+          role="region"
+          aria-label$="[[text.overview.label]]"
+          state="[[state]]"
+          on-enter="_enter"
+        ></ga-overview>
+      </div>
+      <ga-help id="helpDialog"></ga-help>
+      <ga-palette id="palette"></ga-palette>
+      <ga-toast id="toast"></ga-toast>`;
   }
 
   static override get properties() {
@@ -154,7 +142,7 @@ export class GaApp extends LocalizedElement {
       theme: { type: String, reflectToAttribute: true, observer: '_themeChanged' },
       isListOpen: { type: Boolean, value: false },
       zoom: { type: Number, value: 1 },
-      sync: { type: Boolean, value: true },
+      layers: { type: Object, value: null },
     };
   }
 
@@ -163,11 +151,16 @@ export class GaApp extends LocalizedElement {
   declare themeChoice: ThemeChoice;
   declare theme: Theme;
   declare isListOpen: boolean;
+  private address!: AddressBar;
+  private malformed: readonly string[] = [];
   private readonly cleanups: (() => void)[] = [];
 
   override ready(): void {
     setLanguage(initialLanguage());
-    this.session = new Session(readAddress());
+    this.address = new AddressBar(() => this.currentView(this.state.view));
+    const { view, malformed } = this.address.read();
+    this.session = new Session(view);
+    this.malformed = malformed;
     this.state = this.session.state;
     this.applyTheme();
     super.ready();
@@ -180,13 +173,18 @@ export class GaApp extends LocalizedElement {
     this.cleanups.push(
       () => window.removeEventListener('keydown', onKey),
       onHostThemeChange(() => this.applyTheme()),
-      onAddressChange((view) => void this.session.follow(view)),
-      this.session.store.subscribe((state, previous) => {
-        this.state = state;
-        if (state.view !== previous.view) writeAddress(state.view);
+      this.address.onChange(({ view, malformed }) => {
+        void this.session.follow(view).then(() => this.missMalformed(malformed));
       }),
+      this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
+      onReturn(() => void this.session.lookAround()),
     );
-    void this.session.refresh();
+    this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
+    this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
+    void this.session.refresh().then(() => {
+      this.missMalformed(this.malformed);
+      if (this.state.graphs && isFocusFree()) this.hierarchy.focusGraph();
+    });
   }
 
   override disconnectedCallback(): void {
@@ -212,27 +210,16 @@ export class GaApp extends LocalizedElement {
 
   /** The grades have the same colours in tables and legend as on the canvas. */
   _themeChanged(theme: Theme): void {
-    const { tones } = paletteOf(theme);
-    for (const [grade, tone] of tones.entries()) {
+    for (const [grade, tone] of paletteOf(theme).tones.entries()) {
       for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
         this.style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
       }
     }
   }
 
-  _help(): void {
-    (this.$['helpDialog'] as GaHelp).open();
-  }
-
   /** Whether all steps and ranks are shown, on top of the graph. */
   _isOverview(state: AppState): boolean {
     return state.view.page === 'overview' && fileOf(state) !== undefined && !this._message(state);
-  }
-
-  _overview(): void {
-    const { view } = this.state;
-    if (view.page === 'overview') void this.session.enter(view.step, view.rank);
-    else this.session.showOverview();
   }
 
   _enter(event: CustomEvent<GraphPlace>): void {
@@ -248,7 +235,7 @@ export class GaApp extends LocalizedElement {
   }
 
   _chooseHit(event: CustomEvent<number>): void {
-    const node = this.session.chooseHit(event.detail);
+    const node = this.session.finding.choose(event.detail);
     if (node) this.goTo(node);
   }
 
@@ -258,6 +245,10 @@ export class GaApp extends LocalizedElement {
 
   _goTo(event: CustomEvent<NodeRef>): void {
     this.goTo(event.detail);
+  }
+
+  _showFile(event: CustomEvent<string>): void {
+    void this.session.open({ file: event.detail, page: 'auto', node: '' });
   }
 
   _retry(): void {
@@ -277,6 +268,31 @@ export class GaApp extends LocalizedElement {
     return state.problem !== null || (state.catalog?.files.length === 0 && state.busy === null);
   }
 
+  private say(message: string): void {
+    (this.$['toast'] as GaToast).say(message);
+  }
+
+  _lookChanged(): void {
+    this.address.touch();
+  }
+
+  private stateChanged(state: AppState, previous: AppState): void {
+    const isJump = state.jumps !== previous.jumps;
+    this.state = state;
+    if (state.view !== previous.view) {
+      this.address.write(this.currentView(state.view), isJump);
+    }
+  }
+
+  /** The view with what is unfolded now, or will be once the graph is there. */
+  private currentView(view: ViewState): ViewState {
+    return { ...view, look: this.hierarchy.look ?? view.look };
+  }
+
+  private missMalformed(malformed: readonly string[]): void {
+    this.session.miss(malformed.map((wanted) => ({ kind: 'malformed', wanted })));
+  }
+
   private get hierarchy(): GaHierarchy {
     return this.$['hierarchy'] as unknown as GaHierarchy;
   }
@@ -285,42 +301,98 @@ export class GaApp extends LocalizedElement {
     this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
   }
 
-  private stepHit(direction: 1 | -1): void {
-    const node = this.session.stepHit(direction);
+  private goTo(node: NodeRef): void {
+    void this.session.select(node);
+    this.hierarchy.reveal(node);
+  }
+
+  // --- what commands act on
+
+  help(): void {
+    (this.$['helpDialog'] as GaHelp).open();
+  }
+
+  openPalette(): void {
+    const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
+    const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
+    (this.$['palette'] as GaPalette).open(commands, graphs, (node) => this.goTo(node));
+  }
+
+  toggleOverview(): void {
+    const { view } = this.state;
+    if (view.page === 'overview') void this.session.enter(view.step, view.rank);
+    else this.session.showOverview();
+  }
+
+  toggleList(): void {
+    this.isListOpen = !this.isListOpen;
+  }
+
+  toggleTheme(): void {
+    this.toolbar._theme();
+  }
+
+  toggleLanguage(): void {
+    this.toolbar._language();
+  }
+
+  focusSearch(): void {
+    this.toolbar.focusSearch();
+  }
+
+  stepHit(direction: 1 | -1): void {
+    const node = this.session.finding.step(direction);
     if (node) this.goTo(node);
   }
 
-  private goTo(node: NodeRef): void {
-    this.hierarchy.reveal(node);
-    void this.session.select(node);
+  goToFirstError(): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    const index = graph ? firstError(graph) : -1;
+    if (index >= 0) this.goTo({ side: Side.NPU, index });
+  }
+
+  /** The node to match the selected one with is chosen in the graph, or it is said why not. */
+  pickPartner(): void {
+    const refusal = pickRefusal(this.state, this.text);
+    if (refusal) this.say(refusal);
+    else this.session.startPick();
+    if (this.state.pick) this.hierarchy.focusGraph();
+  }
+
+  copyLink(): void {
+    const { shell } = this.text;
+    const isShort = this.hierarchy.look?.openInView !== undefined;
+    void copyText(this.address.link()).then((isCopied) =>
+      this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied),
+    );
+  }
+
+  runView(command: ViewCommand): void {
+    this.hierarchy.run(command);
+  }
+
+  private get toolbar(): GaToolbar {
+    return this.$['toolbar'] as GaToolbar;
   }
 
   /** Keys that work wherever the focus is, unless it is in a field to type in. */
   private key(event: KeyboardEvent): void {
     const [target] = event.composedPath();
+    const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
-    const isInDialog = event.composedPath().some((part) => part instanceof HTMLDialogElement);
-    if (isTyping || isInDialog || event.ctrlKey || event.metaKey || event.altKey) return;
-    const everywhere: Record<string, () => void> = {
-      '?': () => this._help(),
-      o: () => this._overview(),
-    };
-    const inGraph: Record<string, () => void> = {
-      '/': () => (this.$['toolbar'] as GaToolbar).focusSearch(),
-      n: () => this.stepHit(1),
-      p: () => this.stepHit(-1),
-      N: () => this.stepHit(-1),
-      '.': () => this.stepHit(1),
-      ',': () => this.stepHit(-1),
-      // Otherwise the key is the browser's own, which closes a dialog with it.
-      ...(this.state.pick ? { Escape: () => this.session.endPick(null) } : {}),
-      l: () => (this.isListOpen = !this.isListOpen),
-    };
+    if (event.composedPath().some((part) => part instanceof HTMLDialogElement)) return;
+    if (!isPalette && (isTyping || event.ctrlKey || event.metaKey || event.altKey)) return;
     const isOverview = this._isOverview(this.state);
-    const action = everywhere[event.key] ?? (isOverview ? undefined : inGraph[event.key]);
-    if (!action) return;
+    const command = commandsOf(this, this.text).find(
+      ({ keys, isEverywhere }) =>
+        keys.includes(event.key) && (isEverywhere === true || !isOverview),
+    );
+    if (isPalette) this.openPalette();
+    else if (command) command.run();
+    // Otherwise Escape is the browser's own, which closes a dialog with it.
+    else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);
+    else return;
     event.preventDefault();
-    action();
   }
 }
 

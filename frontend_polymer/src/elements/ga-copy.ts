@@ -63,7 +63,7 @@ export class GaCopy extends LocalizedElement {
 }
 
 /** The clipboard is reserved for secure contexts; a plain http address still has the old way. */
-async function copyText(value: string): Promise<boolean> {
+export async function copyText(value: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(value);
     return true;

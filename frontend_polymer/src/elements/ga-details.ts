@@ -245,6 +245,10 @@ export class GaDetails extends LocalizedElement {
     };
   }
 
+  static get observers() {
+    return ['_picked(state.picked)'];
+  }
+
   declare session: Session;
   declare state: AppState;
   /** The tab chosen last; `shown` is another one where the node has nothing for it. */
@@ -255,6 +259,15 @@ export class GaDetails extends LocalizedElement {
   declare collapsed: boolean;
   declare look: TableLook;
   declare showLibrary: boolean;
+  private proposed: AppState['picked'] = null;
+
+  /** A proposal for a match is shown at once. */
+  _picked(picked: AppState['picked']): void {
+    if (!picked || picked === this.proposed) return;
+    this.tab = 'match';
+    this.collapsed = false;
+    this.proposed = picked;
+  }
 
   _resized(): void {
     this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, 70%)`;

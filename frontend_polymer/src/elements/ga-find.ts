@@ -131,6 +131,26 @@ export class GaFind extends LocalizedElement {
           on-input="_operator"
         />
         <datalist id="operators"></datalist>
+        <label class="muted" for="dtype">[[text.find.dtype]]</label>
+        <input
+          id="dtype"
+          maxlength="100"
+          autocomplete="off"
+          spellcheck="false"
+          placeholder="[[text.find.dtypePlaceholder]]"
+          value="[[find.dtype]]"
+          on-change="_tensor"
+        />
+        <label class="muted" for="shape">[[text.find.shape]]</label>
+        <input
+          id="shape"
+          maxlength="100"
+          autocomplete="off"
+          spellcheck="false"
+          placeholder="[[text.find.shapePlaceholder]]"
+          value="[[find.shape]]"
+          on-change="_tensor"
+        />
       </div>
       <div class="summary">
         <span role="status">[[_summary(state, text)]]</span>
@@ -223,34 +243,45 @@ export class GaFind extends LocalizedElement {
   }
 
   _scope(event: Event): void {
-    this.session.setFind({ scope: (event.target as HTMLSelectElement).value as Find['scope'] });
+    this.session.finding.change({
+      scope: (event.target as HTMLSelectElement).value as Find['scope'],
+    });
   }
 
   _order(event: Event): void {
-    this.session.setFind({ order: (event.target as HTMLSelectElement).value as Find['order'] });
+    this.session.finding.change({
+      order: (event.target as HTMLSelectElement).value as Find['order'],
+    });
   }
 
   _operator(event: Event): void {
-    this.session.setFind({ operator: (event.target as HTMLInputElement).value.trim() });
+    this.session.finding.change({ operator: (event.target as HTMLInputElement).value.trim() });
+  }
+
+  /** Asked of the server, and so once the text is whole: with Enter, or on leaving the field. */
+  _tensor(event: Event): void {
+    const { id, value } = event.target as HTMLInputElement;
+    this.session.finding.change({ [id]: value.trim() });
   }
 
   _toggle(event: MouseEvent & { model: { item: Chip } }): void {
     const { kind, value } = event.model.item;
     const toggled = <T extends string | number>(list: readonly T[], one: T) =>
       list.includes(one) ? list.filter((other) => other !== one) : [...list, one];
-    if (kind === 'reasons') this.session.setFind({ reasons: toggled(this.find.reasons, value) });
+    if (kind === 'reasons')
+      this.session.finding.change({ reasons: toggled(this.find.reasons, value) });
     else if (kind === 'grades') {
       const grade = GRADES[Number(value)]!;
-      this.session.setFind({ grades: toggled(this.find.grades, grade) });
+      this.session.finding.change({ grades: toggled(this.find.grades, grade) });
     } else {
       const level = OVERFLOWS[Number(value)]!;
-      this.session.setFind({ overflows: toggled(this.find.overflows, level) });
+      this.session.finding.change({ overflows: toggled(this.find.overflows, level) });
     }
   }
 
   _clear(): void {
     const { scope, order, side } = this.find;
-    this.session.clearFind({ scope, order, side });
+    this.session.finding.clear({ scope, order, side });
   }
 
   _summary(state: AppState, text: Texts): string {

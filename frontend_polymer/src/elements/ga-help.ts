@@ -2,7 +2,8 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import type { Texts } from '../i18n';
-import './ga-icon';
+import type { GaDialog } from './ga-dialog';
+import './ga-dialog';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 
@@ -16,27 +17,6 @@ export class GaHelp extends LocalizedElement {
   static get template() {
     return html`${controls}
       <style>
-        dialog {
-          width: min(720px, 90vw);
-          padding: 20px 24px;
-          border: 1px solid var(--ga-border);
-          border-radius: 12px;
-          background: var(--ga-surface);
-          color: var(--ga-text);
-          box-shadow: var(--ga-shadow);
-        }
-        dialog::backdrop {
-          background: rgb(0 0 0 / 40%);
-        }
-        header {
-          display: flex;
-          align-items: center;
-          justify-content: space-between;
-        }
-        h1 {
-          font: 600 16px/24px var(--ga-font);
-          margin: 0;
-        }
         .groups {
           columns: 2;
           column-gap: 32px;
@@ -64,18 +44,7 @@ export class GaHelp extends LocalizedElement {
           margin: 0;
         }
       </style>
-      <dialog id="dialog" aria-labelledby="title">
-        <header>
-          <h1 id="title">[[text.help.title]]</h1>
-          <button
-            class="icon plain"
-            on-click="close"
-            title="[[text.help.close]]"
-            aria-label="[[text.help.close]]"
-          >
-            <ga-icon name="clear"></ga-icon>
-          </button>
-        </header>
+      <ga-dialog id="dialog" heading="[[text.help.title]]">
         <div class="groups">
           <template is="dom-repeat" items="[[_groups(text)]]">
             <section>
@@ -89,16 +58,11 @@ export class GaHelp extends LocalizedElement {
             </section>
           </template>
         </div>
-      </dialog>`;
+      </ga-dialog>`;
   }
 
   open(): void {
-    const dialog = this.$['dialog'] as HTMLDialogElement;
-    if (!dialog.open) dialog.showModal();
-  }
-
-  close(): void {
-    (this.$['dialog'] as HTMLDialogElement).close();
+    (this.$['dialog'] as GaDialog).open();
   }
 
   _groups(text: Texts): Group[] {
@@ -137,7 +101,16 @@ export class GaHelp extends LocalizedElement {
           entry('Esc', help.close2),
         ],
       },
-      { title: help.groups.other, entries: [entry('o', help.overview), entry('?', help.help)] },
+      {
+        title: help.groups.other,
+        entries: [
+          entry('m', text.shell.matchSelected),
+          entry(`Alt + ${help.drag}`, text.shell.matchDrag),
+          entry('o', help.overview),
+          entry(': Ctrl+K', text.shell.palette),
+          entry('?', help.help),
+        ],
+      },
     ];
   }
 }

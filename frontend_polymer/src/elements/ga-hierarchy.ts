@@ -6,17 +6,20 @@ import { HierarchyView } from '../canvas/view';
 import { ROW_HEIGHT } from '../canvas/viewport';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { Graphs } from '../layout/sides';
+import { otherSide, type Graphs } from '../layout/sides';
 import type { HierarchyState } from '../layout/state';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Hits } from '../hits';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
+import type { Look } from '../state';
 import { firstError, leastError } from './first-error';
+import { imageName, imageWords } from './image-words';
 import type { GaTip } from './ga-tip';
 import './ga-tip';
-import type { ViewCommand } from './ga-view-tools';
+import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
+import { saveBlob, saveText } from './save-file';
 import { controls } from './styles';
 
 const ZOOM_STEP = 1.25;
@@ -110,8 +113,8 @@ export class GaHierarchy extends LocalizedElement {
       session: Object,
       state: Object,
       theme: String,
-      sync: Boolean,
       zoom: { type: Number, notify: true },
+      layers: { type: Object, notify: true },
       file: { type: Object, computed: '_file(state)' },
     };
   }
@@ -121,9 +124,12 @@ export class GaHierarchy extends LocalizedElement {
       '_graphsChanged(state.graphs)',
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
+      '_pickChanged(state.pick, state.selected)',
+      '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
-      '_syncChanged(sync)',
+      '_syncChanged(state.view.sync)',
+      '_onlyChanged(state.view.only)',
       '_textChanged(text)',
     ];
   }
@@ -131,10 +137,12 @@ export class GaHierarchy extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
   declare zoom: number;
+  declare layers: LayerFolding | null;
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineTimer: ReturnType<typeof setTimeout> | undefined;
   /** Which graphs are shown, and how those before them were left. */
+  private applied: Look | null = null;
   private place = '';
   private readonly left = new Map<string, HierarchyState>();
 
@@ -162,8 +170,21 @@ export class GaHierarchy extends LocalizedElement {
       'zoom-out': () => view.zoomBy(1 / ZOOM_STEP),
       'reading-size': () => view.resetZoom(),
       fit: () => view.fit(),
+      'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
+      png: () => void this.save('png'),
+      svg: () => void this.save('svg'),
     };
     actions[command]();
+  }
+
+  /** What is unfolded and where it is scrolled to; null while there is no graph. */
+  get look(): Look | null {
+    return this.shown && this.view.getState();
+  }
+
+  /** Keys work in the graph from now on. */
+  focusGraph(): void {
+    (this.canvas.firstElementChild as HTMLElement).focus({ preventScroll: true });
   }
 
   /** Opens the way to a node, on both sides, and brings it to the middle. */
@@ -208,10 +229,28 @@ export class GaHierarchy extends LocalizedElement {
 
   /** A selection that came from elsewhere: an address, a link, a search. */
   _selectedChanged(selected: NodeRef | null): void {
+    if (this.state.pick) return; // what is selected in the graph is only a proposal
     const { selected: here } = this.view;
     if (selected?.side === here?.side && selected?.index === here?.index) return;
     if (selected) this.reveal(selected);
     else this.view.select(Side.NPU, null);
+  }
+
+  _pickChanged(pick: boolean, selected: NodeRef | null): void {
+    const wanted = pick && selected ? otherSide(selected.side) : null;
+    if (this.view.pickMode !== wanted) this.view.setPickMode(wanted);
+  }
+
+  /** What a link or the way back asks for; comes after everything that moves the view itself. */
+  _lookChanged(graphs: AppState['graphs'], look: Look | null): void {
+    if (!graphs || !look || look === this.applied) return;
+    this.applied = look;
+    const isWhole = this.view.setState({ ...look, selected: this.view.selected });
+    if (!isWhole) this.session.miss([{ kind: 'look', wanted: '' }]);
+  }
+
+  _onlyChanged(only: Side | null): void {
+    this.view.setOnly(only);
   }
 
   _hitsChanged(hits: Hits | null): void {
@@ -268,27 +307,52 @@ export class GaHierarchy extends LocalizedElement {
   private makeView(): HierarchyView {
     const view = new HierarchyView(this.canvas);
     view.on('select', ({ node, origin }) => {
-      if (origin !== 'program' && this.picks(node)) return;
-      if (origin !== 'program') void this.session.select(node);
+      if (origin !== 'program' && !this.state.pick) {
+        void this.session.select(node, origin === 'keyboard' ? 'walk' : 'jump');
+      }
       this.scheduleOutline();
     });
+    view.on('pick', ({ node }) => {
+      this.session.endPick(node);
+      const { selected } = this.state;
+      if (selected) view.select(selected.side, selected.index, { reveal: false });
+    });
+    view.on('match-drop', ({ npu, bench }) => void this.session.propose(npu, bench));
     view.on('hover', ({ node, x, y }) => this.showTip(node, x, y));
     view.on('viewchange', ({ view: { rowHeight } }) => {
       this.zoom = rowHeight / ROW_HEIGHT;
       this.style.setProperty('--split', `${view.split * 100}%`);
+      this.touch();
       this.scheduleOutline();
     });
-    view.on('layout', () => this.scheduleOutline());
+    view.on('expandchange', () => this.touch());
+    view.on('layout', () => {
+      const { hasLayers, foldsLayers: areFolded } = view;
+      if (!hasLayers) this.layers = null;
+      else if (this.layers?.areFolded !== areFolded) this.layers = { areFolded };
+      this.scheduleOutline();
+    });
     return view;
   }
 
-  /** Takes a click as the node to match with; the selection stays. */
-  private picks(node: NodeRef | null): boolean {
-    const { pick, selected } = this.state;
-    if (!pick || !node || !selected || node.side === selected.side) return false;
-    this.view.select(selected.side, selected.index, { reveal: false });
-    this.session.endPick(node);
-    return true;
+  private async save(format: 'png' | 'svg'): Promise<void> {
+    const words = imageWords(this.state, this.text);
+    const name = imageName(this.state, format);
+    try {
+      if (format === 'png') saveBlob(name, await this.view.toPng(words));
+      else saveText(name, this.view.toSvg(words), 'image/svg+xml');
+      this.say(this.text.shell.saved(name));
+    } catch (error) {
+      this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  private say(message: string): void {
+    this.dispatchEvent(new CustomEvent('say', { detail: message, bubbles: true, composed: true }));
+  }
+
+  private touch(): void {
+    this.dispatchEvent(new CustomEvent('look-change'));
   }
 
   private get canvas(): HTMLElement {

@@ -16,6 +16,10 @@ import { gradeName, overflowName } from './words';
 
 const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
 
+/** From here on counts are shortened; the tooltip has all digits. */
+const CROWDED = 100_000;
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact' });
+
 interface Entry {
   readonly key: string;
   readonly style: string;
@@ -97,6 +101,19 @@ export class GaLegend extends LocalizedElement {
             display: none;
           }
         }
+        @media (max-width: 1400px) {
+          :host {
+            gap: 0;
+          }
+          button {
+            gap: 4px;
+            padding: 0 5px;
+          }
+          .kind {
+            margin-left: 2px;
+            padding-left: 8px;
+          }
+        }
       </style>
       <template is="dom-repeat" items="[[entries]]">
         <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>
@@ -153,7 +170,7 @@ export class GaLegend extends LocalizedElement {
     if (hits?.source !== 'legend' || hits.key !== key) {
       const search = new Search(graphs[Side.NPU]);
       const indices = search.find({ text: '', microStep: view.micro, ...query });
-      this.session.setHits({ source: 'legend', key, side: Side.NPU, indices });
+      this.session.finding.list({ source: 'legend', key, side: Side.NPU, indices });
     }
     const detail = event.shiftKey ? -1 : 1;
     this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));
@@ -207,7 +224,7 @@ export class GaLegend extends LocalizedElement {
     return {
       key,
       name,
-      count,
+      count: total < CROWDED ? count : compact.format(total),
       title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
       isEmpty: total === 0,
       isActive: hits?.source === 'legend' && hits.key === key,

@@ -3,16 +3,9 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { routeUrl } from '../data/api';
 import { fetchCandidates, postImport, postMatch, postUndo } from '../data/matching';
-import {
-  MatchAction,
-  Side,
-  type EditState,
-  type MatchCandidate,
-  type MatchReport,
-} from '../generated/graph_pb';
+import type { EditState, MatchCandidate, MatchReport } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import { otherSide } from '../layout/sides';
 import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import './ga-icon';
@@ -30,6 +23,7 @@ import {
   type Chosen,
 } from './match-choices';
 import { matchPreview } from './match-preview';
+import { baseOf, isMatched, matchRequest } from './match-request';
 import { matchStyles } from './match-styles';
 import { controls } from './styles';
 
@@ -175,7 +169,7 @@ export class GaMatch extends LocalizedElement {
   readonly carryOut: Import = (content, reason, replace, dryRun) =>
     this.upToDate(async () => {
       const who = { author: this.field('author').value.trim(), reason };
-      const report = await postImport({ ...this.base(), ...who, content, replace, dryRun });
+      const report = await postImport({ ...baseOf(this.state), ...who, content, replace, dryRun });
       if (!dryRun) await this.tell(report);
       return report;
     });
@@ -188,6 +182,7 @@ export class GaMatch extends LocalizedElement {
 
   override ready(): void {
     super.ready();
+    this.addEventListener('keydown', (event) => this.key(event));
     this.field('author').value = readSetting(AUTHOR) ?? '';
   }
 
@@ -224,10 +219,12 @@ export class GaMatch extends LocalizedElement {
     this.replaces = this.twin = false;
     for (const id of ['replace', 'twin']) this.field(id).checked = false;
     if (!active || !detail || !selected || this.refusal) return;
-    if (this.isMatched) {
+    if (isMatched(this.state.detail)) {
       await this._preview();
       return;
     }
+    this.taken = null;
+    this._picked(this.state.picked);
     const { file, step, rank } = view;
     try {
       const key = { file, step, rank, side: selected.side };
@@ -239,12 +236,12 @@ export class GaMatch extends LocalizedElement {
   }
 
   _picked(node: NodeRef | null): void {
-    if (node === this.taken) return;
+    if (node === this.taken || !this.active || this.state.detailBusy) return;
     this.taken = node;
     const graph = node && this.state.graphs?.[node.side];
     if (!graph) return;
     this.chosen = { index: node.index, name: graph.name(node.index) };
-    void this._preview();
+    void this._preview().then(() => this.focusNext());
   }
 
   _choose(event: Event & { model: { item: Choice } }): void {
@@ -284,11 +281,11 @@ export class GaMatch extends LocalizedElement {
   }
 
   _undo(): Promise<void> {
-    return this.change(() => postUndo('undo', { ...this.base(), dryRun: false }));
+    return this.change(() => postUndo('undo', { ...baseOf(this.state), dryRun: false }));
   }
 
   _redo(): Promise<void> {
-    return this.change(() => postUndo('redo', { ...this.base(), dryRun: false }));
+    return this.change(() => postUndo('redo', { ...baseOf(this.state), dryRun: false }));
   }
 
   _exportUrl(file: string): string {
@@ -309,7 +306,7 @@ export class GaMatch extends LocalizedElement {
   }
 
   _applyLabel(_state: AppState, text: Texts): string {
-    return this.isMatched ? text.match.unmatch : text.match.match;
+    return isMatched(this.state.detail) ? text.match.unmatch : text.match.match;
   }
 
   _pressed(pick: boolean): string {
@@ -317,44 +314,24 @@ export class GaMatch extends LocalizedElement {
   }
 
   _hasPartner(detail: AppState['detail']): boolean {
-    return detail?.npu !== undefined && detail.bench !== undefined;
+    return isMatched(detail);
   }
 
-  private get isMatched(): boolean {
-    return this._hasPartner(this.state.detail);
-  }
-
-  private base() {
-    const { view, graphs } = this.state;
-    return { file: view.file, revision: graphs?.[Side.NPU].revision ?? '' };
+  /** Enter confirms, unless there is a question to answer first. */
+  private focusNext(): void {
+    const isAsked = (this.report?.conflicts.length ?? 0) > 0;
+    requestAnimationFrame(() => this.field(isAsked ? 'replace' : 'apply').focus());
   }
 
   private request(dryRun: boolean) {
-    const { selected, view, detail } = this.state;
-    if (!selected) return null;
-    const own = selected.index;
-    const partner = this.isMatched
-      ? (selected.side === Side.NPU ? detail?.bench : detail?.npu)?.index
-      : this.chosen?.index;
-    if (partner === undefined) return null;
-    const pair = otherSide(selected.side) === Side.BENCH ? [own, partner] : [partner, own];
-    return {
-      ...this.base(),
-      ...{ step: view.step, rank: view.rank, dryRun },
+    return matchRequest(this.state, this.chosen, {
+      dryRun,
       author: this.field('author').value.trim(),
       reason: this.field('reason').value.trim(),
-      operations: [
-        {
-          $typeName: 'msprobe.graph.v1.MatchOperation' as const,
-          action: this.isMatched ? MatchAction.UNMATCH : MatchAction.MATCH,
-          npu: pair[0]!,
-          bench: pair[1]!,
-          descendants: this.field('descendants').checked,
-          replace: this.replaces,
-          twin: this.twin,
-        },
-      ],
-    };
+      descendants: this.field('descendants').checked,
+      replace: this.replaces,
+      twin: this.twin,
+    });
   }
 
   /** Writes, says what came of it, and shows the graphs as they are now. */
@@ -365,6 +342,18 @@ export class GaMatch extends LocalizedElement {
   private async tell(report: MatchReport): Promise<void> {
     this.outcome = outcomeOf(report, this.text);
     await this.session.reload();
+    this.leave();
+  }
+
+  /** Back to where the nodes are. */
+  private key(event: KeyboardEvent): void {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    this.leave();
+  }
+
+  private leave(): void {
+    this.dispatchEvent(new CustomEvent('focus-graph', { bubbles: true, composed: true }));
   }
 
   private async run(work: () => Promise<void>): Promise<void> {

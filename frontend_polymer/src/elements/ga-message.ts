@@ -73,6 +73,9 @@ export class GaMessage extends LocalizedElement {
           <button class="primary" on-click="_retry">
             <ga-icon name="refresh"></ga-icon>[[text.problem.retry]]
           </button>
+          <button id="other" hidden$="[[!other]]" on-click="_showOther">
+            [[_otherLabel(other, text)]]
+          </button>
         </section>
       </template>
       <template is="dom-if" if="[[_isEmpty(problem, catalog)]]">
@@ -104,11 +107,13 @@ export class GaMessage extends LocalizedElement {
       catalog: Object,
       file: String,
       config: { type: String, value: CONFIG },
+      other: { type: String, computed: '_other(catalog, file)' },
     };
   }
 
   declare problem: ProblemError | null;
   declare catalog: AppState['catalog'];
+  declare other: string;
 
   _isEmpty(problem: ProblemError | null, catalog: AppState['catalog']): boolean {
     return !problem && catalog !== null;
@@ -120,6 +125,20 @@ export class GaMessage extends LocalizedElement {
 
   _remedy(problem: ProblemError, file: string, text: Texts): string {
     return problemWording(problem, file, text).remedy;
+  }
+
+  /** Another file that can be shown. */
+  _other(catalog: AppState['catalog'], file: string): string {
+    const others = (catalog?.files ?? []).filter((other) => other.file !== file && !other.problem);
+    return others[0]?.file ?? '';
+  }
+
+  _otherLabel(other: string, text: Texts): string {
+    return text.shell.otherFile(other);
+  }
+
+  _showOther(): void {
+    this.dispatchEvent(new CustomEvent('show-file', { detail: this.other }));
   }
 
   _command(catalog: AppState['catalog']): string {

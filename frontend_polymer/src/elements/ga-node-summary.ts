@@ -1,18 +1,18 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
-import { Grade, Side, type NodeDetail, type NodeRecord } from '../generated/graph_pb';
+import { Grade, Overflow, Side, type NodeDetail, type NodeRecord } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { hasBench, pairOf, type AppState } from '../session';
 import { formatExact, formatNumber } from './format';
 import './ga-copy';
 import './ga-icon';
-import { gradeStyle } from './grade-style';
+import { gradeStyle, overflowStyle } from './grade-style';
 import { LocalizedElement } from './localized';
 import { rankList } from './merge-recipe';
 import { controls } from './styles';
-import { gradeName, kindName, translated } from './words';
+import { gradeName, kindName, overflowName, translated } from './words';
 
 /** One line about the selected node: its name, its grade, its match or why there is none. */
 export class GaNodeSummary extends LocalizedElement {
@@ -38,7 +38,8 @@ export class GaNodeSummary extends LocalizedElement {
           white-space: nowrap;
           flex: none;
         }
-        .chip.grade {
+        .chip.grade,
+        #overflow {
           font-weight: 600;
           font-variant-numeric: tabular-nums;
         }
@@ -73,6 +74,14 @@ export class GaNodeSummary extends LocalizedElement {
         >
           [[_grade(record, detail, text)]]
         </span>
+        <span
+          id="overflow"
+          class="chip"
+          hidden$="[[!record.overflow]]"
+          title="[[_overflow(record, text, 'hint')]]"
+          style$="[[_overflowStyle(record)]]"
+          >[[text.legend.overflow]]: [[_overflow(record, text, 'name')]]</span
+        >
         <span class="match" hidden$="[[!isComparison]]">
           <span class="cut" title="[[_reasonTitle(record)]]"
             >[[_match(record, partner, text)]]</span
@@ -155,6 +164,14 @@ export class GaNodeSummary extends LocalizedElement {
 
   _gradeStyle(record: NodeRecord, detail: NodeDetail): string {
     return gradeStyle(graded(record, detail).grade);
+  }
+
+  _overflow({ overflow }: NodeRecord, text: Texts, part: 'name' | 'hint'): string {
+    return overflow === Overflow.NONE ? '' : overflowName(overflow, text)[part];
+  }
+
+  _overflowStyle({ overflow }: NodeRecord): string {
+    return overflow === Overflow.NONE ? '' : overflowStyle(overflow);
   }
 
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {

@@ -133,7 +133,7 @@ export class GaOverview extends LocalizedElement {
           font-weight: normal;
         }
         .counts thead th {
-          max-width: 108px;
+          max-width: 124px;
           white-space: normal;
           vertical-align: bottom;
           position: sticky;

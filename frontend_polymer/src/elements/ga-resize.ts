@@ -19,7 +19,8 @@ export class GaResize extends PolymerElement {
         div:hover,
         div:focus-visible {
           background: linear-gradient(transparent 3px, var(--ga-accent) 3px 5px, transparent 5px);
-          outline: none;
+          outline: 2px solid var(--ga-accent);
+          outline-offset: -2px;
         }
       </style>
       <div

@@ -192,11 +192,11 @@ export class GaSearch extends LocalizedElement {
     const chosen = (this.$['side'] as HTMLSelectElement).value;
     const side = chosen === 'bench' ? Side.BENCH : Side.NPU;
     const text = (this.$['input'] as HTMLInputElement).value.trim();
-    this.session.setFind({ text, side });
+    this.session.finding.change({ text, side });
   }
 
   _pattern(): void {
-    this.session.setFind({ isPattern: !this.state.view.find.isPattern });
+    this.session.finding.change({ isPattern: !this.state.view.find.isPattern });
   }
 
   _list(): void {
@@ -213,7 +213,7 @@ export class GaSearch extends LocalizedElement {
       event.preventDefault();
     } else if (event.key === 'Escape') {
       if (this.state.view.find.text === '') (this.$['input'] as HTMLInputElement).blur();
-      this.session.setFind({ text: '' });
+      this.session.finding.change({ text: '' });
     }
   }
 

@@ -123,6 +123,15 @@ export class GaToolbar extends LocalizedElement {
           <ga-icon name="refresh"></ga-icon>
         </button>
         <button
+          id="copyLink"
+          class="icon plain"
+          on-click="_copyLink"
+          title="[[text.shell.copyLink]]"
+          aria-label="[[text.shell.copyLink]]"
+        >
+          <ga-icon name="share"></ga-icon>
+        </button>
+        <button
           id="language"
           class="plain"
           on-click="_language"
@@ -201,7 +210,8 @@ export class GaToolbar extends LocalizedElement {
     }
     select.value = String(value);
     select.title = String(value);
-    select.disabled = options.length < 2;
+    // What is shown may not be among them any more.
+    select.disabled = options.length < 2 && select.selectedIndex >= 0;
   }
 
   focusSearch(): void {
@@ -242,6 +252,10 @@ export class GaToolbar extends LocalizedElement {
 
   _refresh(): void {
     void this.session.refresh();
+  }
+
+  _copyLink(): void {
+    this.dispatchEvent(new CustomEvent('copy-link'));
   }
 
   _language(): void {

@@ -1,8 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { fileOf, hasBench, type AppState } from '../session';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
 import './ga-icon';
+import type { MenuItem } from './ga-menu';
+import './ga-menu';
 import './ga-notes';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
@@ -16,7 +19,14 @@ export type ViewCommand =
   | 'zoom-in'
   | 'zoom-out'
   | 'reading-size'
+  | 'fold-layers'
+  | 'png'
+  | 'svg'
   | { readonly level: number };
+
+export interface LayerFolding {
+  readonly areFolded: boolean;
+}
 
 /** The row above the graph: opening, closing, zoom, and how the two sides go together. */
 export class GaViewTools extends LocalizedElement {
@@ -118,13 +128,20 @@ export class GaViewTools extends LocalizedElement {
       <button
         id="sync"
         class="plain"
-        hidden$="[[!hasBench]]"
-        aria-pressed$="[[_pressed(sync)]]"
+        hidden$="[[!_isDouble(state, hasBench)]]"
+        aria-pressed$="[[_pressed(state.view.sync)]]"
         title="[[text.view.syncHint]]"
         on-click="_sync"
       >
         <ga-icon name="link"></ga-icon>[[text.view.sync]]
-      </button>`;
+      </button>
+      <ga-menu
+        id="menu"
+        label="[[text.shell.view]]"
+        items="[[_items(state, layers, text)]]"
+        disabled="[[disabled]]"
+        on-choose="_chosen"
+      ></ga-menu>`;
   }
 
   static override get properties() {
@@ -134,7 +151,9 @@ export class GaViewTools extends LocalizedElement {
       disabled: { type: Boolean, computed: '_disabled(state)' },
       hasBench: { type: Boolean, computed: '_hasBench(state)' },
       zoom: { type: Number, value: 1 },
-      sync: { type: Boolean, notify: true, value: true },
+      /** Whether layers can be folded into one row, and are. */
+      layers: { type: Object, value: null },
+      session: Object,
     };
   }
 
@@ -144,7 +163,8 @@ export class GaViewTools extends LocalizedElement {
 
   declare state: AppState;
   declare zoom: number;
-  declare sync: boolean;
+  declare session: Session;
+  declare layers: LayerFolding | null;
 
   _file(state: AppState) {
     return fileOf(state);
@@ -190,7 +210,34 @@ export class GaViewTools extends LocalizedElement {
   }
 
   _sync(): void {
-    this.sync = !this.sync;
+    this.session.setView({ sync: !this.state.view.sync });
+  }
+
+  _isDouble({ view }: AppState, hasBench: boolean): boolean {
+    return hasBench && view.only === null;
+  }
+
+  _items(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
+    const { shell } = text;
+    const { only } = state.view;
+    const sides = [
+      { id: 'both', label: shell.bothSides, isOn: only === null, isFirst: layers !== null },
+      { id: 'npu', label: shell.onlyDebug, isOn: only === Side.NPU },
+      { id: 'bench', label: shell.onlyReference, isOn: only === Side.BENCH },
+    ];
+    return [
+      ...(layers ? [{ id: 'fold-layers', label: shell.foldLayers, isOn: layers.areFolded }] : []),
+      ...(hasBench(state) ? sides : []),
+      { id: 'png', label: shell.savePng, isFirst: layers !== null || hasBench(state) },
+      { id: 'svg', label: shell.saveSvg },
+    ];
+  }
+
+  _chosen(event: CustomEvent<string>): void {
+    const { detail: id } = event;
+    const only = { both: null, npu: Side.NPU, bench: Side.BENCH }[id];
+    if (only === undefined) this.send(id as ViewCommand);
+    else this.session.setView({ only });
   }
 
   private send(detail: ViewCommand): void {

@@ -1,6 +1,12 @@
-import { Side, type EditState, type MatchCandidate, type MatchReport } from '../generated/graph_pb';
+import {
+  Grade,
+  Side,
+  type EditState,
+  type MatchCandidate,
+  type MatchReport,
+} from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { asProblem, type AppState } from '../session';
+import { asProblem, fileOf, hasBench, type AppState } from '../session';
 import { formatCount } from './format';
 import { translated } from './words';
 
@@ -60,4 +66,13 @@ export function editHint(
   hint: (npu: string, bench: string) => string,
 ): string {
   return edit ? hint(edit.npuName, edit.benchName) : '';
+}
+
+/** Why no partner can be chosen for the selected node; empty when one can. */
+export function pickRefusal(state: AppState, text: Texts): string {
+  const { selected, graphs } = state;
+  const graph = selected && graphs?.[selected.side];
+  if (!hasBench(state)) return text.match.notComparable;
+  if (!fileOf(state)?.writable) return text.match.readOnly;
+  return graph?.gradeOf(selected!.index) === Grade.UNMATCHED ? '' : text.match.needsFree;
 }

@@ -64,14 +64,15 @@ function treeItem(
   text: Texts,
 ): HTMLElement {
   const item = document.createElement('div');
-  item.id = `node-${row.side}-${row.index}`;
+  item.id = `node-${row.side}-${row.id}`;
   item.role = 'treeitem';
   item.ariaLevel = String(row.depth + 1);
   item.ariaSetSize = String(siblings.size);
   item.ariaPosInSet = String(siblings.get(row.index));
   item.ariaSelected = String(row.selected);
   if (row.expandable) item.ariaExpanded = String(row.expanded);
-  item.textContent = describe(graph, row.index, text).join(', ');
+  const [, ...facts] = describe(graph, row.index, text);
+  item.textContent = [row.name, ...facts].join(', ');
   return item;
 }
 

@@ -3,12 +3,13 @@ export const matchEn = {
   readOnly:
     'This file is read-only: matches cannot be changed here. Copy it to a place that TensorBoard may write to.',
   notComparable: 'This step and rank exist on one side only; there is nothing to match with.',
+  needsFree: 'Select a node without match first; then m chooses its partner.',
   none: 'Select a node to match it by hand.',
   candidates: (side: string) => `Candidates, ${side}`,
   noCandidates: 'No candidate of the same kind. Choose the node in the graph.',
   pick: 'Choose in the graph',
   picking: (side: string, name: string) =>
-    `Click the node on the side “${side}” that belongs to ${name}. Esc cancels.`,
+    `Click the node on the side “${side}” that belongs to ${name}, or go to it with ↑ ↓ and press Enter. Esc cancels.`,
   takenBy: (name: string) => `matched with ${name}`,
   descendants: 'With everything below',
   replace: 'End the matches that stand in the way',

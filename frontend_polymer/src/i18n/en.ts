@@ -2,6 +2,7 @@ import { detailsEn } from './en-details';
 import { findEn } from './en-find';
 import { matchEn } from './en-match';
 import { overviewEn } from './en-overview';
+import { shellEn } from './en-shell';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
 export const en = {
@@ -228,6 +229,7 @@ export const en = {
   find: findEn,
   match: matchEn,
   overview: overviewEn,
+  shell: shellEn,
 
   progress: {
     catalog: 'Looking for databases…',

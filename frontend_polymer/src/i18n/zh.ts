@@ -3,6 +3,7 @@ import { detailsZh } from './zh-details';
 import { findZh } from './zh-find';
 import { matchZh } from './zh-match';
 import { overviewZh } from './zh-overview';
+import { shellZh } from './zh-shell';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
 
@@ -227,6 +228,7 @@ export const zh: Texts = {
   find: findZh,
   match: matchZh,
   overview: overviewZh,
+  shell: shellZh,
 
   progress: {
     catalog: '正在查找数据库…',

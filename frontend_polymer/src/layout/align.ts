@@ -1,3 +1,4 @@
+import { Side } from '../generated/graph_pb';
 import { longestIncreasing } from './increasing';
 import { UNITS_PER_ROW, type Rows } from './rows';
 import type { PerSide } from './sides';
@@ -14,6 +15,8 @@ export interface AlignInput {
   readonly open: PerSide<Uint8Array>;
   /** Only the root's subtrees of this micro-step; -1 for all. */
   readonly microStep: number;
+  /** The only side that gets rows; null for both. */
+  readonly only: Side | null;
 }
 
 /**
@@ -25,13 +28,14 @@ export interface AlignInput {
  * elsewhere or was executed in another order, and what is open on one side only.
  */
 export function align(input: AlignInput): Rows {
-  const { trees, open } = input;
+  const { trees, open, only } = input;
   const [npu, bench] = trees;
   const placement = new Placement(
     input,
     visible(npu, open[0]) + (bench ? visible(bench, open[1]) : 0),
   );
-  placement.place(0, bench ? 0 : -1, 0, -1);
+  const hasBench = bench !== null && only !== Side.NPU;
+  placement.place(hasBench && only === Side.BENCH ? -1 : 0, hasBench ? 0 : -1, 0, -1);
   return placement.rows();
 }
 

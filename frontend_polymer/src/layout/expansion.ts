@@ -1,5 +1,4 @@
-import type { Graph } from '../data/graph';
-import { Grade, Side } from '../generated/graph_pb';
+import { type Grade, Side } from '../generated/graph_pb';
 import type { Trees } from './align';
 import { otherSide, SIDES, type PerSide } from './sides';
 import type { Tree } from './tree';
@@ -100,19 +99,4 @@ export class Expansion {
   private setOne(side: Side, node: number, open: boolean): void {
     if (this.trees[side]?.hasChildren(node)) this.open[side][node] = open ? 1 : 0;
   }
-}
-
-/**
- * The first level at which a node of this grade or worse can be seen; 1 when there is none, so that
- * a healthy model opens on its top modules.
- */
-export function firstLevel(graph: Graph, least: Grade): number {
-  let level = 0;
-  for (let node = 0; node < graph.count; node++) {
-    const depth = graph.depth[node]!;
-    const grade = graph.gradeOf(node);
-    const isBad = grade >= least && grade !== Grade.UNMATCHED;
-    if (isBad && depth > 0 && (level === 0 || depth < level)) level = depth;
-  }
-  return Math.max(1, level);
 }

@@ -26,6 +26,7 @@ export class Hierarchy {
   private readonly series: FoundSeries;
   private areFolded = false;
   private shownMicroStep = -1;
+  private shownSide: Side | null = null;
 
   constructor(readonly graphs: Graphs) {
     const [npu, bench] = graphs;
@@ -82,6 +83,16 @@ export class Hierarchy {
     this.relayout();
   }
 
+  /** The only side that has rows; null for both. */
+  get only(): Side | null {
+    return this.shownSide;
+  }
+
+  set only(side: Side | null) {
+    this.shownSide = side;
+    this.relayout();
+  }
+
   /** Brings the rows up to date with the expansion. */
   relayout(): void {
     this.rows = this.align();
@@ -124,6 +135,7 @@ export class Hierarchy {
       beside: this.beside,
       open: this.expansion.open,
       microStep: this.shownMicroStep,
+      only: this.shownSide,
     });
   }
 }

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../src/data/graph';
 import { Direction, Grade, Kind, Side } from '../../src/generated/graph_pb';
 import { decodeOpen, encodeOpen } from '../../src/layout/code';
-import { firstLevel } from '../../src/layout/expansion';
 import { Hierarchy } from '../../src/layout/hierarchy';
 import { SIDES } from '../../src/layout/sides';
 import { forSeeds, randomPair, randomTree } from './random';
@@ -124,12 +123,6 @@ test('revealing a node gives it and its counterpart a row', () => {
     const other = hierarchy.counterpart(node);
     if (other) expect(hierarchy.rowOf(other)).toBeGreaterThanOrEqual(0);
   });
-});
-
-test('the first level with an error is the smallest depth that has one', () => {
-  expect(firstLevel(singleGraph(sketch()), Grade.MODERATE)).toBe(2);
-  expect(firstLevel(singleGraph(sketch()), Grade.SEVERE)).toBe(3);
-  expect(firstLevel(singleGraph({ stem: 'DefaultModel' }), Grade.SLIGHT)).toBe(1);
 });
 
 describe('what is open, as text', () => {

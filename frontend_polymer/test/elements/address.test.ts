@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { fromFragment, toFragment } from '../../src/address';
+import { fromFragment, notUnderstood, toFragment } from '../../src/address';
 import { Grade, Overflow, Side } from '../../src/generated/graph_pb';
 import { INITIAL_VIEW } from '../../src/state';
 
@@ -22,8 +22,20 @@ describe('the address fragment', () => {
         overflows: [Overflow.HIGH],
         reasons: ['other_type', 'no_such_name'],
         operator: 'softmax',
+        dtype: 'float32',
+        shape: '[2, 3]',
         scope: 'file' as const,
         order: 'severity' as const,
+      },
+      sync: false,
+      only: Side.NPU,
+      look: {
+        open: ['AbC.D-_', 'x'] as const,
+        zoom: 0.37,
+        top: -0.4,
+        left: 12,
+        anchor: { side: Side.BENCH, index: 12345 },
+        foldLayers: false,
       },
     };
     expect(fromFragment(toFragment(view))).toEqual(view);
@@ -55,5 +67,44 @@ describe('the address fragment', () => {
     '#scalars&p.scalars.step=3&step=4',
   ])('reads %s as the initial view', (hash) => {
     expect(fromFragment(hash)).toEqual(INITIAL_VIEW);
+  });
+
+  it('keeps one text when both sides have the same unfolded', () => {
+    const look = { open: ['AB', 'AB'] as const, zoom: 1, top: 3, left: 0 };
+    const fragment = toFragment({ ...INITIAL_VIEW, page: 'graph', look });
+    expect(fragment).toContain('open=AB&');
+    expect(fromFragment(fragment).look).toEqual(look);
+  });
+
+  it('holds the short form of what is unfolded', () => {
+    const look = {
+      open: ['long', 'long'],
+      openInView: ['B', 'B'],
+      zoom: 1,
+      top: 0,
+      left: 0,
+    } as const;
+    const fragment = toFragment({ ...INITIAL_VIEW, page: 'graph', look });
+    expect(fromFragment(fragment).look?.open).toEqual(['B', 'B']);
+  });
+
+  it.each([
+    ['step=x', ['step=x']],
+    ['at=1_2', ['at=1_2']],
+    ['at=100_0_0_n99999999999', ['at=100_0_0_n99999999999']],
+    ['grades=1,99', ['grades=1,99']],
+    ['only=left', ['only=left']],
+    ['later=1', ['later=1']],
+    ['file=a.vis.db&p.graph_ascend.step=1&p.graph_ascend.rank=2', []],
+    ['sync=1', []],
+  ])('says that of %s it does not understand %j', (part, expected) => {
+    expect(notUnderstood(`#graph_ascend&p.graph_ascend.${part}`)).toEqual(expected);
+  });
+
+  it('understands all that it writes', () => {
+    expect(
+      notUnderstood(toFragment({ ...INITIAL_VIEW, page: 'graph', node: 'a', file: 'b' })),
+    ).toEqual([]);
+    expect(notUnderstood('#graph_ascend&p.other.x=1')).toEqual([]);
   });
 });

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ class Model:
     micro_batches: int = 2
     nesting: str = "decoder"  # decoder: GPT > decoder > layers; flat: GPT > layers; bare: layers
     global_numbers: bool = False
+    experts: int = 0  # in each layer, beside what all tokens pass
 
     @property
     def parts(self) -> list[str]:
@@ -44,7 +47,7 @@ def tensor(values: Array) -> Record:
 class Training:
     """Weights, and what enters each part forward (``x``) and backward (``g``) by micro-batch."""
 
-    def __init__(self, model: Model, seed: int) -> None:
+    def __init__(self, model: Model, seed: int, data: int = 0) -> None:
         self.model = model
         random = np.random.default_rng(seed)
         shapes = {"embedding": (VOCABULARY, HIDDEN), "head": (VOCABULARY, HIDDEN)}
@@ -53,6 +56,13 @@ class Training:
         self.weight = {name: random.normal(size=shape) for name, shape in shapes.items()}
         for norm in ("final_norm", *(f"norm{layer}" for layer in range(model.layers))):
             self.weight[norm] = random.normal(size=HIDDEN)
+        for layer in range(model.layers if model.experts else 0):
+            self.weight[f"router{layer}"] = random.normal(size=(model.experts, HIDDEN))
+            for expert in range(model.experts):
+                self.weight[f"expert{layer}.{expert}"] = random.normal(size=(HIDDEN, HIDDEN))
+        random = np.random.default_rng([seed, data])
+        # The expert of each token, the same for all micro-batches.
+        self.route = random.integers(0, max(model.experts, 1), (model.layers, LENGTH))
         self.x: dict[tuple[str, int], Array] = {}
         self.g: dict[tuple[str, int], Array] = {}
         for m in range(model.micro_batches):
@@ -75,8 +85,10 @@ class Training:
             return x * weight["final_norm"]
         if part == "head":
             return x @ weight["head"].T
-        inner = (x * weight[f"norm{part}"]) @ weight[f"up{part}"].T
-        return x + (inner * 2.0) @ weight[f"down{part}"].T
+        n = x * weight[f"norm{part}"]
+        inner = n @ weight[f"up{part}"].T
+        result = x + (inner * 2.0) @ weight[f"down{part}"].T
+        return result + self.routed(part, n) if self.model.experts else result
 
     def backward(self, part: str, g: Array) -> Array:
         """What a part makes of the gradient of its output."""
@@ -87,5 +99,34 @@ class Training:
             return g * weight["final_norm"]
         if part == "head":
             return g @ weight["head"]
-        inner = (g @ weight[f"down{part}"]) * 2.0
-        return g + (inner @ weight[f"up{part}"]) * weight[f"norm{part}"]
+        inner = ((g @ weight[f"down{part}"]) * 2.0) @ weight[f"up{part}"]
+        if self.model.experts:
+            inner = inner + self.routed(part, g, transposed=True)
+        return g + inner * weight[f"norm{part}"]
+
+    def routed(self, part: str, rows: Array, *, transposed: bool = False) -> Array:
+        """What the experts make of the tokens sent to them; transposed of gradients."""
+        result = np.zeros_like(rows)
+        for expert in range(self.model.experts):
+            weight, own = self.weight[f"expert{part}.{expert}"], self.route[int(part)] == expert
+            result[own] = rows[own] @ (weight if transposed else weight.T)
+        return result
+
+    def part(self, rows: Array) -> Training:
+        """The same training as a rank sees it that has only some tokens of each sequence."""
+        own = copy(self)
+        own.route = self.route[:, rows]
+        own.x = {key: whole[rows] for key, whole in self.x.items()}
+        own.g = {key: whole[rows] for key, whole in self.g.items()}
+        return own
+
+
+def runs(parts: Sequence[str], model: Model) -> list[list[str]]:
+    """Neighbouring layers together, everything else alone."""
+    result: list[list[str]] = []
+    for part in parts:
+        if result and part.isdigit() and result[-1][-1].isdigit():
+            result[-1].append(part)
+        else:
+            result.append([part])
+    return result if model.layers else [[part] for part in parts]

@@ -8,14 +8,23 @@ of every split must give.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from msprobe_builder.dump.source import InMemoryDump
-from tests.builder.merge.simulated_training import LENGTH, Array, Model, Record, Training, tensor
+from tests.builder.merge.simulated_experts import ExpertShare, record_experts, tokens_of_ranks
+from tests.builder.merge.simulated_training import (
+    LENGTH,
+    Array,
+    Model,
+    Record,
+    Training,
+    runs,
+    tensor,
+)
 
 
 @dataclass(frozen=True)
@@ -28,21 +37,50 @@ class Cluster:
     cuts: tuple[int, ...] = ()
     all_forward_first: bool = False
     sequence_parallel: bool = False
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
+
+    def rank(self, stage: int, replica: int, context: int, part: int) -> int:
+        """The number of a rank: tensor parallelism varies fastest, then cp, dp and pp."""
+        return ((stage * self.dp + replica) * self.cp + context) * self.tp + part
 
 
 def simulate(model: Model, cluster: Cluster, seed: int = 0) -> dict[int, InMemoryDump]:
-    """The dumps of all ranks; rank = stage · tp + slice."""
-    training = Training(model, seed)
+    """The dumps of all ranks."""
+    trainings = tokens_of_ranks(model, cluster.cp, cluster.dp, seed)
     return {
-        stage * cluster.tp + part: _Rank(training, cluster, stage, part).dump()
+        cluster.rank(stage, *divmod(number, cluster.cp), part): _Rank(
+            training,
+            cluster,
+            (stage, *divmod(number, cluster.cp), part),
+            ExpertShare.of(cluster.ep, number, trainings, model),
+        ).dump()
         for stage in range(cluster.pp)
+        for number, training in enumerate(trainings)
         for part in range(cluster.tp)
     }
 
 
+def whole(model: Model, cluster: Cluster, replica: int, seed: int = 0) -> InMemoryDump:
+    """What one replica's graph must show: all its tokens, experts with those of their group."""
+    trainings = tokens_of_ranks(model, 1, cluster.dp, seed)
+    count = max(cluster.ep // cluster.cp, 1)  # replicas whose tokens meet
+    group = tuple(trainings[replica - replica % count :][:count])
+    share = ExpertShare(range(model.experts), group, 1)
+    return _Rank(trainings[replica], Cluster(), (0, 0, 0, 0), share).dump()
+
+
 class _Rank:
-    def __init__(self, training: Training, cluster: Cluster, stage: int, part: int) -> None:
-        self.training, self.cluster, self.stage, self.part = training, cluster, stage, part
+    def __init__(
+        self,
+        training: Training,
+        cluster: Cluster,
+        place: tuple[int, int, int, int],
+        experts: ExpertShare,
+    ) -> None:
+        self.training, self.cluster, self.experts = training, cluster, experts
+        self.stage, self.replica, self.context, self.part = place
         self.model, self.weight = training.model, training.weight
         self.data: dict[str, Record] = {}
         self.construct: dict[str, str | None] = {}
@@ -99,6 +137,11 @@ class _Rank:
         above = "decoder.layers" if self.model.nesting == "decoder" else "layers"
         return f"{place}.{above}.{number}.{inner or 'Layer'}"
 
+    def layer_stem(self, part: str, inner: str) -> str:
+        """The stem of a module within a layer."""
+        chunk = next(one for one in range(self.cluster.vpp) if part in self._parts(one))
+        return self._stem(chunk, part, inner)
+
     # Recording
 
     def api(self, stem: str, inputs: Sequence[Any], output: Array) -> None:
@@ -131,7 +174,7 @@ class _Rank:
             self.collective(name, [whole * 0, part], whole, part)
 
     def collective(self, stem: str, inputs: Sequence[Array], *outputs: Array) -> None:
-        first = self.stage * self.cluster.tp
+        first = self.cluster.rank(self.stage, self.replica, self.context, 0)
         ranks = list(range(first, first + self.cluster.tp))
         self.api(stem, inputs, outputs[0])
         record = self.data[f"{stem}.{self.calls[stem]}.forward"]
@@ -160,13 +203,13 @@ class _Rank:
     def cut(self, whole: Array, axis: int) -> Array:
         return np.split(whole, self.cluster.tp, axis)[self.part]
 
-    @contextmanager
-    def wrappers(self, direction: str, chunk: int, m: int, x: Array, y: Array) -> Iterator[None]:
-        """The model around its parts, and the decoder around its layers."""
-        with ExitStack() as stack:
-            if self.model.nesting != "bare":
-                stack.enter_context(self.module(f"Module.{chunk}.GPT", direction, m, x, y))
-            yield
+    def wrappers(
+        self, direction: str, chunk: int, m: int, x: Array, y: Array
+    ) -> AbstractContextManager[None]:
+        """The model around its parts, if it has a module of its own."""
+        if self.model.nesting == "bare":
+            return nullcontext()
+        return self.module(f"Module.{chunk}.GPT", direction, m, x, y)
 
     # The pieces
 
@@ -179,7 +222,7 @@ class _Rank:
             self.api("Distributed.recv", [np.zeros(LENGTH)], np.ones(LENGTH))
         x, y = self._bounds(chunk, m)
         with self.wrappers("forward", chunk, m, x, y):
-            for run in _runs(parts, self.model):
+            for run in runs(parts, self.model):
                 with self._decoder("forward", chunk, m, run):
                     for part in run:
                         self._part_forward(chunk, part, m, x_of[part, m])
@@ -261,6 +304,8 @@ class _Rank:
                 self.api("Tensor.__mul__", [self.cut(y, -1), 2.0], self.cut(y, -1) * 2.0)
                 down = self._stem(chunk, part, "down.RowParallelLinear")
                 z = self._row(f"down{part}", down, m, y * 2.0)
+                if self.model.experts:
+                    record_experts(self, self.experts, part, m)
                 self.api("Tensor.__add__", [own, self.sequence(z)], result)
 
     def _norm(self, name: str, stem: str, m: int, x: Array) -> Array:
@@ -294,7 +339,7 @@ class _Rank:
             self.api("Distributed.recv", [np.zeros(LENGTH)], np.ones(LENGTH))
         g, result = self._gradient_bounds(parts, chunk, m)
         with self.wrappers("backward", chunk, m, g, result):
-            for run in reversed(_runs(parts, self.model)):
+            for run in reversed(runs(parts, self.model)):
                 with self._decoder("backward", chunk, m, run):
                     for part in reversed(run):
                         self._part_backward(chunk, part, m, self.training.g[part, m])
@@ -313,12 +358,16 @@ class _Rank:
         else:
             own, result = self.sequence(g), self.sequence(self.training.backward(part, g))
             with self.module(stem, "backward", m, own, result):
+                if self.model.experts:
+                    record_experts(self, self.experts, part, m, backward=True)
                 n = x * self.weight[f"norm{part}"]
                 y = n @ self.weight[f"up{part}"].T
                 down = self._stem(chunk, part, "down.RowParallelLinear")
                 inner = self._row_backward(f"down{part}", down, m, g, y * 2.0) * 2.0
                 up = self._stem(chunk, part, "up.ColumnParallelLinear")
                 back = self._column_backward(f"up{part}", up, m, inner, n)
+                if self.model.experts:
+                    back = back + self.training.routed(part, g, transposed=True)
                 norm = self._stem(chunk, part, "norm.RMSNorm")
                 self._norm_backward(f"norm{part}", norm, m, back, x)
 
@@ -349,14 +398,3 @@ class _Rank:
         self.api("Tensor.t", [g], g.T)
         self.api("Tensor.matmul", [g.T, x], g.T @ x)
         self.gradients[stem] = g.T @ x
-
-
-def _runs(parts: Sequence[str], model: Model) -> list[list[str]]:
-    """Neighbouring layers together, everything else alone."""
-    runs: list[list[str]] = []
-    for part in parts:
-        if runs and part.isdigit() and runs[-1][-1].isdigit():
-            runs[-1].append(part)
-        else:
-            runs.append([part])
-    return runs if model.layers else [[part] for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -12,22 +13,25 @@ from hypothesis import strategies as st
 
 from msprobe_builder.compare import read_rank
 from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.layout import expert_peers, parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.texts import Texts
-from tests.builder.merge.simulated_training import Model
-from tests.builder.merge.simulator import Cluster, simulate
+from tests.builder.merge.simulated_training import HIDDEN, INNER, VOCABULARY, Model
+from tests.builder.merge.simulator import Cluster, simulate, whole
 
 
 def merged(
-    dumps: dict[int, InMemoryDump], cluster: Cluster, texts: Texts
+    dumps: dict[int, InMemoryDump], cluster: Cluster, texts: Texts, index: int = 0
 ) -> tuple[Side, list[Diagnostic]]:
-    sizes = {"tp": cluster.tp, "pp": cluster.pp, "vpp": cluster.vpp}
-    layout = parse_layout({"rank_size": cluster.tp * cluster.pp, **sizes}, "npu")
-    [replica] = replicas(layout)
-    source = ReplicaSource(layout, replica, dumps)
+    sizes = {key: getattr(cluster, key) for key in ("tp", "pp", "vpp", "cp", "ep")}
+    layout = parse_layout({"rank_size": len(dumps), **sizes}, "npu")
+    parts = replicas(layout)
+    [together] = [one for one in expert_peers(layout) if index in one]
+    peers = tuple(parts[other] for other in sorted(together - {index}))
+    source = ReplicaSource(layout, parts[index], dumps, peers)
     return read_replica(source, texts, partial(read_rank, texts=texts))
 
 
@@ -60,16 +64,23 @@ def values(side: Side, texts: Texts) -> dict[tuple[str, int, str], tuple[int, np
     return found
 
 
-def check_against_truth(model: Model, cluster: Cluster) -> None:
+def check_against_truth(model: Model, cluster: Cluster, index: int = 0) -> None:
     texts = Texts()
-    side, diagnostics = merged(simulate(model, cluster), cluster, texts)
-    truth, _ = read_rank(simulate(model, Cluster())[0], texts)
+    side, diagnostics = merged(simulate(model, cluster), cluster, texts, index)
+    truth, _ = read_rank(whole(model, cluster, index), texts)
     assert outline(side) == outline(truth)
     assert {one.code for one in diagnostics} <= {"call_without_record"}
     found, expected = values(side, texts), values(truth, texts)
     assert found.keys() == expected.keys()
     unknown = {key for key, (_, statistics) in found.items() if np.isnan(statistics).all()}
-    if cluster.sequence_parallel and cluster.tp > 1:  # the sums over the ranks are not recorded
+    if cluster.cp > 1:
+        sums = {
+            key
+            for key, (shape, _) in expected.items()
+            if is_gradient_of_weight(key, texts.values[shape])
+        }
+        assert unknown == sums
+    elif cluster.sequence_parallel and cluster.tp > 1:  # the sums over the ranks are not recorded
         assert unknown == {key for key in expected if key[0].endswith("RMSNorm.parameters_grad")}
     else:
         assert unknown == set()
@@ -80,6 +91,13 @@ def check_against_truth(model: Model, cluster: Cluster) -> None:
         or not (key in unknown or np.allclose(found[key][1], statistics, rtol=1e-9, atol=1e-9))
     ]
     assert not wrong
+
+
+def is_gradient_of_weight(key: tuple[str, int, str], shape: str) -> bool:
+    """Recorded of a module, or put out by the call in its backward pass that makes it."""
+    is_output = key[0].startswith("Tensor.matmul.") and key[1] == Section.OUTPUT
+    weights = {f"[{VOCABULARY}, {HIDDEN}]", f"[{INNER}, {HIDDEN}]", f"[{HIDDEN}, {INNER}]"}
+    return key[0].endswith("parameters_grad") or (is_output and shape in weights)
 
 
 @st.composite
@@ -112,6 +130,27 @@ def test_the_merge_of_a_split_is_the_whole(split: tuple[Model, Cluster]) -> None
     check_against_truth(*split)
 
 
+@st.composite
+def spreads(draw: st.DrawFn) -> tuple[Model, Cluster, int]:
+    """Sequences cut in parts and experts shared out, together with a split of the layers."""
+    model, split = draw(splits())
+    cp, dp = draw(st.sampled_from([(1, 1), (2, 1), (4, 1), (1, 2), (1, 4), (2, 2)]))
+    # Tensor-parallel ranks of the simulated training share no experts out.
+    experts = draw(st.sampled_from([0, 4, 8])) if split.tp == 1 else 0
+    shares = [ep for ep in (1, 2, 4) if cp * dp % ep == 0]
+    ep = draw(st.sampled_from(shares)) if experts else 1
+    cluster = replace(split, cp=cp, dp=dp, ep=ep, sequence_parallel=False)
+    return replace(model, experts=experts), cluster, draw(st.integers(0, dp - 1))
+
+
+@settings(max_examples=30)
+@given(spreads())
+def test_the_merge_of_parts_of_sequences_and_experts_is_the_whole(
+    spread: tuple[Model, Cluster, int],
+) -> None:
+    check_against_truth(*spread)
+
+
 def only_modules(dump: InMemoryDump) -> InMemoryDump:
     """The dump at level L0: no calls but those of modules."""
     names = [name for name in dump.construct if name.startswith("Module.")]
@@ -138,3 +177,18 @@ def test_with_modules_alone_nothing_is_invented(tp: int, is_sequence: bool) -> N
         assert shape in (-1, expected[key][0]), key
     parallel = {key for key in expected if "Parallel" in key[0]}
     assert parallel <= known
+
+
+@pytest.mark.parametrize(("groups", "codes"), [(["01", "23"], set()), (["02", "13"], {"conflict"})])
+def test_exchanges_over_other_ranks_are_a_conflict(groups: list[str], codes: set[str]) -> None:
+    cluster, texts = Cluster(dp=4, ep=2), Texts()
+    dumps = simulate(Model(1, 1, experts=4), cluster)
+    for group in groups:
+        ranks = [int(rank) for rank in group]
+        for rank in ranks:
+            for name, record in dumps[rank].dump["data"].items():
+                if name.startswith("Distributed.all_to_all_single"):
+                    own = {"type": "torch.ProcessGroup", "group_ranks": ranks}
+                    record["input_kwargs"]["group"] = own
+    _, diagnostics = merged(dumps, cluster, texts)
+    assert {one.code.partition("_")[2] for one in diagnostics if "layout" in one.code} == codes

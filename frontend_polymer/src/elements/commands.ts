@@ -1,0 +1,107 @@
+// Everything that can be done from the keyboard or the command palette.
+
+import { Side } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
+import type { ViewCommand } from './ga-view-tools';
+
+/** What a command acts on: the viewer as a whole. */
+export interface CommandTarget {
+  readonly session: Session;
+  readonly state: AppState;
+  help(): void;
+  openPalette(): void;
+  toggleOverview(): void;
+  toggleList(): void;
+  toggleTheme(): void;
+  toggleLanguage(): void;
+  focusSearch(): void;
+  stepHit(direction: 1 | -1): void;
+  goToFirstError(): void;
+  pickPartner(): void;
+  copyLink(): void;
+  runView(command: ViewCommand): void;
+}
+
+export interface Command {
+  readonly name: string;
+  /** As `KeyboardEvent.key` has them; none for what only the palette offers. */
+  readonly keys: readonly string[];
+  readonly run: () => void;
+  /** Also while all steps and ranks are shown. */
+  readonly isEverywhere?: boolean;
+}
+
+/** The commands that make sense now. */
+export function commandsOf(target: CommandTarget, text: Texts): Command[] {
+  const { session, state } = target;
+  const { shell, view, help, search, toolbar } = text;
+  const everywhere: Command[] = [
+    { name: help.help, keys: ['?'], run: () => target.help() },
+    { name: shell.palette, keys: [':'], run: () => target.openPalette() },
+    { name: help.overview, keys: ['o'], run: () => target.toggleOverview() },
+    { name: shell.copyLink, keys: [], run: () => target.copyLink() },
+    { name: toolbar.refresh, keys: [], run: () => void session.refresh() },
+    { name: toolbar.theme, keys: [], run: () => target.toggleTheme() },
+    { name: `${toolbar.language} / Language / 语言`, keys: [], run: () => target.toggleLanguage() },
+  ].map((command) => ({ ...command, isEverywhere: true }));
+  if (!state.graphs) return everywhere;
+  const run = (command: ViewCommand) => () => target.runView(command);
+  const only = (side: Side | null) => () => session.setView({ only: side });
+  const ofTwo: Command[] = [
+    { name: shell.firstError, keys: [], run: () => target.goToFirstError() },
+    { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
+    { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
+    { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
+    { name: shell.bothSides, keys: [], run: only(null) },
+    { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
+    { name: shell.onlyReference, keys: [], run: only(Side.BENCH) },
+  ];
+  const deepest = Math.max(...state.graphs.map((graph) => graph?.deepest ?? 0));
+  const levels = Array.from({ length: deepest }, (_, at) => at + 1);
+  return [
+    { name: help.search, keys: ['/'], run: () => target.focusSearch() },
+    { name: search.next, keys: ['n', '.'], run: () => target.stepHit(1) },
+    { name: search.previous, keys: ['p', 'N', ','], run: () => target.stepHit(-1) },
+    { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
+    ...(hasBench(state) ? ofTwo : []),
+    { name: view.expandAll, keys: [], run: run('expand-all') },
+    { name: view.collapseAll, keys: [], run: run('collapse-all') },
+    ...levels.map((level) => ({ name: view.toLevel(level), keys: [], run: run({ level }) })),
+    { name: shell.foldLayers, keys: [], run: run('fold-layers') },
+    { name: view.fit, keys: [], run: run('fit') },
+    { name: view.zoomIn, keys: [], run: run('zoom-in') },
+    { name: view.zoomOut, keys: [], run: run('zoom-out') },
+    { name: view.zoomReset, keys: [], run: run('reading-size') },
+    { name: shell.savePng, keys: [], run: run('png') },
+    { name: shell.saveSvg, keys: [], run: run('svg') },
+    ...everywhere,
+  ];
+}
+
+/** Other files, steps, ranks and micro-steps to go to. */
+export function placesOf({ session, state }: CommandTarget, text: Texts): Command[] {
+  const { view, catalog } = state;
+  const pairs = fileOf(state)?.graphs ?? [];
+  const pair = pairs.find(({ step, rank }) => step === view.step && rank === view.rank);
+  const micros = Array.from({ length: pair?.microSteps ?? 0 }, (_, at) => at);
+  const places = pairs.filter((other) => other !== pair || view.page === 'overview');
+  const files = (catalog?.files ?? []).filter(({ file }) => file !== view.file);
+  return [
+    ...places.map(({ step, rank }) => ({
+      name: text.overview.cell(step, rank),
+      keys: [],
+      run: () => void session.enter(step, rank),
+    })),
+    ...(micros.length > 1 ? micros : []).map((micro) => ({
+      name: text.details.microStep(micro),
+      keys: [],
+      run: () => session.setMicroStep(micro),
+    })),
+    ...files.map(({ file }) => ({
+      name: `${text.toolbar.file}: ${file}`,
+      keys: [],
+      run: () => void session.open({ file, page: 'auto' }),
+    })),
+  ];
+}
