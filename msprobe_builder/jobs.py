@@ -127,6 +127,8 @@ def pair_up_replicas(
             f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
             "bench side; they must be equal, or 1 on one side: correct rank_size, tp or pp."
         )
+    if counts[0] != counts[1]:
+        found += _experts_of_more_tokens(layouts[0] if counts[0] > 1 else layouts[1], counts)
     jobs = []
     for step, sources in left.items():
         others = right[step]
@@ -180,6 +182,20 @@ def _ranks_by_step(
                 f"rank0 to rank{layout.rank_size - 1}{hint}."
             )
     return result
+
+
+def _experts_of_more_tokens(layout: ParallelLayout, counts: tuple[int, int]) -> list[Diagnostic]:
+    """What to expect of experts when a single replica is compared with each of many."""
+    meeting = max(map(len, expert_peers(layout)))
+    if meeting == 1:
+        return []
+    message = (
+        f"Experts got the tokens of {meeting} data-parallel replicas on this side and those of one "
+        "on the other; compare runs with equal numbers of replicas to compare what experts made "
+        "of them."
+    )
+    side = 0 if counts[0] > 1 else 1
+    return [Diagnostic("warning", "experts_of_more_tokens", message, side=side)]
 
 
 def _replica_sources(
