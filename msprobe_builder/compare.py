@@ -77,6 +77,8 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
         np.zeros(len(npu.tree), dtype=np.int64),
         origins=npu.origins,
         recipes=npu.recipes,
+        assemblies=npu.assemblies,
+        unknown=npu.unknown,
     )
     bench_graph = _ungraded(bench)
     bench_graph.grade[matching.bench < 0] = Grade.UNMATCHED
@@ -158,4 +160,6 @@ def _ungraded(side: Side) -> Graph:
         np.zeros(size, dtype=np.int64),
         origins=side.origins,
         recipes=side.recipes,
+        assemblies=side.assemblies,
+        unknown=side.unknown,
     )

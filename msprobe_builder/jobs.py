@@ -94,8 +94,7 @@ def pair_up_replicas(
 ) -> tuple[list[PairJob], list[Diagnostic]]:
     """One job for each step and data-parallel replica, named after the replica's first rank.
 
-    With as many replicas on both sides they are compared in order; a single replica of one side
-    is compared with each of the other.
+    Replicas are compared in order; when one side has fewer it begins with its first again.
     """
     found = _strays(npu, 0)
     left_ranks = _ranks_by_step(npu, layouts[0], "npu")
@@ -103,8 +102,7 @@ def pair_up_replicas(
     if bench is not None and layouts[1] is not None:
         right_ranks = _ranks_by_step(bench, layouts[1], "bench")
     # Now the sizes are known to be those of what is there.
-    together = _experts_together(layouts)
-    left = _replica_sources(left_ranks, layouts[0], together)
+    left = _replica_sources(left_ranks, layouts[0], _experts_together(*layouts))
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -115,6 +113,7 @@ def pair_up_replicas(
         ]
         return jobs, found
     found += _strays(bench, 1)
+    together = _experts_together(layouts[1], layouts[0])
     right = _replica_sources(right_ranks, layouts[1], together)
     if left.keys() != right.keys():
         raise BuildError(
@@ -122,24 +121,22 @@ def pair_up_replicas(
             f"{sorted(right)}; give dumps of the same steps."
         )
     counts = layouts[0].dp, layouts[1].dp
-    if counts[0] != counts[1] and 1 not in counts:
+    if max(counts) % min(counts):
         raise BuildError(
             f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
-            "bench side; they must be equal, or 1 on one side: correct rank_size, tp or pp."
+            "bench side; one number must divide the other: correct rank_size, tp or pp."
         )
-    if counts[0] != counts[1]:
-        found += _experts_of_more_tokens(layouts[0] if counts[0] > 1 else layouts[1], counts)
+    found += _other_samples(counts) + _experts_of_other_tokens(layouts[0], layouts[1])
     jobs = []
     for step, sources in left.items():
         others = right[step]
-        if len(others) < len(sources):
-            others = others * len(sources)
-        elif len(sources) < len(others):
-            sources = sources * len(others)
+        # In order, and from the first again when one side has no more.
+        count = max(counts)
+        sources, others = sources * (count // counts[0]), others * (count // counts[1])
         jobs += [
             PairJob(
                 step,
-                one.replica.label if counts[0] > 1 else other.replica.label,
+                one.replica.label if counts[0] >= counts[1] else other.replica.label,
                 one,
                 other,
                 options,
@@ -149,19 +146,25 @@ def pair_up_replicas(
     return jobs, found
 
 
-def _experts_together(
-    layouts: tuple[ParallelLayout, ParallelLayout | None],
-) -> list[frozenset[int]]:
-    """Replicas whose experts are joined, as their tokens meet in one side at least.
+def _other_samples(counts: tuple[int, int]) -> list[Diagnostic]:
+    """Replicas of unequal numbers share out the samples of a batch in different ways."""
+    if counts[0] == counts[1] or 1 in counts:
+        return []
+    message = (
+        f"With {counts[0]} replicas on the npu side and {counts[1]} on the bench side some that "
+        "are compared saw other samples: weights and structure must agree, activations need not."
+    )
+    return [Diagnostic("info", "unequal_replicas", message)]
+
+
+def _experts_together(layout: ParallelLayout, other: ParallelLayout | None) -> list[frozenset[int]]:
+    """Replicas of a side whose experts are joined, as their tokens meet in one side at least.
 
     Only then an expert has the same tokens on both sides, however they share experts out.
     """
-    left, right = layouts
-    sets = expert_peers(left)
-    if right is not None and right.dp == left.dp:
-        sets = united([*sets, *expert_peers(right)])
-    elif right is not None and right.dp > 1:
-        sets = expert_peers(right)
+    sets = expert_peers(layout)
+    if other is not None and other.dp == layout.dp:
+        sets = united([*sets, *expert_peers(other)])
     return sets
 
 
@@ -184,18 +187,18 @@ def _ranks_by_step(
     return result
 
 
-def _experts_of_more_tokens(layout: ParallelLayout, counts: tuple[int, int]) -> list[Diagnostic]:
-    """What to expect of experts when a single replica is compared with each of many."""
-    meeting = max(map(len, expert_peers(layout)))
-    if meeting == 1:
+def _experts_of_other_tokens(npu: ParallelLayout, bench: ParallelLayout) -> list[Diagnostic]:
+    """What to expect of experts when the sides have other numbers of replicas."""
+    meeting = [max(map(len, expert_peers(layout))) for layout in (npu, bench)]
+    if npu.dp == bench.dp or meeting[0] == meeting[1]:
         return []
     message = (
-        f"Experts got the tokens of {meeting} data-parallel replicas on this side and those of one "
-        "on the other; compare runs with equal numbers of replicas to compare what experts made "
-        "of them."
+        f"An expert got the tokens of {max(meeting)} data-parallel replicas on this side and of "
+        f"{min(meeting)} on the other: only weights must agree; compare runs with equal numbers "
+        "of replicas to compare what experts made of their tokens."
     )
-    side = 0 if counts[0] > 1 else 1
-    return [Diagnostic("warning", "experts_of_more_tokens", message, side=side)]
+    side = meeting.index(max(meeting))
+    return [Diagnostic("warning", "experts_of_other_tokens", message, side=side)]
 
 
 def _replica_sources(

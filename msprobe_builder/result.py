@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.matching import Matching
@@ -32,6 +33,8 @@ class Graph:
     overflow_rows: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # of the table
     origins: list[tuple[int, ...]] = field(default_factory=list)  # ranks of each merged node
     recipes: dict[int, str] = field(default_factory=dict)  # how a row of the table was merged
+    assemblies: dict[int, Assembly] | None = None  # files of a merged row, None when not merged
+    unknown: dict[int, str] = field(default_factory=dict)  # why a merged row cannot be compared
 
 
 @dataclass(frozen=True)

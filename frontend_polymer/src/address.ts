@@ -120,6 +120,8 @@ function findParameters(find: Find): Record<string, string> {
     overflow: find.overflows.join(','),
     reasons: find.reasons.join(','),
     operator: find.operator,
+    dtype: find.dtype,
+    shape: find.shape,
     scope: find.scope === 'file' ? 'file' : '',
     order: find.order === 'severity' ? 'severity' : '',
   };
@@ -137,6 +139,8 @@ function readFind(get: (key: string) => string | null): Find {
     overflows: codes('overflow', OVERFLOWS),
     reasons: list('reasons'),
     operator: get('operator') ?? '',
+    dtype: get('dtype') ?? '',
+    shape: get('shape') ?? '',
     scope: get('scope') === 'file' ? 'file' : 'graph',
     order: get('order') === 'severity' ? 'severity' : 'execution',
   };

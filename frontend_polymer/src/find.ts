@@ -17,6 +17,9 @@ export interface Find {
   readonly reasons: readonly string[];
   /** The last part of a stem, the class of a module or the operation of an API. */
   readonly operator: string;
+  /** Of any tensor of the node; only the server knows them. */
+  readonly dtype: string;
+  readonly shape: string;
   /** In the graph that is shown, or in all steps and ranks of the file. */
   readonly scope: 'graph' | 'file';
   readonly order: 'execution' | 'severity';
@@ -30,12 +33,25 @@ export const NO_FIND: Find = {
   overflows: [],
   reasons: [],
   operator: '',
+  dtype: '',
+  shape: '',
   scope: 'graph',
   order: 'execution',
 };
 
-export function isEmptyFind({ text, grades, overflows, reasons, operator }: Find): boolean {
-  return !text && !operator && grades.length + overflows.length + reasons.length === 0;
+export function isEmptyFind(find: Find): boolean {
+  const { text, grades, overflows, reasons, operator } = find;
+  return (
+    !text &&
+    !operator &&
+    !asksForTensors(find) &&
+    grades.length + overflows.length + reasons.length === 0
+  );
+}
+
+/** Whether tensors decide, which the skeleton of a graph does not hold. */
+export function asksForTensors({ dtype, shape }: Find): boolean {
+  return dtype !== '' || shape !== '';
 }
 
 const searches = new WeakMap<Graph, Search>();
@@ -88,6 +104,8 @@ export function searchQuery(find: Find): Record<string, string | number> {
     name: find.text,
     regex: find.isPattern ? 1 : 0,
     operator: find.operator,
+    dtype: find.dtype,
+    shape: find.shape,
     grade: find.grades.join(','),
     overflow: find.overflows.join(','),
     reason: find.reasons.join(','),

@@ -1,5 +1,5 @@
 import { fetchSearch } from './data/api';
-import { isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
+import { asksForTensors, isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
 import { Side } from './generated/graph_pb';
 import { hitsIn, noHits, stepInFile, stepInGraph, type FileHits, type Hits } from './hits';
 import type { NodeRef } from './layout/hierarchy';
@@ -77,7 +77,7 @@ export class Finding {
       this.store.update({ ...(isOurs ? { hits: null } : {}), fileHits: null, searching: false });
       return;
     }
-    if (find.scope === 'file') {
+    if (find.scope === 'file' || asksForTensors(find)) {
       void this.runInFile(find, fileHits);
       return;
     }
@@ -90,8 +90,9 @@ export class Finding {
   }
 
   private async runInFile(find: Find, listed: FileHits | null): Promise<void> {
-    const { file } = this.store.state.view;
-    const query = { file, ...searchQuery(find) };
+    const { file, step, rank } = this.store.state.view;
+    const place = find.scope === 'graph' ? { step, rank } : {};
+    const query = { file, ...place, ...searchQuery(find) };
     const key = JSON.stringify(query);
     if (listed && this.searchedFile === key) return;
     this.searchingFile = new AbortController();

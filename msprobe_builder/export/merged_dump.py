@@ -31,8 +31,8 @@ def write_dump(
     Reading it gives the same hierarchy, order, micro-steps and parameters again. What is not
     known is null. The ranks it was merged from stand in the head of dump.json.
     """
-    # Tensor files are not written; what remains of real data are its statistics.
-    task = "statistics" if dump.task == "tensor" else dump.task
+    # Tensors stay in the files of the ranks; their statistics and checksums are written.
+    task = "structure" if dump.task == "structure" else "statistics"
     known = {"task": task, "level": dump.level, "framework": dump.framework}
     head: dict[str, Any] = {key: value for key, value in known.items() if value is not None}
     head["dump_data_dir"] = None

@@ -23,7 +23,7 @@ from msprobe_builder.graph.tree import Tree, extents
 from msprobe_builder.merge.naming import merged_names
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL
-from msprobe_builder.merge.rows import merged_table
+from msprobe_builder.merge.rows import merged_rows
 from msprobe_builder.merge.stages import MergedModel, MergedNode
 
 
@@ -34,7 +34,7 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     names = merged_names(nodes, stages)
     end, depth = extents(parent)
     micro_step, micro_steps = _micro_steps(nodes, parent, top)
-    table, recipes = merged_table(nodes, stages)
+    rows = merged_rows(nodes, stages)
     tree = Tree(
         names=[format_name(name) for name in names],
         parsed=names,
@@ -50,7 +50,8 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     )
     stacks = stacks_of(tree.names, nodes, stages)
     dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
-    return Side(dump, tree, table, [_ranks(node, stages) for node in nodes], recipes)
+    origins = [_ranks(node, stages) for node in nodes]
+    return Side(dump, tree, rows.table, origins, rows.recipes, rows.assemblies, rows.unknown)
 
 
 def _collection(name: str, children: list[MergedNode], micro_step: int | None = None) -> MergedNode:

@@ -159,6 +159,8 @@ def _output(
     of_gradient = _gradient(known, node, row, shares)
     if of_gradient is not None:
         return of_gradient
+    if shares == {Share.REPLICA} and not known.ranks.agree[row] and _took_in_local(known, node):
+        return LOCAL
     if Share.UNKNOWN in shares:
         return UNKNOWN
     if shares <= {Share.REPLICA, Share.LOCAL} and (
@@ -200,15 +202,34 @@ def _output(
     return State(Share.SHARD, cut)
 
 
+def _forward_twin(known: Knowledge, node: int) -> int | None:
+    """The forward call that a backward call belongs to."""
+    name = known.tree.parsed[node]
+    if name.direction is not Direction.BACKWARD:
+        return None
+    return known.number.get(name._replace(direction=Direction.FORWARD))
+
+
+def _took_in_local(known: Knowledge, node: int) -> bool:
+    """Whether the forward call of a backward call took in what each rank has for itself.
+
+    Such as a mask, by which the gradient is masked as well.
+    """
+    twin = _forward_twin(known, node)
+    return twin is not None and any(
+        known.state[own].share in (Share.LOCAL, Share.UNKNOWN)
+        for own in known.ranks.tensors(twin, Section.INPUT)
+    )
+
+
 def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> State | None:
     """What the output of a backward call is by the tensor that it is the gradient of.
 
     The gradient of a shard is one. Of a replica each rank has but its share when the gradients
     that came in were shards. None when neither can be told.
     """
-    name = known.tree.parsed[node]
-    twin = known.number.get(name._replace(direction=Direction.FORWARD))
-    if name.direction is not Direction.BACKWARD or twin is None:
+    twin = _forward_twin(known, node)
+    if twin is None:
         return None
     shape = known.ranks.shape(row)
     inputs = [

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.merge.blocks import Orders, in_words
+from msprobe_builder.merge.data import assemblies, checksums, is_one_file
 from msprobe_builder.merge.dimensions import Cut
 from msprobe_builder.merge.rank_tables import parse_shape
 from msprobe_builder.merge.share import Share, State
 from msprobe_builder.texts import Texts
 
+NO_ORDERS: Mapping[int, Orders] = MappingProxyType({})
 _ALL_MISSING = 0b1111
+_DEPENDS = "depends on the rank and is not reduced: unknown"
+_REASONS = {
+    Share.REPLICA: "not all ranks have it",
+    Share.SHARD: "how the parts are cut is not known",
+    Share.PARTIAL: "partial sums whose total was not recorded: unknown",
+    Share.LOCAL: _DEPENDS,
+    Share.UNKNOWN: _DEPENDS,
+}
+_NO_CHECKSUM = "checksum unknown: those of parts say nothing of the whole"
 # Replicas are computed by the same code from the same numbers; this leaves room for atomics.
 _TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Combined:
-    """The merged table, how each merged row was made, and the replicas that disagree."""
+    """The merged table, how each merged row was made, and the replicas that disagree.
+
+    ``assemblies`` are the files of the rows whose data are known, ``unknown`` says of rows what
+    is not known of them.
+    """
 
     table: ParameterTable
     recipes: dict[int, str]
     drifted: list[int]
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
 
 
 def combine(
@@ -33,8 +53,13 @@ def combine(
     states: Sequence[State],
     texts: Texts,
     ranks: Sequence[int],
+    parts: Sequence[Mapping[int, Assembly]] = (),
+    orders: Mapping[int, Orders] = NO_ORDERS,
 ) -> Combined:
     """Combine equal rows of all ranks by their state.
+
+    ``parts`` has by row the files of each rank, ``orders`` how their elements are ordered where
+    that is not plain.
 
     Max of max, min of min, mean weighted by elements, norm as root of summed squares; a partial
     tensor takes the statistics of the reduction's result; what is not known is marked missing.
@@ -56,28 +81,69 @@ def combine(
     numel[shards] = elements.sum(axis=0)
     for row in shards.tolist():
         shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
-        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], ranks, shown)
+        shown += in_words(orders.get(row, ()))
+        own = int(missing[row])
+        recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
 
     for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
         result = states[row].reduced
         if result < 0:
             missing[row] = _ALL_MISSING
-            recipes[row] = "partial sums whose total was not recorded: unknown"
+            recipes[row] = _REASONS[Share.PARTIAL]
         else:
             statistics[:, row] = statistics[:, result]
             missing[row] = missing[result]
             recipes[row] = "partial results, shown as their reduction over the ranks"
-    unknown = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
-    missing[unknown] = _ALL_MISSING
-    for row in np.flatnonzero(unknown).tolist():
-        recipes[row] = "depends on the rank and is not reduced: unknown"
+    open_rows = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
+    missing[open_rows] = _ALL_MISSING
+    for row in np.flatnonzero(open_rows).tolist():
+        recipes[row] = _DEPENDS
         if share[row] == Share.UNKNOWN:
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
-    table = replace(first, statistics=statistics, missing=missing, numel=numel, shape_id=shape_id)
+    files = assemblies(tables, states, parts, texts, orders)
+    md5, differing = checksums(tables, states)
+    table = replace(
+        first,
+        statistics=statistics,
+        missing=missing,
+        numel=numel,
+        shape_id=shape_id,
+        md5=md5,
+        file={
+            row: first.file[row] for row in files if row in first.file and is_one_file(files[row])
+        },
+    )
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
-    return Combined(table, recipes, replicas[_disagree(stack[:, :, replicas])].tolist())
+    drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
+    unknown = _unknown(table, first, states, parts[0] if parts else {}, files)
+    for row in first.md5.keys() - md5.keys():
+        recipes[row] = "; ".join(filter(None, (recipes.get(row), unknown[row])))
+    return Combined(table, recipes, sorted({*drifted, *differing}), files, unknown)
+
+
+def _unknown(
+    table: ParameterTable,
+    first: ParameterTable,
+    states: Sequence[State],
+    dumped: Mapping[int, Assembly],
+    files: dict[int, Assembly],
+) -> dict[int, str]:
+    """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
+    found = {}
+    for row in np.flatnonzero((table.missing == _ALL_MISSING) & table.is_tensor).tolist():
+        if states[row].share is not Share.REPLICA and not dumped:
+            found[row] = _REASONS[states[row].share]
+    for row in first.md5.keys() - table.md5.keys():
+        share = states[row].share
+        is_whole = share is Share.SHARD or states[row].reduced >= 0
+        found[row] = _NO_CHECKSUM if is_whole else _REASONS[share]
+        if share is Share.REPLICA:
+            found[row] = "the ranks have other checksums"
+    for row in dumped.keys() - files.keys():
+        found[row] = _REASONS[states[row].share]
+    return found
 
 
 def _combined_shards(
@@ -113,16 +179,23 @@ def _whole_shape(
 
 
 def _shard_recipe(
-    parts: NDArray[np.float64], whole: NDArray[np.float64], ranks: Sequence[int], where: str
+    parts: NDArray[np.float64],
+    whole: NDArray[np.float64],
+    missing: int,
+    ranks: Sequence[int],
+    where: str,
 ) -> str:
     lists = [", ".join(f"{value:.9g}" for value in column) for column in parts.T]
     squares = " + ".join(f"{value:.9g}²" for value in parts[:, 3])
-    return (
-        f"shards of ranks {', '.join(map(str, ranks))} {where}: "
-        f"max({lists[0]}) = {whole[0]:.9g}; min({lists[1]}) = {whole[1]:.9g}; "
-        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}; "
-        f"norm √({squares}) = {whole[3]:.9g}"
+    steps = (
+        f"max({lists[0]}) = {whole[0]:.9g}",
+        f"min({lists[1]}) = {whole[1]:.9g}",
+        f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}",
+        f"norm √({squares}) = {whole[3]:.9g}",
     )
+    recorded = "; ".join(step for bit, step in enumerate(steps) if not missing >> bit & 1)
+    shown = f"shards of ranks {', '.join(map(str, ranks))} {where}"
+    return f"{shown}: {recorded}" if recorded else shown
 
 
 def _disagree(parts: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import PLAIN, Order
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.calls import follow
@@ -34,6 +35,17 @@ def sequence_length(tree: Tree, table: ParameterTable, texts: Texts) -> int | No
         if is_module and 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
             return shape[-1]
     return None
+
+
+def sequence_orders(parts: int) -> tuple[Order, ...]:
+    """In which orders the parts of a sequence may make up the whole.
+
+    One after the other; or each rank has one from the front and one from the back, so that all
+    have equally much to attend to.
+    """
+    front = [(part, 0) for part in range(parts)]
+    back = [(part, 1) for part in reversed(range(parts))]
+    return PLAIN, Order((1, 1), (*front, *back))
 
 
 def classify_tokens(

@@ -12,8 +12,13 @@ LAST = Cut(-1)
 
 def module_class(name: Name) -> str:
     """The class of a module call or of a module's gradients."""
+    return module_stem(name).rpartition(".")[2]
+
+
+def module_stem(name: Name) -> str:
+    """The module of a call or of gradients: ``Module.a.Linear`` of ``….parameters_grad.0``."""
     gradients = parse_gradients(name.stem)
-    return (gradients[0] if gradients else name.stem).rpartition(".")[2]
+    return gradients[0] if gradients else name.stem
 
 
 def parameter_state(class_name: str, parameter: str) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
@@ -13,8 +14,9 @@ from msprobe_builder.graph.tree import Tree
 class StageGraph:
     """One pipeline stage after its tensor-parallel ranks were merged.
 
-    ``ranks`` are the ranks it came from; ``recipes`` says by row of ``table`` how a merged value
-    was made. ``origins`` has the ranks of each node where they are not the same for all.
+    ``ranks`` are the ranks it came from. By row of ``table``: ``recipes`` says how a merged value
+    was made, ``assemblies`` of which files its data consist, ``unknown`` why it is not known.
+    ``origins`` has the ranks of each node where they are not the same for all.
     """
 
     dump: Dump
@@ -23,6 +25,8 @@ class StageGraph:
     ranks: tuple[int, ...]
     recipes: dict[int, str] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
 
     def ranks_of(self, node: int) -> tuple[int, ...]:
         """The ranks a node came from."""

@@ -24,8 +24,6 @@ from msprobe_builder.texts import Texts
 # Reads one rank; the integer of a diagnostic's rank is filled in by the caller.
 ReadRank = Callable[[Source], tuple[Side, list[Diagnostic]]]
 
-_MERGEABLE = (Task.STATISTICS, Task.STRUCTURE)
-
 
 @dataclass(frozen=True)
 class ReplicaSource:
@@ -53,11 +51,12 @@ def read_replica(
 
     ``begin_stage`` is told the number of each pipeline stage that is about to be read.
 
-    Raises BuildError when a dump cannot be read or is of a task that cannot be merged.
+    Raises BuildError when a dump cannot be read or is of another task than the others.
     """
     stages: list[StageGraph] = []
     diagnostics: list[Diagnostic] = []
     length: int | None = None
+    task: Task | None = None
     for number in range(source.layout.pp):
         begin_stage(number)
         slices: list[Slice] = []
@@ -65,6 +64,7 @@ def read_replica(
             for ranks in replica.ranks[number]:
                 sides, found = _read(source, ranks, texts, read_rank)
                 diagnostics += found
+                task = _common_task(source, ranks, sides, task)
                 found = _slices(slices, source, replica, ranks, sides, texts)
                 diagnostics += found
         first = slices[0].graph
@@ -87,17 +87,27 @@ def _read(
     diagnostics: list[Diagnostic] = []
     for rank in ranks:
         side, found = read_rank(source.sources[rank])
-        task = task_of(side.dump)
-        if task not in _MERGEABLE:
-            raise BuildError(
-                f"{source.sources[rank]} is a dump of task {task.value}, which cannot be "
-                "merged over ranks; dump with task statistics."
-            )
         share = layout.expert_place(rank)["ep"]
         sides.append(number_experts(side, share, layout.ep, texts))
         diagnostics += [one.at(rank=rank) for one in found]
     diagnostics += check_groups(layout, sides[0], ranks)
     return sides, diagnostics + check_expert_groups(layout, sides[0], ranks[0])
+
+
+def _common_task(
+    source: ReplicaSource, ranks: Sequence[int], sides: Sequence[Side], task: Task | None
+) -> Task:
+    """The task of the ranks read so far, which must be one."""
+    for side, rank in zip(sides, ranks, strict=True):
+        own = task_of(side.dump)
+        if task is not None and own is not task:
+            raise BuildError(
+                f"{source.sources[rank]} is a dump of task {own.value} and "
+                f"{source} one of task {task.value}; dump all ranks with the same task."
+            )
+        task = own
+    assert task is not None
+    return task
 
 
 def _slices(

@@ -8,11 +8,13 @@ alike is shown as the first stage has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.stages import Call, MergedNode
@@ -20,30 +22,46 @@ from msprobe_builder.merge.stages import Call, MergedNode
 Int = NDArray[np.int64]
 
 
-def merged_table(
-    nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
-) -> tuple[ParameterTable, dict[int, str]]:
-    """The table of the merged model, and the recipe of each merged row."""
+@dataclass(frozen=True)
+class MergedRows:
+    """The table of the merged model; by row what a stage says of it."""
+
+    table: ParameterTable
+    recipes: dict[int, str] = field(default_factory=dict)
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
+
+
+def merged_rows(nodes: Sequence[MergedNode], stages: Sequence[StageGraph]) -> MergedRows:
+    """Gather what each node of the merged model shows."""
     whole = concatenate([stage.table for stage in stages])
     shift = np.cumsum([0, *(len(stage.table) for stage in stages)]).tolist()
     picker = _Picker(stages)
     rows: list[int] = []
     owner: list[int] = []
     recipes: dict[int, str] = {}
+    assemblies: dict[int, Assembly] = {}
+    unknown: dict[int, str] = {}
     for index, node in enumerate(nodes):
         for call, row in picker.rows(node):
-            recipe = stages[call.stage].recipes.get(row, "")
+            stage = stages[call.stage]
+            recipe = stage.recipes.get(row, "")
             if len(node.calls) > 1 and node.is_split:
-                ranks = ", ".join(map(str, stages[call.stage].ranks))
+                ranks = ", ".join(map(str, stage.ranks))
                 recipe = "; ".join(
                     filter(None, (recipe, f"from pipeline stage {call.stage} (rank {ranks})"))
                 )
             if recipe:
                 recipes[len(rows)] = recipe
+            if row in stage.assemblies:
+                assemblies[len(rows)] = stage.assemblies[row]
+            if row in stage.unknown:
+                unknown[len(rows)] = stage.unknown[row]
             rows.append(row + shift[call.stage])
             owner.append(index)
     picked = np.array(rows, dtype=np.int64)
-    return take(whole, picked, np.array(owner, dtype=np.int64)), recipes
+    table = take(whole, picked, np.array(owner, dtype=np.int64))
+    return MergedRows(table, recipes, assemblies, unknown)
 
 
 class _Picker:

@@ -7,25 +7,31 @@ they are joined over those with the same experts first, and then over all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.blocks import Orders
 from msprobe_builder.merge.combine import combine
-from msprobe_builder.merge.context import classify_tokens
+from msprobe_builder.merge.context import classify_tokens, sequence_orders
 from msprobe_builder.merge.expert_rows import classify_exchange, classify_experts
 from msprobe_builder.merge.experts import Region, regions
 from msprobe_builder.merge.part import StageGraph
-from msprobe_builder.merge.share import State
+from msprobe_builder.merge.share import Share, State
 from msprobe_builder.merge.union import Group, unite
 from msprobe_builder.texts import Texts
 
+T = TypeVar("T")
 Key = tuple[int, int, int]  # node of the common tree, section, name
+_NO_ORDER = "in which order experts get their tokens is not known"
 Classify = Callable[[Sequence[ParameterTable], Sequence[int]], list[State]]
 
 
@@ -51,6 +57,8 @@ class _Rows:
     recipes: dict[int, str]
     ranks: tuple[int, ...]
     drifted: tuple[str, ...] = ()
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
 
 
 def merge_slices(
@@ -93,11 +101,14 @@ def merge_slices(
             classes: dict[int, list[_Rows]] = {}
             for member in members:
                 classes.setdefault(slices[member].share, []).append(held[member])
-            same = [_combined(one, same_experts, texts, tree) for one in classes.values()]
+            same = [
+                _combined(one, same_experts, texts, tree, orders=()) for one in classes.values()
+            ]
             between = other_experts if own is Region.EXPERTS else exchange
-            done.append(_combined(same, between, texts, tree))
+            done.append(_combined(same, between, texts, tree, orders=()))
         else:
-            done.append(_combined(list(held.values()), tokens, texts, tree))
+            orders = sequence_orders(len(held))
+            done.append(_combined(list(held.values()), tokens, texts, tree, orders=orders))
         order += [place for place, _ in keys]
     whole = _in_order(done, np.array(order, dtype=np.int64))
     ranks = tuple(sorted({rank for part in parts for rank in part.ranks}))
@@ -106,7 +117,16 @@ def merge_slices(
         for own in holders
     ]
     dump = replace(parts[0].dump, stacks=stacks)
-    stage = StageGraph(dump, tree, whole.table, ranks, whole.recipes, origins)
+    stage = StageGraph(
+        dump,
+        tree,
+        whole.table,
+        ranks,
+        whole.recipes,
+        origins,
+        whole.assemblies,
+        whole.unknown,
+    )
     return stage, about(
         "warning",
         "replicas_disagree",
@@ -159,18 +179,40 @@ def _by_members(
 
 
 def _taken(part: StageGraph, rows: list[int], nodes: NDArray[np.int64]) -> _Rows:
-    recipes = {new: part.recipes[old] for new, old in enumerate(rows) if old in part.recipes}
-    return _Rows(take(part.table, np.array(rows, dtype=np.int64), nodes), recipes, part.ranks)
+    table = take(part.table, np.array(rows, dtype=np.int64), nodes)
+    return _Rows(
+        table,
+        _picked(part.recipes, rows),
+        part.ranks,
+        (),
+        _picked(part.assemblies, rows),
+        _picked(part.unknown, rows),
+    )
 
 
-def _combined(parts: Sequence[_Rows], classify: Classify, texts: Texts, tree: Tree) -> _Rows:
-    """Equal rows of some parts joined; what was said of them before is kept."""
+def _picked(of_row: Mapping[int, T], rows: Sequence[int]) -> dict[int, T]:
+    """What is said of the given rows, numbered anew."""
+    if not of_row:
+        return {}
+    return {new: of_row[old] for new, old in enumerate(rows) if old in of_row}
+
+
+def _combined(
+    parts: Sequence[_Rows], classify: Classify, texts: Texts, tree: Tree, *, orders: Orders
+) -> _Rows:
+    """Equal rows of some parts joined; what was said of them before is kept.
+
+    ``orders`` are those that the tokens of the parts may have; without any they are not known.
+    """
     if len(parts) == 1:
         return parts[0]
     ranks = tuple(sorted({rank for part in parts for rank in part.ranks}))
     tables = [part.table for part in parts]
     firsts = [part.ranks[0] for part in parts]
-    result = combine(tables, classify(tables, ranks), texts, firsts)
+    states = classify(tables, ranks)
+    dumped = [part.assemblies if orders else _weights(part) for part in parts]
+    known = {row: orders for row in dumped[0] if states[row].share is Share.SHARD}
+    result = combine(tables, states, texts, firsts, dumped, known if orders else {})
     recipes = dict(parts[0].recipes)
     for row, recipe in result.recipes.items():
         before = parts[0].recipes.get(row)
@@ -179,7 +221,29 @@ def _combined(parts: Sequence[_Rows], classify: Classify, texts: Texts, tree: Tr
         f"{tree.names[result.table.node[row]]} {texts.values[result.table.name_id[row]]}"
         for row in result.drifted
     ]
-    return _Rows(result.table, recipes, ranks, (*(d for p in parts for d in p.drifted), *drifted))
+    unknown = {
+        row: _NO_ORDER
+        for part in parts
+        for row in part.assemblies.keys() - result.assemblies.keys()
+    }
+    unknown |= result.unknown
+    for part in parts:
+        unknown |= part.unknown
+    return _Rows(
+        result.table,
+        recipes,
+        ranks,
+        (*(d for p in parts for d in p.drifted), *drifted),
+        result.assemblies,
+        unknown,
+    )
+
+
+def _weights(part: _Rows) -> dict[int, Assembly]:
+    """The files of weights and their gradients."""
+    section = part.table.section
+    weights = Section.PARAMETERS, Section.PARAMETERS_GRAD
+    return {row: one for row, one in part.assemblies.items() if section[row] in weights}
 
 
 def _in_order(done: Sequence[_Rows], order: NDArray[np.int64]) -> _Rows:
@@ -187,9 +251,12 @@ def _in_order(done: Sequence[_Rows], order: NDArray[np.int64]) -> _Rows:
     rows = np.lexsort((order, whole.node))
     new_row = np.empty(len(rows), dtype=np.int64)
     new_row[rows] = np.arange(len(rows))
-    recipes: dict[int, str] = {}
+    result = _Rows(take(whole, rows, whole.node[rows]), {}, ())
     start = 0
     for one in done:
-        recipes |= {int(new_row[start + row]): recipe for row, recipe in one.recipes.items()}
+        moved = new_row[start : start + len(one.table)].tolist()
+        result.recipes.update({moved[row]: recipe for row, recipe in one.recipes.items()})
+        result.assemblies.update({moved[row]: files for row, files in one.assemblies.items()})
+        result.unknown.update({moved[row]: reason for row, reason in one.unknown.items()})
         start += len(one.table)
-    return _Rows(take(whole, rows, whole.node[rows]), recipes, ())
+    return result

@@ -12,9 +12,12 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.blocks import find_blocks
 from msprobe_builder.merge.combine import combine
+from msprobe_builder.merge.data import files_of
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.sharding import classify
+from msprobe_builder.task import task_of
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -26,9 +29,10 @@ def merge_ranks(
     """One stage from its tensor-parallel ranks, whose texts share one id space."""
     first = sides[0]
     # The table holds all there is to know of the parameters; the columns as read are let go.
-    dump = replace(first.dump, parameters=Parameters(texts))
+    dump = replace(first.dump, task=task_of(first.dump).value, parameters=Parameters(texts))
     if len(sides) == 1:
-        return StageGraph(dump, first.tree, first.table, tuple(ranks)), []
+        stage = StageGraph(dump, first.tree, first.table, tuple(ranks), assemblies=files_of(first))
+        return stage, []
     rows, alone = _common_rows(sides)
     diagnostics = about(
         "warning",
@@ -41,7 +45,10 @@ def merge_ranks(
         for side, own in zip(sides, rows, strict=True)
     ]
     states = classify(first.tree, tables, texts, ranks)
-    combined = combine(tables, states, texts, ranks)
+    parts = [files_of(side, own) for side, own in zip(sides, rows, strict=True)]
+    # The order of elements is of no account where there are none.
+    orders = find_blocks(first.tree, tables, states, texts) if parts[0] else {}
+    combined = combine(tables, states, texts, ranks, parts, orders)
     shown = ", ".join(map(str, ranks))
     drifted = [
         f"{first.tree.names[combined.table.node[row]]} {texts.values[combined.table.name_id[row]]}"
@@ -55,7 +62,15 @@ def merge_ranks(
         drifted,
         "Tensors that the ranks of a stage should hold alike differ between them.",
     )
-    stage = StageGraph(dump, first.tree, combined.table, tuple(ranks), combined.recipes)
+    stage = StageGraph(
+        dump,
+        first.tree,
+        combined.table,
+        tuple(ranks),
+        combined.recipes,
+        assemblies=combined.assemblies,
+        unknown=combined.unknown,
+    )
     return stage, diagnostics
 
 

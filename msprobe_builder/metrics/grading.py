@@ -14,7 +14,7 @@ Parameters count as inputs; a node that holds parameter gradients puts them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -95,10 +95,14 @@ _OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured on rows of the npu table: errors 0…1, NaN where it says nothing."""
+    """What was measured on rows of the npu table: errors 0…1, NaN where it says nothing.
+
+    ``unknown`` are rows of tensors of which nothing that could be measured was recorded.
+    """
 
     row: Int
     error: Float
+    unknown: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def is_output(table: ParameterTable) -> NDArray[np.bool_]:
@@ -130,7 +134,8 @@ def node_errors(
     """Error 0…1 of each npu node, NaN where there is none.
 
     ``partner`` is the bench node of each npu node, -1 without. A matched call with nothing to
-    compare has error 0; collections have the worst of what they hold.
+    compare has error 0, one whose outputs are all unknown has none; collections have the worst of
+    what they hold.
     """
     error = np.full(len(tree), np.nan)
     if task is Task.STRUCTURE:
@@ -140,12 +145,22 @@ def node_errors(
     if task is not Task.TENSOR:
         counts = is_output(table)[evidence.row] | (task is Task.MD5)
         np.fmax.at(found, table.node[evidence.row[counts]], evidence.error[counts])
+        found[_is_open(len(tree), table, evidence) & (found == 0)] = np.nan
     if task is not Task.MD5:
         found[table.node[is_broken(table) & is_output(table)]] = 1.0
     found[is_uninitialised(tree)] = 0.0
     error[has_record] = found[has_record]
     error[0] = np.nan
     return collection_errors(tree, partner, error)
+
+
+def _is_open(nodes: int, table: ParameterTable, evidence: Evidence) -> NDArray[np.bool_]:
+    """Nodes that put something out of which nothing could be measured."""
+    output = is_output(table)
+    measured, unknown = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+    measured[table.node[evidence.row[output[evidence.row] & ~np.isnan(evidence.error)]]] = True
+    unknown[table.node[evidence.unknown[output[evidence.unknown]]]] = True
+    return unknown & ~measured
 
 
 def _tensor_errors(tree: Tree, table: ParameterTable, evidence: Evidence) -> Float:

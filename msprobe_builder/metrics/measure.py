@@ -56,7 +56,10 @@ def measure(
         data = compare_real_data(npu, bench, pairs, threads)
         metrics |= data.metrics
     error = _pair_errors(task, npu, pairs, statistics, md5_equal, data)
-    evidence = Evidence(pairs.npu, error)
+    notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
+    is_open = statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
+    open_rows = pairs.npu[list(notes)] if task is Task.MD5 else pairs.npu[is_open]
+    evidence = Evidence(pairs.npu, error, open_rows)
     if task in (Task.STATISTICS, Task.MD5):
         evidence = _with_numbers(task, evidence, npu, bench, matching, texts)
     return Measured(
@@ -68,7 +71,7 @@ def measure(
                 npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
             ),
             md5_equal=md5_equal,
-            notes=data.notes,
+            notes=notes | data.notes,
         ),
         node_errors(task, npu.tree, npu.table, matching.npu, evidence),
         PROFILES[task],
@@ -102,7 +105,19 @@ def _with_numbers(
 ) -> Evidence:
     numbers = compare_numbers(npu.table, bench.table, matching.npu, texts)
     error = 1.0 - numbers.is_equal if task is Task.MD5 else numbers.error
-    return Evidence(np.r_[evidence.row, numbers.pairs.npu], np.r_[evidence.error, error])
+    row = np.r_[evidence.row, numbers.pairs.npu]
+    return Evidence(row, np.r_[evidence.error, error], evidence.unknown)
+
+
+def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:
+    """Why pairs cannot be compared of which a merge of ranks left open too much, by position."""
+    found = {}
+    for name, side, rows in (("bench", bench, pairs.bench), ("npu", npu, pairs.npu)):
+        if side.unknown:
+            for position, row in enumerate(rows.tolist()):
+                if row in side.unknown:
+                    found[position] = f"unmerged: {name}, {side.unknown[row]}"
+    return found
 
 
 def _metrics(errors: StatisticsErrors) -> dict[str, Metric]:

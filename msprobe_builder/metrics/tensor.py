@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
+from math import inf, isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,10 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.graph.side import Side
 from msprobe_builder.metrics.comparison import TENSOR_METRICS, Metric
 from msprobe_builder.metrics.elementwise import TensorErrors, tensor_errors
+from msprobe_builder.metrics.joined import Readable, file_names, open_row
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.metrics.tensor_file import (
-    StoredTensor,
-    TensorFileError,
-    open_tensor,
-    pieces,
-    require_torch,
-)
+from msprobe_builder.metrics.replicas import DISAGREE, is_disagreed
+from msprobe_builder.metrics.tensor_file import TensorFileError, pieces, require_torch
 
 # Below this many elements a pair costs mostly Python time, which threads cannot share.
 _LARGE = 1 << 18
@@ -31,12 +28,15 @@ _MESSAGES = {
     "they were not opened.",
     "unreadable": "Tensor files are damaged or hold no numbers; they were not compared.",
     "shape": "Tensors in the files differ in shape; they were not compared.",
+    "unmerged": "Tensors of many ranks make no whole that is known; they were not compared.",
 }
+# A tensor whose order of elements is not known was compared in each order that it may have.
+_ANY_ORDER = "order: the elements may be ordered in several ways; this is the way that agrees best"
 
 
 @dataclass(frozen=True)
 class RealData:
-    """Errors of the pairs; a note says of each pair without them why there are none."""
+    """Errors of the pairs; a note says of a pair without them why there are none."""
 
     metrics: dict[str, Metric]
     notes: dict[int, str]  # by position among the pairs
@@ -54,17 +54,25 @@ class _Problem:
 def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> RealData:
     """Errors of all pairs; at most two tensors per thread are open at a time."""
     for side, rows in ((npu, pairs.npu), (bench, pairs.bench)):
-        if any(side.table.file.get(row, "").endswith(".pt") for row in rows.tolist()):
+        if any(name.endswith(".pt") for row in rows.tolist() for name in file_names(side, row)):
             require_torch(side.dump.directory)
     values = np.full((len(TENSOR_METRICS), len(pairs)), np.nan)
     problems: dict[int, _Problem] = {}
+    any_order: set[int] = set()
+    apart: set[tuple[int, int]] = set()  # side and row of replicas that disagree
 
     def compare(position: int) -> None:
-        found = _compare(npu, bench, int(pairs.npu[position]), int(pairs.bench[position]))
+        rows = int(pairs.npu[position]), int(pairs.bench[position])
+        found = _compare(npu, bench, *rows)
         if isinstance(found, _Problem):
             problems[position] = found
         else:
-            values[:, position] = astuple(found)
+            values[:, position] = astuple(found.errors)
+            if found.any_order:
+                any_order.add(position)
+        for number, (side, row) in enumerate(zip((npu, bench), rows, strict=True)):
+            if is_disagreed(side, row):
+                apart.add((number, row))
 
     _run(compare, npu.table.numel[pairs.npu] >= _LARGE, threads)
     known = np.ones(len(pairs), dtype=bool)
@@ -73,10 +81,10 @@ def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> Rea
         metrics={
             name: Metric(row, known) for name, row in zip(TENSOR_METRICS, values, strict=True)
         },
-        notes={
-            position: f"{problem.code}: {problem.reason}" for position, problem in problems.items()
-        },
-        diagnostics=_diagnostics(problems[position] for position in sorted(problems)),
+        notes=dict.fromkeys(any_order, _ANY_ORDER)
+        | {position: f"{problem.code}: {problem.reason}" for position, problem in problems.items()},
+        diagnostics=_diagnostics(problems[position] for position in sorted(problems))
+        + _drift((npu, bench), sorted(apart)),
     )
 
 
@@ -96,24 +104,53 @@ def _run(compare: Callable[[int], None], is_large: NDArray[np.bool_], threads: i
             raise
 
 
-def _compare(npu: Side, bench: Side, npu_row: int, bench_row: int) -> TensorErrors | _Problem:
-    opened: list[StoredTensor] = []
+@dataclass(frozen=True)
+class _Found:
+    errors: TensorErrors
+    any_order: bool
+
+
+def _compare(npu: Side, bench: Side, npu_row: int, bench_row: int) -> _Found | _Problem:
+    opened: list[list[Readable]] = []
     for number, (side, row) in enumerate(((npu, npu_row), (bench, bench_row))):
-        name = side.table.file.get(row)
         try:
-            opened.append(open_tensor(side.dump.tensor_dir, name))
+            opened.append(open_row(side, row))
         except TensorFileError as error:
             side_name = "npu" if number == 0 else "bench"
-            node = side.tree.names[int(side.table.node[row])]
-            return _Problem(error.code, name or node, f"{side_name}, {error.reason}", number)
-    n, b = opened
+            return _Problem(error.code, _subject(side, row), f"{side_name}, {error.reason}", number)
+    n, b = opened[0][0], opened[1][0]
     if n.shape != b.shape:
         reason = f"{list(n.shape)} and {list(b.shape)}"
-        return _Problem("shape", npu.table.file[npu_row], reason, None)
+        return _Problem("shape", _subject(npu, npu_row), reason, None)
+    orders = [(one, other) for one in opened[0] for other in opened[1]]
     try:
-        return tensor_errors((n.piece(index), b.piece(index)) for index in pieces(n.shape))
+        found = [_errors(*pair) for pair in orders]
     except (RuntimeError, MemoryError, OSError) as error:
-        return _Problem("unreadable", npu.table.file[npu_row], f"{type(error).__name__}", None)
+        return _Problem("unreadable", _subject(npu, npu_row), f"{type(error).__name__}", None)
+    best = max(found, key=lambda one: (one.one_thousandth_ratio, -_known(one.euclidean_distance)))
+    return _Found(best, len(orders) > 1)
+
+
+def _errors(n: Readable, b: Readable) -> TensorErrors:
+    return tensor_errors((n.piece(index), b.piece(index)) for index in pieces(n.shape))
+
+
+def _known(distance: float) -> float:
+    return inf if isnan(distance) else distance
+
+
+def _subject(side: Side, row: int) -> str:
+    return side.table.file.get(row) or side.tree.names[int(side.table.node[row])]
+
+
+def _drift(sides: tuple[Side, Side], apart: list[tuple[int, int]]) -> list[Diagnostic]:
+    found = []
+    for number, side in enumerate(sides):
+        names = [_subject(side, row) for of_side, row in apart if of_side == number]
+        found += [
+            one.at(side=number) for one in about("warning", "replicas_disagree", names, DISAGREE)
+        ]
+    return found
 
 
 def _diagnostics(problems: Iterable[_Problem]) -> list[Diagnostic]:

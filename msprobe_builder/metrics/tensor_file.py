@@ -32,7 +32,8 @@ _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
 
 
 class TensorFileError(Exception):
-    """Why a tensor cannot be compared; ``code`` is one of missing, refused, unreadable."""
+    """Why a tensor cannot be compared; ``code`` is one of missing, refused, unreadable,
+    and for merged tensors of unmerged and shape."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -49,11 +50,15 @@ class StoredTensor:
 
     def piece(self, index: Index) -> NDArray[Any]:
         """Elements in one dimension as int64, uint64, float64 or complex128."""
+        return self.part(index).reshape(-1)
+
+    def part(self, index: Index) -> NDArray[Any]:
+        """The same in the dimensions that the index leaves."""
         part = self.content[index]
         if isinstance(part, np.ndarray | np.generic):
             with np.errstate(invalid="ignore"):  # signalling NaN
-                return np.asarray(part).reshape(-1).astype(_wide(part.dtype))
-        return _widened(part.reshape(-1))
+                return np.asarray(part).astype(_wide(part.dtype))
+        return _widened(part)
 
 
 def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:

@@ -23,6 +23,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.rematch.graphs import StoredGraph
 from msprobe_builder.rematch.texts import StoredTexts
+from msprobe_builder.store.merged import StoredMerge, read_merge
 from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
@@ -60,7 +61,20 @@ def load_part(
     runs = list(_runs(sorted(nodes)))
     ids, tree = load_tree(connection, graph, runs, texts)
     table = _read_table(connection, runs, tree, ids, texts)
-    return Part(ids, Side(_dump(graph, texts.texts), tree, table))
+    side = Side(_dump(graph, texts.texts), tree, table)
+    merge = read_merge(connection, graph.first, graph.last, runs)
+    return Part(ids, side if merge is None else _merged(side, ids, merge))
+
+
+def _merged(side: Side, ids: Int, merge: StoredMerge) -> Side:
+    """A side of which it is known what its rows were merged of."""
+    nodes, ordinals = ids[side.table.node].tolist(), side.table.ordinal.tolist()
+    row = {key: place for place, key in enumerate(zip(nodes, ordinals, strict=True))}
+    return replace(
+        side,
+        assemblies={row[key]: one for key, one in merge.assemblies.items() if key in row},
+        unknown={row[key]: reason for key, reason in merge.unknown.items() if key in row},
+    )
 
 
 def _runs(nodes: list[int]) -> Iterator[tuple[int, int]]:

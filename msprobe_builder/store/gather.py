@@ -44,6 +44,8 @@ _COLUMNS = {
     "overflow_parameter": {"node_id": "node"},
     "origin": {"node_id": "node"},
     "merge_recipe": {"node_id": "node"},
+    "merge_data": {"node_id": "node"},
+    "merge_directory": {"graph_id": "graph"},
     "diagnostic": {"diagnostic_id": "diagnostic"},
 }
 _SHIFTED = {

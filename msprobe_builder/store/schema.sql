@@ -206,6 +206,23 @@ CREATE TABLE merge_recipe (
     PRIMARY KEY (node_id, ordinal)
 ) WITHOUT ROWID;
 
+-- What a comparison of merged tensors needs: their files, or why there is nothing to compare.
+CREATE TABLE merge_data (
+    node_id  INTEGER NOT NULL REFERENCES node,
+    ordinal  INTEGER NOT NULL,
+    assembly TEXT, -- JSON: the files and how they make up the whole
+    unknown  TEXT,
+    PRIMARY KEY (node_id, ordinal)
+) WITHOUT ROWID;
+
+-- The directories that the assemblies of a graph refer to by number.
+CREATE TABLE merge_directory (
+    graph_id   INTEGER NOT NULL REFERENCES graph,
+    number     INTEGER NOT NULL,
+    tensor_dir TEXT,
+    PRIMARY KEY (graph_id, number)
+) WITHOUT ROWID;
+
 -- What the build noticed.
 CREATE TABLE diagnostic (
     diagnostic_id INTEGER PRIMARY KEY,

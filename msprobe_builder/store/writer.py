@@ -22,6 +22,7 @@ from msprobe_builder.metrics.comparison import METRICS, Comparisons
 from msprobe_builder.metrics.grading import Band
 from msprobe_builder.metrics.rollup import roll_up
 from msprobe_builder.result import Graph, PairResult
+from msprobe_builder.store.merged import write_merge
 from msprobe_builder.texts import Texts
 
 SCHEMA_VERSION = 1
@@ -169,7 +170,7 @@ def _write_graph(
         [rollup.node + base, rollup.worst, rollup.worst_overflow, *rollup.counts],
     )
     _write_parameters(connection, graph, base)
-    _write_merge(connection, graph, base)
+    write_merge(connection, graph, graph_id, base)
     rows = graph.overflow_rows
     _insert(
         connection,
@@ -216,24 +217,6 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
             table.name_id[rows] + 1,
             table.type_id[rows] + 1,
             table.value_id[rows] + 1,
-        ],
-    )
-
-
-def _write_merge(connection: sqlite3.Connection, graph: Graph, base: int) -> None:
-    connection.executemany(
-        "INSERT INTO origin VALUES (?, ?)",
-        [(base + node, rank) for node, ranks in enumerate(graph.origins) for rank in ranks],
-    )
-    rows = np.array(sorted(graph.recipes), dtype=np.int64)
-    _insert(
-        connection,
-        "merge_recipe",
-        "?, ?, ?",
-        [
-            graph.table.node[rows] + base,
-            graph.table.ordinal[rows],
-            [graph.recipes[row] for row in rows.tolist()],
         ],
     )
 

@@ -43,7 +43,7 @@ def test_filters_and_patterns_list_what_the_database_holds(
     open_list(frame)
     frame.click("ga-find [data-kind='grades'][data-value='5']")
     severe = found(demo_database, "grade = 'severe'")
-    expect(frame.locator("ga-find .summary [role='status']")).to_have_text(
+    expect(frame.locator("ga-find .summary > [role='status']:not(.muted)")).to_have_text(
         f"{len(severe)} matches" if len(severe) > 1 else "1 match"
     )
     assert listed(frame) == severe[: len(listed(frame))]
@@ -63,7 +63,9 @@ def test_filters_and_patterns_list_what_the_database_holds(
     assert listed(frame) == expected[: len(listed(frame))]
 
     frame.fill("ga-search input", "(")
-    expect(frame.locator("ga-find .summary [role='status']")).to_have_text("Incomplete pattern")
+    expect(frame.locator("ga-find .summary > [role='status']:not(.muted)")).to_have_text(
+        "Incomplete pattern"
+    )
 
 
 def test_an_operator_is_found_whatever_its_family(
@@ -73,7 +75,7 @@ def test_an_operator_is_found_whatever_its_family(
     open_list(frame)
     frame.fill("ga-find #operator", "softmax")
     expected = found(demo_database, "name LIKE '%.softmax.%'")
-    status = frame.locator("ga-find .summary [role='status']")
+    status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
     expect(status).to_have_text(f"{len(expected)} matches")
     assert listed(frame) == expected[: len(listed(frame))]
 
@@ -106,7 +108,7 @@ def test_all_steps_and_ranks_are_searched_and_a_hit_opens_its_graph(
             "SELECT step, rank, name FROM node_view WHERE side = 'npu' AND grade = 'severe'"
             " ORDER BY step, rank, seq"
         ).fetchall()
-    status = frame.locator("ga-find .summary [role='status']")
+    status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
     expect(status).to_have_text(f"{len(severe)} matches")
     place = next(at for at, (step, rank, _) in enumerate(severe) if (step, rank) == (0, 1))
     _, _, name = severe[place]
@@ -127,9 +129,35 @@ def test_a_link_brings_the_search_back(
     open_list(frame)
     frame.fill("ga-search input", "softmax")
     frame.click("ga-find [data-kind='grades'][data-value='1']")
-    status = frame.locator("ga-find .summary [role='status']")
+    status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
     before = status.text_content()
     page.reload()
     frame = plugin_frame(page)
     expect(frame.locator("ga-search input")).to_have_value("softmax")
     expect(frame.locator("ga-search .count")).to_have_text(before or "")
+
+
+def test_tensors_are_found_by_dtype_and_shape(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(ddp_database.parent), GRAPH)
+    open_list(frame)
+    with sqlite3.connect(ddp_database) as connection:
+        dtype, shape = connection.execute(
+            "SELECT dtype, shape FROM tensor_view WHERE side = 'npu' AND shape LIKE '%,%' LIMIT 1"
+        ).fetchone()
+        everywhere = connection.execute(
+            "SELECT DISTINCT step, rank, node FROM tensor_view"
+            " WHERE side = 'npu' AND dtype = ? AND shape = ?",
+            (dtype, shape),
+        ).fetchall()
+    here = {node for step, rank, node in everywhere if (step, rank) == (0, 0)}
+    for field, value in (("dtype", dtype), ("shape", shape)):
+        frame.fill(f"ga-find #{field}", value)
+        frame.press(f"ga-find #{field}", "Enter")
+    status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
+    expect(status).to_have_text(f"{len(here)} matches")
+    frame.locator("ga-hit-list .hit").first.click()
+    wait_for_details(frame, listed(frame)[0])
+    frame.select_option("ga-find #scope", "file")
+    expect(status).to_contain_text(f"{len(everywhere):,}")

@@ -159,7 +159,7 @@ def test_experts_come_from_the_ranks_that_hold_them(runs: Path, tmp_path: Path) 
 def test_experts_of_more_replicas_are_announced(runs: Path, tmp_path: Path) -> None:
     codes = {
         pair: [one.side for one in compare(runs, *pair, tmp_path / "_".join(pair)).diagnostics
-               if one.code == "experts_of_more_tokens"]
+               if one.code == "experts_of_other_tokens"]
         for pair in (("ep2", "one"), ("one", "ep2"), ("ep2", "dp2"), ("cp2ep2", "one"))
     }  # fmt: skip
     assert list(codes.values()) == [[0], [1], [], []]

@@ -131,6 +131,26 @@ export class GaFind extends LocalizedElement {
           on-input="_operator"
         />
         <datalist id="operators"></datalist>
+        <label class="muted" for="dtype">[[text.find.dtype]]</label>
+        <input
+          id="dtype"
+          maxlength="100"
+          autocomplete="off"
+          spellcheck="false"
+          placeholder="[[text.find.dtypePlaceholder]]"
+          value="[[find.dtype]]"
+          on-change="_tensor"
+        />
+        <label class="muted" for="shape">[[text.find.shape]]</label>
+        <input
+          id="shape"
+          maxlength="100"
+          autocomplete="off"
+          spellcheck="false"
+          placeholder="[[text.find.shapePlaceholder]]"
+          value="[[find.shape]]"
+          on-change="_tensor"
+        />
       </div>
       <div class="summary">
         <span role="status">[[_summary(state, text)]]</span>
@@ -236,6 +256,12 @@ export class GaFind extends LocalizedElement {
 
   _operator(event: Event): void {
     this.session.finding.change({ operator: (event.target as HTMLInputElement).value.trim() });
+  }
+
+  /** Asked of the server, and so once the text is whole: with Enter, or on leaving the field. */
+  _tensor(event: Event): void {
+    const { id, value } = event.target as HTMLInputElement;
+    this.session.finding.change({ [id]: value.trim() });
   }
 
   _toggle(event: MouseEvent & { model: { item: Chip } }): void {

@@ -22,6 +22,8 @@ describe('the address fragment', () => {
         overflows: [Overflow.HIGH],
         reasons: ['other_type', 'no_such_name'],
         operator: 'softmax',
+        dtype: 'float32',
+        shape: '[2, 3]',
         scope: 'file' as const,
         order: 'severity' as const,
       },

@@ -155,14 +155,39 @@ def test_more_replicas_on_both_sides_than_can_be_paired(dumps: Path, tmp_path: P
     assert is_one_sentence(done.stderr.strip())
 
 
-@pytest.mark.parametrize("task", ["tensor", "md5"])
-def test_dumps_that_cannot_be_merged(task: str, dumps: Path, tmp_path: Path) -> None:
-    for rank in range(2):
+def test_more_replicas_begin_with_the_first_of_the_other_side_again(
+    dumps: Path, tmp_path: Path
+) -> None:
+    source = dumps / "megatron_tp1pp1dp2" / "step0"
+    for rank in range(4):
+        shutil.copytree(source / f"rank{rank % 2}", tmp_path / "four" / f"rank{rank}")
+    merge = {"npu": {"rank_size": 4, "tp": 1, "pp": 1}, "bench": {"rank_size": 2, "tp": 1, "pp": 1}}
+    given = {"npu_path": str(tmp_path / "four"), "bench_path": str(source)}
+    done = run(tmp_path, **given, parallel_merge=merge)
+    assert (done.returncode, done.stderr) == (0, "")
+    with closing(check(tmp_path / "out" / "merged.vis.db")) as connection:
+        rows = connection.execute(
+            "SELECT rank, max(error), count(matched) FROM node_view WHERE side = 'npu'"
+            " GROUP BY rank"
+        ).fetchall()
+        [(severity, message)] = connection.execute(
+            "SELECT severity, message FROM diagnostic WHERE code = 'unequal_replicas'"
+        )
+    # Ranks 0 and 2 are rank 0 of the other side, ranks 1 and 3 are rank 1.
+    assert [(rank, error) for rank, error, _ in rows] == [(rank, 0.0) for rank in range(4)]
+    assert all(matched > 1300 for *_, matched in rows)
+    assert severity == "info"
+    assert "4 replicas on the npu side and 2 on the bench side" in message
+
+
+def test_ranks_of_different_tasks(dumps: Path, tmp_path: Path) -> None:
+    for rank, task in enumerate(("tensor", "md5")):
         source = dumps / f"llama_{task}" / "step0" / "rank"
         shutil.copytree(source, tmp_path / "ranks" / f"rank{rank}")
     done = run(tmp_path, npu_path=str(tmp_path / "ranks"), parallel_merge={"npu": TP2})
     assert done.returncode == 1
-    assert f"is a dump of task {task}, which cannot be merged over ranks" in done.stderr
+    assert "rank1 is a dump of task md5 and" in done.stderr
+    assert "rank0 one of task tensor; dump all ranks with the same task" in done.stderr
     assert is_one_sentence(done.stderr.strip())
 
 

@@ -1,0 +1,226 @@
+"""Splits of a real model over gloo, with tensors and checksums, against the unsplit training."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from msprobe_builder import BuildConfig, BuildResult, build
+from msprobe_builder.merge.layout import parse_layout
+from msprobe_builder.rematch.edits import MATCH, UNMATCH, Edits
+from msprobe_builder.rematch.graphs import read_pairs
+from msprobe_builder.rematch.operations import Operation, carry_out
+from msprobe_builder.rematch.refresh import refresh
+from tests.builder.integrity import check
+from tests.builder.merge.parallel_model import HIDDEN, INNER, Split, dump
+
+MakeDump = Callable[[Split], Path]
+ROWS = (
+    "SELECT node, name, one_thousandth_ratio, cosine, max_abs_err, note"
+    " FROM tensor_view WHERE side = 'npu' AND matched IS NOT NULL"
+)
+
+
+@pytest.fixture(scope="module")
+def dump_of(tmp_path_factory: pytest.TempPathFactory) -> MakeDump:
+    """The dump of a split, made once."""
+    made: dict[Split, Path] = {}
+
+    def make(split: Split) -> Path:
+        if split not in made:
+            made[split] = dump(tmp_path_factory.mktemp("split") / "run", split)
+        return made[split]
+
+    return make
+
+
+def compare(npu: Path, bench: Path, split: Split, output: Path) -> BuildResult:
+    sizes = {"rank_size": split.tp * split.pp, "tp": split.tp, "pp": split.pp}
+    config = BuildConfig(
+        npu,
+        bench,
+        npu_layout=parse_layout(sizes, "npu"),
+        bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
+    )
+    return build(config, output, workers=1)
+
+
+def query(result: BuildResult, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(result.path)) as connection:
+        return connection.execute(sql, values).fetchall()
+
+
+@pytest.mark.parametrize("split", [Split(2), Split(1, 2), Split(2, 2)], ids=str)
+def test_every_tensor_equals_that_of_the_unsplit_model(
+    split: Split, dump_of: MakeDump, tmp_path: Path
+) -> None:
+    result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
+    check(result.path).close()
+    rows = query(result, ROWS)
+    assert len(rows) > 1000
+    unknown = {name for name, *_, note in rows if note}
+    if split.tp == 1:
+        assert not unknown
+    # What looks up words works with a mask of the rank's own, which leaves nothing to compare.
+    masked = ("Functional.embedding.", "Tensor.masked_fill.", "Tensor.__getitem__.", "Tensor.__")
+    assert all(name.startswith(masked) for name in unknown)
+    for name, tensor, ratio, cosine, error, note in rows:
+        if not note:
+            assert ratio > 0.97, (name, tensor)  # elements next to zero are off by more
+            assert cosine > 1 - 1e-9 or error < 1e-6, (name, tensor)
+            assert error < 1e-4, (name, tensor)
+    assert not query(
+        result,
+        "SELECT name FROM node_view WHERE grade NOT IN ('ok', 'ungraded') AND grade != 'unmatched'",
+    )
+    assert "replicas_disagree" not in {one.code for one in result.diagnostics}
+
+
+def test_with_modules_alone_the_order_that_agrees_is_found(
+    dump_of: MakeDump, tmp_path: Path
+) -> None:
+    split = Split(2, level="L0")
+    result = compare(dump_of(split), dump_of(Split(level="L0")), split, tmp_path)
+    rows = query(result, ROWS)
+    assert all(ratio > 0.97 and error < 1e-4 for *_, ratio, _, error, _ in rows)
+    noted = {name for name, *_, note in rows if note is not None and note.startswith("order:")}
+    assert noted
+    assert all("linear_qkv" in name or "linear_fc1" in name for name in noted)
+
+
+def test_a_wrong_shard_is_the_first_wrong_node(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(2, 2, faulty_rank=3)
+    result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
+    weights = query(
+        result,
+        "SELECT node FROM tensor_view WHERE side = 'npu' AND name = 'parameters.weight'"
+        " AND one_thousandth_ratio < 0.9",
+    )
+    # Rank 3 holds the second layer, which it calls the first.
+    layer = "Module.layers.1.mlp.linear_fc1.ColumnParallelLinear"
+    assert weights == [(f"{layer}.forward.{call}",) for call in range(2)]
+    wrong = query(
+        result,
+        "SELECT name FROM node_view WHERE side = 'npu' AND grade = 'severe' ORDER BY seq LIMIT 2",
+    )
+    assert [name for (name,) in wrong] == [
+        "Module.layers.1.Layer.forward.0",
+        "Module.layers.1.mlp.MLP.forward.0",
+    ]
+
+
+def test_checksums_stay_where_no_tensor_was_split(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(1, 2, task="md5")
+    result = compare(dump_of(split), dump_of(Split(task="md5")), split, tmp_path)
+    counts = query(
+        result,
+        "SELECT md5_equal, count(*) FROM tensor_view WHERE side = 'npu' AND matched IS NOT NULL"
+        " GROUP BY md5_equal",
+    )
+    assert [equal for equal, _ in counts] == [1]
+    assert counts[0][1] > 1000
+
+
+def test_checksums_of_parts_are_unknown(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(2, task="md5")
+    result = compare(dump_of(split), dump_of(Split(task="md5")), split, tmp_path)
+    rows = query(
+        result,
+        "SELECT node, name, md5_equal, recipe FROM tensor_view"
+        " LEFT JOIN merge_recipe USING (node_id, ordinal)"
+        " WHERE side = 'npu' AND matched IS NOT NULL AND node LIKE 'Module.%'",
+    )
+    by_name = {(name, tensor): (equal, recipe) for name, tensor, equal, recipe in rows}
+    layer = "Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0"
+    equal, recipe = by_name[layer, "parameters.weight"]
+    assert equal is None
+    assert "checksum unknown" in recipe
+    norm = by_name["Module.layers.0.input_layernorm.RMSNorm.forward.0", "parameters.weight"]
+    assert norm == (1, None)
+    grades = dict(query(result, "SELECT name, grade FROM node_view WHERE side = 'npu'"))
+    assert grades[layer] in ("ungraded", "severe")  # not known to be right
+
+
+def test_replicas_are_compared_element_by_element(dump_of: MakeDump, tmp_path: Path) -> None:
+    """Turned around a tensor keeps its statistics, but it is not what the other rank holds."""
+    name = "Module.layers.0.input_layernorm.RMSNorm.forward.0.parameters.weight.pt"
+    split = Split(2)
+    npu = Path(shutil.copytree(dump_of(split), tmp_path / "npu"))
+    turned = npu / "rank1" / "dump_tensor_data" / name
+    weight = torch.load(turned, weights_only=True)
+    torch.save(weight.flip(0).contiguous(), turned)
+    result = compare(npu, dump_of(Split()), split, tmp_path / "out")
+    [finding] = [one for one in result.diagnostics if one.code == "replicas_disagree"]
+    assert (finding.subject, finding.side, finding.count) == (name, 0, 1)
+    assert "elements" in finding.message
+
+
+def test_a_missing_file_of_one_rank_is_said(dump_of: MakeDump, tmp_path: Path) -> None:
+    name = "Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0.output.0.pt"
+    split = Split(2)
+    npu = Path(shutil.copytree(dump_of(split), tmp_path / "npu"))
+    (npu / "rank1" / "dump_tensor_data" / name).unlink()
+    result = compare(npu, dump_of(Split()), split, tmp_path / "out")
+    notes = query(result, "SELECT note FROM tensor_view WHERE note LIKE 'missing:%'")
+    assert notes == [(f"missing: npu, {name} cannot be opened",)]
+
+
+def test_the_gated_projection_is_joined_block_by_block(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(2)
+    result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
+    [(recipe, shape)] = query(
+        result,
+        "SELECT recipe, shape FROM tensor_view JOIN merge_recipe USING (node_id, ordinal)"
+        " WHERE side = 'npu' AND name = 'parameters.weight'"
+        " AND node = 'Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0'",
+    )
+    assert "shards of ranks 0, 1 along dimension 0 block by block (1 : 1)" in recipe
+    assert shape == str([2 * INNER, HIDDEN])
+
+
+def test_matching_by_hand_measures_merged_tensors_again(dump_of: MakeDump, tmp_path: Path) -> None:
+    split = Split(2)
+    result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
+    everything = (
+        "SELECT * FROM comparison ORDER BY npu_node, npu_ordinal",
+        "SELECT node_id, error, grade FROM node ORDER BY node_id",
+    )
+    before = [query(result, one) for one in everything]
+    names = [
+        "Module.layers.0.mlp.MLP.forward.0",  # with the fused projection
+        "Functional.embedding.0.forward",  # with what stays unknown
+    ]
+    for action in (UNMATCH, MATCH):
+        with closing(sqlite3.connect(result.path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            [pair] = read_pairs(connection)
+            edits = Edits(connection)
+            for name in names:
+                npu, bench = (
+                    int(
+                        connection.execute(
+                            "SELECT node_id FROM node_view WHERE name = ? AND side = ?",
+                            (name, side),
+                        ).fetchone()[0]
+                    )
+                    for side in ("npu", "bench")
+                )
+                carry_out(edits, pair, [Operation(action, npu, bench, name == names[0])])
+            npu_nodes = {one.npu for one in edits.changes}
+            refresh(connection, [pair], npu_nodes, {one.bench for one in edits.changes})
+            connection.execute("COMMIT")
+        if action == UNMATCH:
+            assert len(query(result, everything[0])) < len(before[0]) - 20
+    note = "SELECT npu_node, npu_ordinal, value FROM comparison JOIN text ON text_id = note_id"
+    assert query(result, note)
+    assert [query(result, one) for one in everything] == before
