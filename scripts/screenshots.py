@@ -91,6 +91,7 @@ class Picture:
     place: str = "&p.graph_ascend.step=0&p.graph_ascend.rank=0"
     scheme: Literal["light", "dark"] = "light"
     locale: str = "en-US"
+    height: int = 830
     then: Callable[[FrameLocator], None] = show_nothing_more
 
 
@@ -99,12 +100,13 @@ PICTURES = {
     "demo-light": Picture("attention_scale", WRONG),
     "demo-dark": Picture("attention_scale", WRONG, scheme="dark"),
     "chinese": Picture("attention_scale", WRONG, locale="zh-CN"),
-    "search": Picture("attention_scale", then=show_search),
+    "search": Picture("attention_scale", height=760, then=show_search),
     "overflow": Picture("nan", "Module.model.layers.1.mlp.LlamaMLP.forward.0"),
     "matching": Picture("renamed", RENAMED, then=show_matching),
     "merge": Picture(
         "merged",
         "Module.0.decoder.layers.0.self_attention.linear_qkv.ColumnParallelLinear.forward.0",
+        height=790,
     ),
     "communication": Picture(
         "pipeline",
@@ -133,7 +135,7 @@ def build(work: Path, name: str, comparison: Comparison) -> None:
 
 def take(browser: Browser, address: str, picture: Picture, path: Path) -> None:
     page = browser.new_page(
-        viewport={"width": 1280, "height": 760},
+        viewport={"width": 1280, "height": picture.height},
         locale=picture.locale,
         color_scheme=picture.scheme,
         reduced_motion="reduce",

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Frame, Page, expect
 
 from tests.browser.accessibility import grave_faults
-from tests.browser.viewer import open_tab, open_viewer, select_node
+from tests.browser.viewer import SHOWS_GRAPHS, open_tab, open_viewer, select_node
 from tests.browser.watch import watched_page
 from tests.conftest import StartTensorBoard
 
@@ -90,6 +90,30 @@ def test_the_overview_of_ranks_with_overflow(
     frame.locator("ga-overview .cell").first.wait_for()
     faults = Faults(frame)
     faults.look("overview")
+    frame.locator("ga-overview .cell").first.click()
+    frame.wait_for_function(SHOWS_GRAPHS)
+    select_node(frame, "Distributed.all_reduce.0.forward")
+    for tab in ("communication", "across"):
+        frame.click(f"ga-details #{tab}")
+        faults.look(tab)
+    frame.click("ga-details #tensors")
+    frame.click("ga-table-tools #columns")
+    faults.look("columns")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    frame.locator("ga-palette dialog").wait_for()
+    faults.look("command palette")
+    faults.check()
+
+
+def test_a_merged_model_and_how_its_values_were_made(
+    page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(merged_database.parent))
+    select_node(frame, "Module.0.decoder.layers.0.self_attention.linear_qkv.Column")
+    frame.click("ga-table-tools #recipes")
+    faults = Faults(frame)
+    faults.look("merged values")
     faults.check()
 
 

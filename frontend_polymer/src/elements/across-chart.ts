@@ -84,8 +84,10 @@ function placeButton(at: number, shown: Shown, text: Texts): HTMLElement {
   if (level !== Overflow.NONE) button.append(create('span', 'flag', '!'));
   const isHere = across.step[at] === shown.step && across.rank[at] === shown.rank;
   if (isHere) button.ariaCurrent = 'true';
-  button.title = facts(at, across, own, level, isHere, text).join('\n');
-  button.ariaLabel = button.title.replaceAll('\n', ', ');
+  const about = facts(at, across, own, level, isHere, text);
+  button.title = about.join('\n');
+  // Begins with what is seen, so that whoever speaks to the browser can call it by that.
+  button.ariaLabel = [shownValue, ...about].join(', ');
   return button;
 }
 

@@ -74,28 +74,6 @@ export class GaMatch extends LocalizedElement {
             >
           </div>
           <div id="preview" role="status"></div>
-          <div class="options">
-            <input
-              id="author"
-              maxlength="200"
-              placeholder="[[text.match.author]]"
-              aria-label="[[text.match.author]]"
-            />
-            <input
-              id="reason"
-              maxlength="2000"
-              placeholder="[[text.match.reason]]"
-              aria-label="[[text.match.reason]]"
-            />
-            <button
-              id="apply"
-              class="primary"
-              disabled$="[[!_canApply(report, busy)]]"
-              on-click="_apply"
-            >
-              [[_applyLabel(state, text)]]
-            </button>
-          </div>
         </section>
       </div>
       <footer hidden$="[[!_writable(state)]]">
@@ -120,6 +98,28 @@ export class GaMatch extends LocalizedElement {
         >
         <ga-import carry-out="[[carryOut]]"></ga-import>
         <span id="outcome" role="status">[[outcome]]</span>
+        <div class="who" hidden$="[[_any(refusal)]]">
+          <input
+            id="author"
+            maxlength="200"
+            placeholder="[[text.match.author]]"
+            aria-label="[[text.match.author]]"
+          />
+          <input
+            id="reason"
+            maxlength="2000"
+            placeholder="[[text.match.reason]]"
+            aria-label="[[text.match.reason]]"
+          />
+          <button
+            id="apply"
+            class="primary"
+            disabled$="[[!_canApply(report, busy)]]"
+            on-click="_apply"
+          >
+            [[_applyLabel(state, text)]]
+          </button>
+        </div>
       </footer>`;
   }
 

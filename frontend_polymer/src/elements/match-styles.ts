@@ -70,12 +70,15 @@ export const matchStyles = html`<style>
     gap: 6px;
     align-items: center;
   }
+  .who {
+    display: flex;
+    gap: 8px;
+  }
   #author {
     width: 120px;
   }
   #reason {
-    flex: 1;
-    min-width: 100px;
+    width: 200px;
   }
   p {
     margin: 4px 0;
@@ -120,6 +123,8 @@ export const matchStyles = html`<style>
     text-underline-offset: 3px;
   }
   #outcome {
-    margin-left: auto;
+    flex: 1;
+    min-width: 200px;
+    text-align: right;
   }
 </style>`;
