@@ -126,7 +126,7 @@ def pair_up_replicas(
             f"parallel_merge gives {counts[0]} replicas on the npu side and {counts[1]} on the "
             "bench side; one number must divide the other: correct rank_size, tp or pp."
         )
-    found += _other_samples(counts)
+    found += _other_samples(counts) + _experts_of_other_tokens(layouts[0], layouts[1])
     jobs = []
     for step, sources in left.items():
         others = right[step]
@@ -185,6 +185,20 @@ def _ranks_by_step(
                 f"rank0 to rank{layout.rank_size - 1}{hint}."
             )
     return result
+
+
+def _experts_of_other_tokens(npu: ParallelLayout, bench: ParallelLayout) -> list[Diagnostic]:
+    """What to expect of experts when the sides have other numbers of replicas."""
+    meeting = [max(map(len, expert_peers(layout))) for layout in (npu, bench)]
+    if npu.dp == bench.dp or meeting[0] == meeting[1]:
+        return []
+    message = (
+        f"An expert got the tokens of {max(meeting)} data-parallel replicas on this side and of "
+        f"{min(meeting)} on the other: only weights must agree; compare runs with equal numbers "
+        "of replicas to compare what experts made of their tokens."
+    )
+    side = meeting.index(max(meeting))
+    return [Diagnostic("warning", "experts_of_other_tokens", message, side=side)]
 
 
 def _replica_sources(

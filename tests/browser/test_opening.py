@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.browser.viewer import (
     NPU,
     SHOWS_GRAPHS,
     canvas,
+    find_row,
     make_tall,
     open_tab,
     open_viewer,
@@ -52,6 +54,25 @@ def test_opens_on_both_hierarchies(
     expect(frame.locator("ga-hierarchy .side")).to_contain_text(
         ["llama_statistics_wrong_attention_scale", "llama_statistics"]
     )
+
+
+def test_opens_at_the_first_error_with_animations_too(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.goto(tensorboard_server(demo_database.parent) + "#graph_ascend")
+    frame = plugin_frame(page)
+    frame.wait_for_function(SHOWS_GRAPHS)
+    # The address follows once the view rests.
+    page.wait_for_url(re.compile(r"p\.graph_ascend\.at="))
+    with sqlite3.connect(demo_database) as connection:
+        [first] = connection.execute(
+            "SELECT name FROM node_view WHERE side = 'npu' AND kind = 'api'"
+            " AND grade IN ('moderate', 'serious', 'severe') ORDER BY seq LIMIT 1"
+        ).fetchone()
+    box = canvas(frame).bounding_box()
+    assert box is not None
+    assert box["height"] / 4 < find_row(frame, first)["y"] < box["height"] * 3 / 4
 
 
 def test_shows_the_way_to_the_worst_nodes_in_their_colours(

@@ -101,6 +101,7 @@ def test_modules_are_those_of_the_unsplit_run(
     assert wrong == []
     known = "SELECT count(*) FROM tensor_view WHERE error IS NOT NULL"
     assert rows(result, known)[0][0] > 100
+    assert "replicas_disagree" not in {one.code for one in result.diagnostics}
 
 
 @pytest.mark.parametrize(("split", "truth"), [("ep2_fault", "dp2"), ("cp2ep2_fault", "one")])
@@ -154,3 +155,12 @@ def test_experts_come_from_the_ranks_that_hold_them(runs: Path, tmp_path: Path) 
         " AND node_view.rank = 1 AND name GLOB 'Module.layers.0.*' ORDER BY name",
     )
     assert [rank for _, rank in found] == [0, 0, 1, 1]
+
+
+def test_experts_of_more_replicas_are_announced(runs: Path, tmp_path: Path) -> None:
+    codes = {
+        pair: [one.side for one in compare(runs, *pair, tmp_path / "_".join(pair)).diagnostics
+               if one.code == "experts_of_other_tokens"]
+        for pair in (("ep2", "one"), ("one", "ep2"), ("ep2", "dp2"), ("cp2ep2", "one"))
+    }  # fmt: skip
+    assert list(codes.values()) == [[0], [1], [], []]

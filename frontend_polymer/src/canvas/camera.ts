@@ -82,9 +82,18 @@ export class Camera {
 
   /** Puts the row that begins at `unit` in the middle, near enough to read it. */
   centre(side: Side, unit: number): void {
+    this.glide(side, this.centred(side, unit));
+  }
+
+  /** The same at once: for views that open, which nobody watched before. */
+  open(side: Side, unit: number): void {
+    this.set(side, this.centred(side, unit));
+  }
+
+  private centred(side: Side, unit: number): View {
     const view = this.views[side];
     const near = { ...view, rowHeight: Math.max(view.rowHeight, READING_ROW) };
-    this.glide(side, centreOn(near, this.extent(side), unit + UNITS_PER_ROW / 2));
+    return centreOn(near, this.extent(side), unit + UNITS_PER_ROW / 2);
   }
 
   /** Puts a height in the middle at once, without zooming. */

@@ -183,10 +183,10 @@ export class HierarchyView extends Emitter {
     this.invalidate();
   }
 
-  /** Brings a node to the middle without selecting it. */
+  /** Opens with a node in the middle, without selecting it. */
   bring(node: NodeRef): void {
-    this.show(node, true);
-    this.invalidate();
+    const unit = topOf(this.hierarchy!, node);
+    if (unit !== null) this.camera.open(node.side, unit);
   }
 
   private show(node: NodeRef, centre: boolean): void {

@@ -43,6 +43,9 @@ export class GaNodeSummary extends LocalizedElement {
           font-weight: 600;
           font-variant-numeric: tabular-nums;
         }
+        .nothing {
+          color: var(--ga-muted);
+        }
         .match {
           display: flex;
           align-items: center;
@@ -55,6 +58,7 @@ export class GaNodeSummary extends LocalizedElement {
           min-width: 0;
         }
       </style>
+      <span class="nothing" hidden$="[[state.selected]]">[[text.details.nothing]]</span>
       <template is="dom-if" if="[[record]]">
         <span class="chip">[[_kind(record, text)]]</span>
         <h2 class="cut" title="[[_path(record)]]">[[record.name]]</h2>

@@ -90,6 +90,7 @@ export const en = {
 
   details: {
     label: 'Details of the selected node',
+    nothing: 'No node is selected',
     empty: 'Select a node to see its tensors, their errors and where it was called from.',
     emptyKeys: 'Double click opens a module. Press / to search, ? for all keys.',
     firstError: 'Go to the first error',

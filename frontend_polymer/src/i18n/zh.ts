@@ -92,6 +92,7 @@ export const zh: Texts = {
 
   details: {
     label: '所选节点的详细信息',
+    nothing: '未选中节点',
     empty: '选择一个节点，查看它的张量、误差和调用位置。',
     emptyKeys: '双击展开模块；按 / 搜索，按 ? 查看全部快捷键。',
     firstError: '跳到首个误差节点',
