@@ -125,10 +125,10 @@ export class GaHierarchy extends LocalizedElement {
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
       '_pickChanged(state.pick, state.selected)',
+      '_syncChanged(state.view.sync)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
-      '_syncChanged(state.view.sync)',
       '_onlyChanged(state.view.only)',
       '_textChanged(text)',
     ];
