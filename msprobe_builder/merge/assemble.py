@@ -25,6 +25,7 @@ from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL
 from msprobe_builder.merge.rows import merged_rows
 from msprobe_builder.merge.stages import MergedModel, MergedNode
+from msprobe_builder.merge.tied import without_tied_gradients
 
 
 def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
@@ -34,7 +35,7 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     names = merged_names(nodes, stages)
     end, depth = extents(parent)
     micro_step, micro_steps = _micro_steps(nodes, parent, top)
-    rows = merged_rows(nodes, stages)
+    rows = without_tied_gradients(merged_rows(nodes, stages), names, nodes)
     tree = Tree(
         names=[format_name(name) for name in names],
         parsed=names,

@@ -78,8 +78,12 @@ def _follow_call(known: Knowledge, node: int) -> None:
     _correct_inputs(known, operator, inputs, outputs)
     inputs = [row for row in inputs if row not in known.uninitialised]
     shares = {known.state[row].share for row in inputs}
+    passed_on = {known.ranks.keys[row] for row in inputs}
     for row in outputs:
-        known.put(row, _output(known, node, operator, inputs, row, shares))
+        state = _output(known, node, operator, inputs, row, shares)
+        # Backward of a product shows what came in as rows; a weight can have the same shape.
+        is_certain = operator in PRODUCTS and known.ranks.keys[row] in passed_on
+        known.put(row, state, is_certain=is_certain and state.cut is not None)
 
 
 def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
@@ -231,6 +235,9 @@ def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> Stat
     twin = _forward_twin(known, node)
     if twin is None:
         return None
+    passed_on = {known.ranks.keys[own] for own in known.ranks.tensors(node, Section.INPUT)}
+    if known.ranks.keys[row] in passed_on:
+        return None  # what came in, in another shape perhaps
     shape = known.ranks.shape(row)
     inputs = [
         own
@@ -238,6 +245,9 @@ def _gradient(known: Knowledge, node: int, row: int, shares: set[Share]) -> Stat
         if known.ranks.shape(own) == shape and not known.ranks.is_whole_number(own)
     ]
     of = {known.state[own].share for own in inputs}
+    beside = {known.state[own].share for own in known.ranks.tensors(twin, Section.INPUT)}
+    if beside & {Share.LOCAL, Share.UNKNOWN} and shares == {Share.REPLICA}:
+        return REPLICA if known.ranks.agree[row] else UNKNOWN  # such as one masked by each rank
     if of == {Share.SHARD}:
         return State(Share.SHARD)
     if Share.SHARD not in shares or Share.UNKNOWN in shares:

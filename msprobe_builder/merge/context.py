@@ -115,8 +115,11 @@ class _Tokens(Knowledge):
             found = self.by_numbers(row)
             if found.share is Share.SHARD:
                 state = found
-        is_weight = tuple(self.ranks.shape(row)) in self.parameter_cuts
-        if state == State(Share.SHARD) and is_weight:
+        is_weight = self.ranks.section(row) is Section.PARAMETERS
+        if state.share is Share.REPLICA and not is_weight and not self.ranks.agree[row]:
+            state = self.by_numbers(row)  # such as counts by masks that look alike
+        has_shape_of_weight = tuple(self.ranks.shape(row)) in self.parameter_cuts
+        if state == State(Share.SHARD) and has_shape_of_weight:
             state = State(Share.PARTIAL)  # tokens were summed over: the gradient of a weight
         super().put(row, state, is_certain=is_certain)
 

@@ -21,10 +21,14 @@ def module_stem(name: Name) -> str:
     return gradients[0] if gradients else name.stem
 
 
+def _is_column(class_name: str) -> bool:
+    return "ColumnParallel" in class_name or class_name in ("QKVParallelLinear", "ParallelLMHead")
+
+
 def parameter_state(class_name: str, parameter: str) -> State:
     """The share of a module's own parameter or of its gradient."""
     is_bias = parameter.rpartition(".")[2].startswith("bias")
-    if "ColumnParallel" in class_name or class_name == "QKVParallelLinear":
+    if _is_column(class_name):
         # A fused layer norm's weight is no part of the linear layer.
         return REPLICA if "layer_norm" in parameter else State(Share.SHARD, Cut(0))
     if "RowParallel" in class_name:
@@ -41,7 +45,7 @@ def boundary_state(class_name: str, direction: Direction, section: Section) -> S
     """
     backward = direction is Direction.BACKWARD
     entering = (section is Section.INPUT) != backward
-    if "ColumnParallel" in class_name:
+    if _is_column(class_name):
         return REPLICA if entering else State(Share.SHARD, LAST)
     if "RowParallel" in class_name:
         return State(Share.SHARD, LAST) if entering else REPLICA

@@ -17,6 +17,7 @@ from msprobe_builder.merge.layers import LayerNumbering, Piece
 from msprobe_builder.merge.operators import PEER_CALLS
 
 _BUFFERS = frozenset({"Torch.empty", "Torch.empty_like", "Torch.zeros", "Tensor.new_empty"})
+_SEED = "Torch.ones_like"  # made by the engine as a backward pass begins
 FINAL = 1 << 30
 
 
@@ -62,6 +63,8 @@ def sort_top(tree: Tree, stage: int, numbering: LayerNumbering) -> TopCalls:
             cut = len(run)
         elif following[0].backward:
             cut = _end_of_backward(tree, run, result, where[number], following)
+            while cut and tree.parsed[run[cut - 1]].stem == _SEED:
+                cut -= 1
         else:
             cut = _head_of_next(tree, run, head)
         _add(result, tree, run[:cut], where[number])

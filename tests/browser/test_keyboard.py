@@ -28,7 +28,7 @@ def test_the_tree_names_what_the_keys_reach(
               const {{ side, id }} = {selected};
               const root = document.querySelector('ga-app').shadowRoot
                 .querySelector('ga-hierarchy').shadowRoot.querySelector('[role=application]');
-              return root.getAttribute('aria-activedescendant') === `node-${{side}}-${{id}}`;
+              return root?.getAttribute('aria-activedescendant') === `node-${{side}}-${{id}}`;
             }}"""
         )
         row = frame.evaluate(selected)

@@ -101,6 +101,7 @@ def test_modules_are_those_of_the_unsplit_run(
     assert wrong == []
     known = "SELECT count(*) FROM tensor_view WHERE error IS NOT NULL"
     assert rows(result, known)[0][0] > 100
+    assert "replicas_disagree" not in {one.code for one in result.diagnostics}
 
 
 @pytest.mark.parametrize(("split", "truth"), [("ep2_fault", "dp2"), ("cp2ep2_fault", "one")])

@@ -340,8 +340,9 @@ export class GaMatch extends LocalizedElement {
   }
 
   private async tell(report: MatchReport): Promise<void> {
-    this.outcome = outcomeOf(report, this.text);
+    // What comes next has to be based on the file as it is now.
     await this.session.reload();
+    this.outcome = outcomeOf(report, this.text);
     this.leave();
   }
 

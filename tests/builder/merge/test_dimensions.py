@@ -13,6 +13,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.merge.dimensions import (
     Cut,
     alike,
+    broadcast_from,
     factor_cuts,
     output_cut,
     reshaped,
@@ -123,3 +124,35 @@ def test_a_tensor_of_unknown_origin_is_never_guessed_when_two_answers_fit() -> N
     assert alike([4, 4], [(Cut(0), [4, 4]), (Cut(0), [4, 4])]) == Cut(0)
     assert alike([4, 9], [(Cut(0), [4, 4])]) == Cut(0)
     assert alike([9, 4], [(Cut(0), [4, 4])]) is None
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_a_single_head_per_rank_joins_the_batch_where_heads_are_multiplied(batch: int) -> None:
+    """Of [sequence, batch, heads, …] with one head a rank the heads can go either way."""
+    source, joined = [8, batch, 1, 4], [8, batch, 4]
+    assert reshaped(Cut(2), source, joined, joins_batch=True) == Cut(1, batch)
+    assert reshaped(Cut(2), source, joined) == Cut(2)
+    scores = [batch, 8, 8]
+    if batch > 1:
+        assert reshaped(Cut(0, batch), scores, [batch, 1, 8, 8]) == Cut(1)
+
+
+def test_a_linear_function_sums_over_the_last_dimension_of_its_weight() -> None:
+    last = Cut(2)
+    assert factor_cuts([last, None], [True, True], [3, 2], is_linear=True) == (last, Cut(1))
+    assert factor_cuts([last, None], [True, True], [3, 2]) == (last, Cut(0))
+    assert factor_cuts([None, None], [False, True], [3, 2], is_linear=True) == (None, Cut(0))
+
+
+def test_gradients_of_broadcast_tensors() -> None:
+    assert broadcast_from(Cut(0), [4, 2, 6], [6]) == (True, None)  # summed over the cut
+    assert broadcast_from(Cut(2), [4, 2, 6], [6]) == (False, Cut(0))
+    assert broadcast_from(Cut(1), [4, 2, 6], [1, 2, 6]) == (False, Cut(1))
+    assert broadcast_from(Cut(0), [4, 2, 6], [1, 2, 6]) == (True, None)
+    assert broadcast_from(Cut(0), [4, 2, 6], [4, 2, 6]) is None
+    assert broadcast_from(Cut(0), [4, 2, 6], [4, 12]) is None
+
+
+def test_rows_are_not_split_with_what_follows_them() -> None:
+    assert split_like(Cut(0), [4, 2, 32], [8, 2, 2, 8]) is None
+    assert split_like(Cut(2), [8, 2, 48], [8, 2, 2, 8]) == Cut(2)
