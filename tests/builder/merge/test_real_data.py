@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -163,6 +164,25 @@ def test_replicas_are_compared_element_by_element(dump_of: MakeDump, tmp_path: P
     [finding] = [one for one in result.diagnostics if one.code == "replicas_disagree"]
     assert (finding.subject, finding.side, finding.count) == (name, 0, 1)
     assert "elements" in finding.message
+
+
+def test_replicas_whose_statistics_differ_are_reported_once(
+    dump_of: MakeDump, tmp_path: Path
+) -> None:
+    name = "Module.layers.0.input_layernorm.RMSNorm.forward.0"
+    split = Split(2)
+    npu = Path(shutil.copytree(dump_of(split), tmp_path / "npu"))
+    rank = npu / "rank1"
+    file = rank / "dump_tensor_data" / f"{name}.parameters.weight.pt"
+    torch.save(torch.load(file, weights_only=True) * 1.5, file)
+    dump_json = json.loads((rank / "dump.json").read_text(encoding="utf-8"))
+    weight = dump_json["data"][name]["parameters"]["weight"]
+    weight |= {key: weight[key] * 1.5 for key in ("Max", "Min", "Mean", "Norm")}
+    (rank / "dump.json").write_text(json.dumps(dump_json), encoding="utf-8")
+    result = compare(npu, dump_of(Split()), split, tmp_path / "out")
+    [finding] = [one for one in result.diagnostics if one.code == "replicas_disagree"]
+    assert finding.subject == f"{name} parameters.weight of ranks 0, 1"
+    assert (finding.side, finding.count) == (0, 1)
 
 
 def test_a_missing_file_of_one_rank_is_said(dump_of: MakeDump, tmp_path: Path) -> None:
