@@ -224,7 +224,7 @@ export class GaOverview extends LocalizedElement {
       state: Object,
       file: { type: Object, computed: '_file(state)' },
       worst: { type: Object, computed: '_worst(file)' },
-      first: { type: Object, computed: '_first(file, worst)' },
+      first: { type: Object, value: null, computed: '_first(file, worst)' },
     };
   }
 
@@ -239,7 +239,7 @@ export class GaOverview extends LocalizedElement {
   declare file: DatabaseFile | undefined;
   declare worst: GraphPlace | undefined;
   /** The first wrong graph, where it is not the worst one. */
-  declare first: GraphPlace | undefined;
+  declare first: GraphPlace | null;
 
   _file(state: AppState): DatabaseFile | undefined {
     return fileOf(state);
@@ -249,9 +249,9 @@ export class GaOverview extends LocalizedElement {
     return file && worstGraph(file);
   }
 
-  _first(file: DatabaseFile | undefined, worst: GraphPlace | undefined): GraphPlace | undefined {
+  _first(file: DatabaseFile | undefined, worst: GraphPlace | undefined): GraphPlace | null {
     const first = file && firstWrongGraph(file);
-    return first === worst ? undefined : first;
+    return first && first !== worst ? first : null; // what is undefined would not be hidden
   }
 
   _mapTitle(file: DatabaseFile | undefined, text: Texts): string {
@@ -263,7 +263,7 @@ export class GaOverview extends LocalizedElement {
     return worst ? text.overview.worst(worst.step, worst.rank) : '';
   }
 
-  _firstLabel(first: GraphPlace | undefined, text: Texts): string {
+  _firstLabel(first: GraphPlace | null, text: Texts): string {
     return first ? text.overview.first(first.step, first.rank) : '';
   }
 
