@@ -60,10 +60,13 @@ class Knowledge:
 
         All zeros look alike: gradients before the first one is added, moments of a new optimizer.
         """
-        if self.ranks.is_even[row] and self._is_of_several(row):
-            return {}
         key = self.ranks.keys[row]
-        return self.seen.get(key) or self._foreseen.get(key) or {}
+        found = self.seen.get(key) or self._foreseen.get(key) or {}
+        if not self.ranks.is_even[row]:
+            return found
+        shape = tuple(self.ranks.shape(row))
+        is_told = shape in found and not self._is_of_several(row)
+        return {shape: found[shape]} if is_told else {}
 
     def look_up(self, row: int) -> State | None:
         """The state of a tensor seen before, in the shape it has here."""
@@ -154,7 +157,7 @@ class Knowledge:
         )
 
     def _alike(self, shape: list[int]) -> Cut | None:
-        """The cut of a recent shard of like shape, unless weights of that shape are cut in two ways.
+        """The cut of a recent shard of like shape, unless weights of it are cut in two ways.
 
         Such as an embedding cut by rows and a square layer cut by columns.
         """

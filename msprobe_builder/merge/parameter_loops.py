@@ -18,6 +18,7 @@ from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.layers import LayerNumbering, layer_place
 from msprobe_builder.merge.part import StageGraph
+from msprobe_builder.merge.rank_tables import parse_shape
 
 _PARAMETERS = Section.PARAMETERS, Section.PARAMETERS_GRAD
 _ROUNDS = 8  # from a weight to its moments, to its clipped gradient, to the gradient
@@ -32,6 +33,20 @@ class Owner(NamedTuple):
     place: int
     module: str
     elements: float
+    is_matrix: bool
+
+
+class Order(NamedTuple):
+    """How loops run: from the last parameter to the first, and matrices before vectors."""
+
+    is_reverse: bool
+    is_sorted: bool
+
+    def goes_on(self, one: Owner, other: Owner) -> bool:
+        """Whether the second parameter can follow the first within a loop."""
+        way = (one.chunk, one.place), (other.chunk, other.place)
+        is_back = way[0] < way[1] if self.is_reverse else way[0] > way[1]
+        return not is_back and not (self.is_sorted and one.is_matrix and not other.is_matrix)
 
 
 @dataclass(frozen=True)
@@ -55,16 +70,16 @@ def owners(
     prints = _fingerprints(stage)
     start = np.searchsorted(stage.table.node, np.arange(len(stage.tree) + 1)).tolist()
     tensors = {
-        call: [own for row in range(start[call], start[call + 1]) if (own := prints.get(row))]
+        call: [prints[row] for row in range(start[call], start[call + 1]) if row in prints]
         for call in calls
     }
     found: dict[int, Owner] = {}
     for _ in range(_ROUNDS):
         before = len(found)
-        for call, own in tensors.items():
+        for call, keys in tensors.items():
             if call in found:
                 continue
-            candidates = {owner for key in own if (owner := known.get(key)) is not None}
+            candidates = {owner for key in keys if (owner := known.get(key)) is not None}
             if len(candidates) == 1:
                 found[call] = next(iter(candidates))
         for call, owner in found.items():
@@ -80,7 +95,7 @@ def _parameters(
     stage: StageGraph, number: int, numbering: LayerNumbering
 ) -> dict[Fingerprint, Owner | None]:
     """Weights and gradients of modules; None where two look alike."""
-    table, prints = stage.table, _fingerprints(stage)
+    table, prints, texts = stage.table, _fingerprints(stage), stage.dump.parameters.texts
     places: dict[str, int] = {}
     known: dict[Fingerprint, Owner | None] = {}
     for row in np.flatnonzero(np.isin(table.section, _PARAMETERS)).tolist():
@@ -92,7 +107,8 @@ def _parameters(
         layer = layer_place(renamed, numbering.is_chunked)
         path = f"{layer.path}.{layer.number}" if layer else renamed
         place = places.setdefault(f"{numbering.chunk(stem)} {path}", len(places))
-        owner = Owner(numbering.chunk(stem), place, stem, float(table.numel[row]))
+        is_matrix = len(parse_shape(texts, int(table.shape_id[row]))) > 1
+        owner = Owner(numbering.chunk(stem), place, stem, float(table.numel[row]), is_matrix)
         if known.setdefault(prints[row], owner) != owner:
             known[prints[row]] = None
     return known
@@ -109,26 +125,27 @@ def _fingerprints(stage: StageGraph) -> dict[int, Fingerprint]:
     }
 
 
-def is_descending(sequences: Sequence[Sequence[Owner]]) -> bool:
-    """Whether loops run from the last parameter to the first, on most of the way."""
-    steps = [
-        (later.chunk, later.place) > (one.chunk, one.place)
-        for sequence in sequences
-        for one, later in pairwise(sequence)
-        if (later.chunk, later.place) != (one.chunk, one.place)
+def order_of(sequences: Sequence[Sequence[Owner]]) -> Order:
+    """How the loops of some stages run, by most of the ways from one parameter to another."""
+    ways = [
+        (one, other) for sequence in sequences for one, other in pairwise(sequence) if one != other
     ]
-    return 2 * sum(steps) < len(steps)
+    places = [((a.chunk, a.place), (b.chunk, b.place)) for a, b in ways]
+    ahead, back = sum(a < b for a, b in places), sum(a > b for a, b in places)
+    order = Order(ahead < back, is_sorted=False)
+    is_mixed = any(not a.is_matrix and b.is_matrix and order.goes_on(a, b) for a, b in ways)
+    return order._replace(is_sorted=not is_mixed)
 
 
 def runs(
-    stage: StageGraph, nodes: Sequence[int], owner: Mapping[int, Owner], *, is_reverse: bool
+    stage: StageGraph, nodes: Sequence[int], owner: Mapping[int, Owner], order: Order
 ) -> list[Run]:
     """Cut siblings into loops and what stands between them; nodes with calls below stand alone."""
     result: list[Run] = []
     pending: list[int] = []
     for node in [*nodes, None]:
         if node is None or stage.tree.subtree_end[node] > node:
-            result += _cut(stage, pending, owner, is_reverse)
+            result += _cut(stage, pending, owner, order)
             pending = []
             if node is not None:
                 result.append(Run(stage.tree.parsed[node], False, {0: [node]}))
@@ -138,18 +155,23 @@ def runs(
 
 
 def _cut(
-    stage: StageGraph, nodes: Sequence[int], owner: Mapping[int, Owner], is_reverse: bool
+    stage: StageGraph, nodes: Sequence[int], owner: Mapping[int, Owner], order: Order
 ) -> list[Run]:
     stems = [stage.tree.parsed[node].stem for node in nodes]
-    owned = [place for place, node in enumerate(nodes) if node in owner]
+    loops = _loops(
+        stems, {place: owner[node] for place, node in enumerate(nodes) if node in owner}, order
+    )
+    gaps = [
+        (_names(stems, loop), stems[one + 1 : other])
+        for loop in loops
+        for one, other in pairwise(loop)
+        if owner[nodes[one]] != owner[nodes[other]]
+    ]
     result: list[Run] = []
     reached = 0
-    for loop in _loops(owned, [owner[nodes[place]] for place in owned], is_reverse):
-        inner = [
-            stems[one + 1 : other]
-            for one, other in pairwise(loop)
-            if owner[nodes[one]] != owner[nodes[other]]
-        ]
+    for loop, following_loop in zip(loops, [*loops[1:], [len(nodes)]], strict=False):
+        names = _names(stems, loop)
+        inner = [gap for own, gap in gaps if own == names]
         lead = stems[reached : loop[0]]
         head = max((_common(lead[::-1], gap[::-1]) for gap in inner), default=0)
         begin = loop[0] - head
@@ -158,41 +180,49 @@ def _cut(
             result.append(Run("", False, {0: list(nodes[reached:begin])}))
         of_chunk: dict[int, list[int]] = {}
         chunk = owner[nodes[loop[0]]].chunk
-        for one, other in pairwise([*loop, None]):
-            if other is None:
-                break
+        for one, other in pairwise(loop):
             following = owner[nodes[other]]
             border = other
             if following != owner[nodes[one]]:
                 border -= _common(stems[one + 1 : other][::-1], opening)
             of_chunk.setdefault(chunk, []).extend(nodes[begin:border])
             begin, chunk = border, following.chunk
-        rest = stems[loop[-1] + 1 :]
+        rest = stems[loop[-1] + 1 : following_loop[0]]
         tail = max((_common(rest, gap[: len(gap) - head]) for gap in inner), default=0)
         reached = loop[-1] + 1 + tail
         of_chunk.setdefault(chunk, []).extend(nodes[begin:reached])
-        names = frozenset(stems[place] for place in loop)
         result.append(Run(names, True, of_chunk))
     if reached < len(nodes):
         result.append(Run("", False, {0: list(nodes[reached:])}))
     return result
 
 
-def _loops(places: Sequence[int], of: Sequence[Owner], is_reverse: bool) -> list[list[int]]:
-    """Cut where the order of parameters starts again; a single parameter makes no loop."""
-    result: list[list[int]] = []
+def _loops(stems: Sequence[str], owner: Mapping[int, Owner], order: Order) -> list[list[int]]:
+    """Places of calls with an owner, cut where the order of parameters starts again."""
+    loops: list[list[int]] = []
     done: set[Owner] = set()
-    for index, (place, owner) in enumerate(zip(places, of, strict=True)):
-        last = of[index - 1] if index else owner
-        way = (last.chunk, last.place), (owner.chunk, owner.place)
-        is_back = way[0] < way[1] if is_reverse else way[0] > way[1]
-        if not result or is_back or (owner != last and owner in done):
-            result.append([])
+    last: Owner | None = None
+    for place, own in owner.items():
+        is_again = own != last and own in done
+        if last is None or is_again or not order.goes_on(last, own):
+            loops.append([])
             done = set()
-        result[-1].append(place)
-        done.add(owner)
-    owner_at = dict(zip(places, of, strict=True))
-    return [loop for loop in result if len({owner_at[place] for place in loop}) > 1]
+        loops[-1].append(place)
+        done.add(own)
+        last = own
+    ends = [-1, *(loop[-1] for loop in loops)]
+    starts = [*(loop[0] for loop in loops[1:]), len(stems)]
+    return [
+        loop
+        for loop, before, after in zip(loops, ends, starts, strict=False)
+        if len({owner[place] for place in loop}) > 1
+        # Of a loop over many parameters a single one was recognised by chance.
+        or not {*stems[before + 1 : loop[0]], *stems[loop[-1] + 1 : after]} & _names(stems, loop)
+    ]
+
+
+def _names(stems: Sequence[str], places: Sequence[int]) -> frozenset[str]:
+    return frozenset(stems[place] for place in places)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

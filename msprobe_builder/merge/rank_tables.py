@@ -17,8 +17,8 @@ class RankTables:
     """Questions about rows; the tables of all ranks have equal rows in equal order.
 
     ``keys`` tells tensors apart by what they look like on all ranks: dtype, number of elements and
-    statistics. ``agree`` says of each row whether its statistics are equal on all ranks, ``is_even``
-    whether besides all its elements are equal, such as zeros.
+    statistics. ``agree`` says of each row whether its statistics are equal on all ranks;
+    ``is_even`` whether all its elements are equal besides, such as zeros.
     """
 
     def __init__(self, tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> None:

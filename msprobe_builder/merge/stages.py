@@ -15,7 +15,7 @@ import numpy as np
 from msprobe_builder.dump.names import Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
-from msprobe_builder.merge.parameter_loops import Owner, Run, is_descending, owners, runs
+from msprobe_builder.merge.parameter_loops import Owner, Run, order_of, owners, runs
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.sequence import common_subsequence, supersequence
@@ -137,14 +137,12 @@ class _Join:
             [self._owners[number][node] for node in nodes if node in self._owners[number]]
             for number, nodes in parts.items()
         ]
-        is_reverse = is_descending(of)
+        order = order_of(of)
         rows: list[dict[int, Run]] = []
         for number, nodes in parts.items():
             added = [
                 {number: run}
-                for run in runs(
-                    self._stages[number], nodes, self._owners[number], is_reverse=is_reverse
-                )
+                for run in runs(self._stages[number], nodes, self._owners[number], order)
             ]
             keys = [[next(iter(row.values())).key for row in side] for side in (rows, added)]
             rows = [
@@ -158,8 +156,8 @@ class _Join:
                 for chunk, nodes in run.of_chunk.items()
             }
             if next(iter(row.values())).is_loop:
-                order = sorted(pieces, reverse=is_reverse)
-                result += [self._node([call]) for piece in order for call in pieces[piece]]
+                places = sorted(pieces, reverse=order.is_reverse)
+                result += [self._node([call]) for place in places for call in pieces[place]]
                 continue
             for group in self._grouped([pieces[piece] for piece in sorted(pieces)], by_value=True):
                 below = [self._below(call) for call in group]
