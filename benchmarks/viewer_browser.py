@@ -48,7 +48,7 @@ TOOLS = """
     run: (command) => after(() => hierarchy.run(command)),
     key: (key) => after(() => press(tree, key)),
     nextHit: () => after(() => press(document.body, 'n')),
-    type: (text) => after(() => app.session.setFind({ text, scope: 'graph' })),
+    type: (text) => after(() => app.session.finding.change({ text, scope: 'graph' })),
     frames: (kind, count) => new Promise((done) => {
       let first = 0, seen = 0;
       const step = (now) => {

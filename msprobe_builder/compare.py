@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
+from msprobe_builder.kept import Keep, recall, retain
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import Grade, grades
@@ -26,6 +27,8 @@ from msprobe_builder.texts import Texts
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
+
+_NAMES = ("npu", "bench")
 
 
 @dataclass(frozen=True)
@@ -39,24 +42,24 @@ class PairJob:
     options: BuildOptions = DEFAULT_OPTIONS
     threads: int = 1  # for reading tensor files
     export_to: Path | None = None  # where merged sides are written as dumps
+    keep: Keep | None = None  # the side that jobs after this one need as well
 
     @property
     def stages(self) -> int:
         """How often a build of it reports: each pipeline stage or rank read, then three more."""
         sources = [self.npu] if self.bench is None else [self.npu, self.bench]
-        reads = (one.layout.pp if isinstance(one, ReplicaSource) else 1 for one in sources)
-        return sum(reads) + 3  # match, measure, store
+        return sum(map(_reads, sources)) + 3  # match, measure, store
 
 
 def build_pair(job: PairJob, report: Report) -> PairResult:
     """Build or compare one step and rank; raises BuildError when a dump cannot be used."""
     texts = Texts()
     diagnostics: list[Diagnostic] = []
-    npu = read_side(job, 0, job.npu, texts, diagnostics, report)
     if job.bench is None:
+        npu = read_side(job, 0, job.npu, texts, diagnostics, report)
         task, graph = task_of(npu.dump), _ungraded(npu)
         return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
-    bench = read_side(job, 1, job.bench, texts, diagnostics, report)
+    npu, bench, texts = _read_both(job, job.bench, diagnostics, report)
     task = common_task(npu.dump, bench.dump)
     if not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
@@ -95,6 +98,27 @@ def build_pair(job: PairJob, report: Report) -> PairResult:
     )
 
 
+def _read_both(
+    job: PairJob, bench: Source | ReplicaSource, diagnostics: list[Diagnostic], report: Report
+) -> tuple[Side, Side, Texts]:
+    """Both sides and their texts; one that was kept from another job is not read again."""
+    kept = recall(job.keep)
+    texts = Texts() if kept is None else kept.texts
+    sides = []
+    for number, source in enumerate((job.npu, bench)):
+        if kept is not None and job.keep is not None and job.keep.side == number:
+            side, found = kept.side, kept.found
+            for _ in range(_reads(source)):
+                report(f"keep {_NAMES[number]}")
+        else:
+            side, found = _read(number, source, texts, report)
+            if job.keep is not None and job.keep.side == number:
+                retain(job.keep, side, texts, found)
+        sides.append(side)
+        diagnostics += _placed(found, job, number)
+    return sides[0], sides[1], texts
+
+
 def read_side(
     job: PairJob,
     side: int,
@@ -104,22 +128,35 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    name = "npu" if side == 0 else "bench"
-    if isinstance(source, ReplicaSource):
-        last = source.layout.pp
+    result, found = _read(side, source, texts, report)
+    diagnostics += _placed(found, job, side)
+    return result
 
-        def begin_stage(number: int) -> None:
-            report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-        result, found = read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
-    else:
+def _read(
+    side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+) -> tuple[Side, list[Diagnostic]]:
+    name, last = _NAMES[side], _reads(source)
+    if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        result, found = read_rank(source, texts)
-    diagnostics += [
+        return read_rank(source, texts)
+
+    def begin_stage(number: int) -> None:
+        report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
+
+    return read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
+
+
+def _reads(source: Source | ReplicaSource) -> int:
+    """How often reading it reports: for each pipeline stage, or once."""
+    return source.layout.pp if isinstance(source, ReplicaSource) else 1
+
+
+def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagnostic]:
+    return [
         one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)
         for one in found
     ]
-    return result
 
 
 def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:

@@ -17,6 +17,7 @@ from msprobe_builder.compare import PairJob, Report
 from msprobe_builder.diagnostics import Diagnostic
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError
+from msprobe_builder.kept import forget
 from msprobe_builder.progress import Progress
 
 # Builds one job into a shard; must be importable by name for the worker processes.
@@ -45,7 +46,10 @@ def run_jobs(
     count = min(len(jobs), cores)
     jobs = [replace(job, threads=max(1, cores // count)) for job in jobs]
     if count <= 1:
-        return _run_here(jobs, shards, work, progress)
+        try:
+            return _run_here(jobs, shards, work, progress)
+        finally:
+            forget()
     return _run_in_pools(jobs, shards, work, progress, count)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from uuid import uuid4
 
 from msprobe_builder.compare import PairJob
 from msprobe_builder.config import BuildOptions
@@ -12,6 +13,7 @@ from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place, Source
 from msprobe_builder.errors import BuildError
+from msprobe_builder.kept import Keep
 from msprobe_builder.merge.layout import ParallelLayout, expert_peers, replicas, united
 from msprobe_builder.merge.replica import ReplicaSource
 
@@ -128,8 +130,12 @@ def pair_up_replicas(
         )
     found += _other_samples(counts) + _experts_of_other_tokens(layouts[0], layouts[1])
     jobs = []
+    build = uuid4().hex
     for step, sources in left.items():
         others = right[step]
+        # A single replica is compared with each of the other side, and need not be merged again.
+        single = counts.index(1) if 1 in counts and max(counts) > 1 else None
+        keep = None if single is None else Keep(single, f"{build} {step}")
         # In order, and from the first again when one side has no more.
         count = max(counts)
         sources, others = sources * (count // counts[0]), others * (count // counts[1])
@@ -140,6 +146,7 @@ def pair_up_replicas(
                 one,
                 other,
                 options,
+                keep=keep,
             )
             for one, other in zip(sources, others, strict=True)
         ]

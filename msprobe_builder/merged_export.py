@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msprobe_builder.compare import PairJob, Report, read_side
 from msprobe_builder.config import BuildConfig
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.diagnostics import Diagnostic, about
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Place
 from msprobe_builder.errors import BuildError, UsageError
@@ -29,6 +29,8 @@ from msprobe_builder.merge.replica import ReplicaSource
 from msprobe_builder.progress import Progress
 from msprobe_builder.result import Graph, PairResult
 from msprobe_builder.texts import Texts
+
+_NO_TENSOR = "Tensors could not be put together of their files; they were exported without data."
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ def _export_job(job: PairJob, shard: Path, report: Report) -> None:
             continue
         texts = Texts()
         side = read_side(job, number, source, texts, found, report)
-        _export(job, number, source, side, texts)
+        failed = _export(job, number, source, side, texts)
+        found += [
+            one.at(side=number, step=job.step, rank=job.rank)
+            for one in about("warning", "tensor_unreadable", failed, _NO_TENSOR)
+        ]
     shard.write_text(json.dumps([asdict(one) for one in found]), encoding="utf-8")
 
 
@@ -118,15 +124,19 @@ def _folder(job: PairJob, number: int, source: ReplicaSource) -> Path:
 
 def _export(
     job: PairJob, number: int, source: ReplicaSource, side: Side | Graph, texts: Texts
-) -> None:
+) -> list[str]:
+    """Write one side; returned are the tensors that cannot be read."""
     if job.export_to is None:
-        return
+        return []
     folder = _folder(job, number, source)
     if folder.exists():  # a single replica is compared with each of the other side
-        return
+        return []
     try:
         with finished_folder(folder) as temporary:
-            write_dump(side.dump, side.tree, side.table, texts, side.origins, temporary)
+            return write_dump(
+                *(side.dump, side.tree, side.table, texts, side.origins, temporary),
+                assemblies=side.assemblies,
+            )
     except OSError as error:
         raise BuildError(
             f"Cannot write the merged dump of {source} ({SIDES[number]}): {error.strerror}."

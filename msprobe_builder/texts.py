@@ -16,6 +16,12 @@ class Texts:
         self.values: list[str] = []
         self._ids: dict[str, int] = {}
 
+    def __copy__(self) -> Texts:
+        """The same texts under the same ids; what is added to one is not in the other."""
+        result = Texts()
+        result.values, result._ids = self.values.copy(), self._ids.copy()
+        return result
+
     def id(self, value: str) -> int:
         """Id of ``value``, assigned on first use."""
         found = self._ids.get(value)

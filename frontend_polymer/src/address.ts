@@ -32,6 +32,7 @@ export function toFragment(view: ViewState): string {
     ...findParameters(find),
     ...(look && view.page !== 'overview' ? lookParameters(look) : {}),
     sync: view.sync ? '' : '0',
+    colours: view.colours === 'overflow' ? view.colours : '',
     only: view.only === null ? '' : SIDE_NAMES[view.only],
   };
   for (const [key, value] of Object.entries(more)) {
@@ -60,6 +61,7 @@ export function fromFragment(fragment: string): ViewState {
     node: get('node') ?? '',
     find: readFind(get),
     sync: get('sync') !== '0',
+    colours: get('colours') === 'overflow' ? 'overflow' : 'precision',
     only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
     look: readLook(get),
   };
@@ -75,7 +77,15 @@ export function notUnderstood(fragment: string): string[] {
 }
 
 /** What may be left out. */
-const HARMLESS = ['side=npu', 'in=npu', 'scope=graph', 'order=execution', 'sync=1', 'page=graph'];
+const HARMLESS = [
+  'side=npu',
+  'in=npu',
+  'scope=graph',
+  'order=execution',
+  'sync=1',
+  'page=graph',
+  'colours=precision',
+];
 
 function parametersOf(fragment: string): URLSearchParams {
   return new URLSearchParams(fragment.replace(/^#/, ''));

@@ -178,7 +178,7 @@ export class Session {
   }
 
   /** Changes how the graph is shown, not what. */
-  setView(change: Partial<Pick<ViewState, 'sync' | 'only'>>): void {
+  setView(change: Partial<Pick<ViewState, 'sync' | 'only' | 'colours'>>): void {
     this.store.update({ view: { ...this.state.view, ...change } });
   }
 

@@ -1,3 +1,4 @@
+import type { ColourMode } from './data/codes';
 import { NO_FIND, type Find } from './find';
 import { Side } from './generated/graph_pb';
 import type { HierarchyState } from './layout/state';
@@ -18,6 +19,7 @@ export interface ViewState {
   readonly find: Find;
   /** Whether both sides fold, select and scroll together. */
   readonly sync: boolean;
+  readonly colours: ColourMode;
   /** The only side that is shown; null for both. */
   readonly only: Side | null;
   /** What is unfolded and where it is scrolled to; null leaves both to the graph. */
@@ -29,6 +31,11 @@ export type Look = Omit<HierarchyState, 'selected'>;
 
 export const ALL_MICRO_STEPS = -1;
 
+/** What colours say after a click on the switch. */
+export function otherColours(colours: ColourMode): ColourMode {
+  return colours === 'overflow' ? 'precision' : 'overflow';
+}
+
 export const INITIAL_VIEW: ViewState = {
   page: 'auto',
   file: '',
@@ -39,6 +46,7 @@ export const INITIAL_VIEW: ViewState = {
   node: '',
   find: NO_FIND,
   sync: true,
+  colours: 'precision',
   only: null,
   look: null,
 };

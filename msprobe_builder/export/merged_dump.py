@@ -1,4 +1,4 @@
-"""A merged model written as an ordinary dump: dump.json, construct.json and stack.json."""
+"""A merged model written as an ordinary dump: dump.json, construct.json, stack.json and tensors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from msprobe_builder.dump.names import COLLECTION, Direction, Kind, parse_gradie
 from msprobe_builder.dump.read import MERGED_RANKS, Dump
 from msprobe_builder.dump.stack import Stacks, format_frame
 from msprobe_builder.export.record import RecordWriter
+from msprobe_builder.export.tensor_files import TensorFiles
+from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.texts import Texts
@@ -25,26 +27,32 @@ def write_dump(
     texts: Texts,
     origins: Sequence[tuple[int, ...]],
     directory: Path,
-) -> None:
+    assemblies: dict[int, Assembly] | None = None,
+) -> list[str]:
     """Write one merged model into an existing directory, one record at a time.
 
     Reading it gives the same hierarchy, order, micro-steps and parameters again. What is not
-    known is null. The ranks it was merged from stand in the head of dump.json.
+    known is null. The ranks it was merged from stand in the head of dump.json. Tensors are put
+    together of the files in ``assemblies``; returned are the names of those that cannot be read.
     """
-    # Tensors stay in the files of the ranks; their statistics and checksums are written.
-    task = "structure" if dump.task == "structure" else "statistics"
+    task = dump.task if dump.task in ("structure", "tensor") else "statistics"
+    files = None
+    if task == "tensor":
+        files = TensorFiles(assemblies or {}, directory / "dump_tensor_data", dump.directory)
     known = {"task": task, "level": dump.level, "framework": dump.framework}
     head: dict[str, Any] = {key: value for key, value in known.items() if value is not None}
     head["dump_data_dir"] = None
     head[MERGED_RANKS] = sorted({rank for own in origins for rank in own})
     with (directory / "dump.json").open("w", encoding="utf-8") as file:
         file.write(json.dumps(head)[:-1] + ', "data": ')
-        _write_object(file, _records(tree, table, texts, is_structure=dump.task == "structure"))
+        records = _records(tree, table, texts, files, is_structure=task == "structure")
+        _write_object(file, records)
         file.write("}\n")
     with (directory / "construct.json").open("w", encoding="utf-8") as file:
         _write_object(file, _construct(tree))
     with (directory / "stack.json").open("w", encoding="utf-8") as file:
         _write_object(file, _stacks(dump.stacks, tree.names))
+    return [] if files is None else files.failed
 
 
 def _write_object(file: Any, items: Iterator[tuple[str, Any]]) -> None:
@@ -56,10 +64,22 @@ def _write_object(file: Any, items: Iterator[tuple[str, Any]]) -> None:
 
 
 def _records(
-    tree: Tree, table: ParameterTable, texts: Texts, *, is_structure: bool
+    tree: Tree,
+    table: ParameterTable,
+    texts: Texts,
+    files: TensorFiles | None,
+    *,
+    is_structure: bool,
 ) -> Iterator[tuple[str, Any]]:
     start = np.searchsorted(table.node, np.arange(len(tree) + 1)).tolist()
-    writer = RecordWriter(table, texts, with_statistics=not is_structure)
+
+    def file_of(row: int) -> str | None:
+        if files is None:
+            return None
+        name = texts.values[int(table.name_id[row])].removeprefix("parameters_grad.")
+        return files.write(row, f"{tree.names[int(table.node[row])]}.{name}")
+
+    writer = RecordWriter(table, texts, with_statistics=not is_structure, file_of=file_of)
     for node in np.flatnonzero(tree.record >= 0).tolist():
         rows = range(start[node], start[node + 1])
         if parse_gradients(tree.names[node]):

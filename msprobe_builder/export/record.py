@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,22 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.texts import Texts
 
 _LONGEST_LITERAL = 10_000  # longer texts are no shapes or numbers
+_PEER_KEYS = ("tensor", "op", "peer", "tag", "group_id")  # of a P2POp
 _SPECIAL_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": -float("inf")}
 
 
 class RecordWriter:
     """Makes records of the rows of one table."""
 
-    def __init__(self, table: ParameterTable, texts: Texts, *, with_statistics: bool) -> None:
-        self._table, self._texts = table, texts
+    def __init__(
+        self,
+        table: ParameterTable,
+        texts: Texts,
+        *,
+        with_statistics: bool,
+        file_of: Callable[[int], str | None] = lambda _: None,
+    ) -> None:
+        self._table, self._texts, self._file_of = table, texts, file_of
         self._with_statistics = with_statistics
         self._literals: dict[int, Any] = {}
 
@@ -95,6 +103,9 @@ class RecordWriter:
             result["requires_grad"] = bool(table.requires_grad[row])
         if row in table.md5:
             result["md5"] = table.md5[row]
+        file = self._file_of(row)
+        if file is not None:
+            result["data_name"] = file
         return result
 
     def _text(self, text_id: Any) -> str | None:
@@ -131,7 +142,28 @@ def _arguments(leaves: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         path, key = [int(part) for part in parts[:depth]], ".".join(parts[depth:])
         if named or not path or not _place(listed, path, key, value):
             named[name] = value
-    return listed, named
+    return _with_peer_operations(listed), named
+
+
+def _with_peer_operations(value: Any) -> Any:
+    """Nested lists in which calls between two ranks look as a collector writes them."""
+    if isinstance(value, list):
+        return [_with_peer_operations(one) for one in value]
+    if not isinstance(value, dict) or "type" in value or tuple(value)[:2] != _PEER_KEYS[:2]:
+        return value
+    tensor, *rest = value.values()
+    is_peer = tuple(value) == _PEER_KEYS[: len(value)] and all(map(_is_plain, rest))
+    if not is_peer or not isinstance(tensor, dict) or "shape" not in tensor:
+        return value
+    plain = {key: value[key]["value"] for key in tuple(value)[1:]}
+    return {"class_type": "torch.distributed.P2POp", "tensor": tensor, **plain}
+
+
+def _is_plain(argument: Any) -> bool:
+    """Whether an argument is a text or number that can stand without its type."""
+    if not isinstance(argument, dict) or argument.get("type") not in ("str", "int"):
+        return False
+    return bool(type(argument.get("value")).__name__ == argument["type"])
 
 
 def _is_position(part: str) -> bool:

@@ -30,6 +30,7 @@ class Signatures:
     type_id: Int  # by position in rows
     shape_id: Int
     name_id: Int
+    is_unknown: NDArray[np.bool_]  # a tensor of which merging could not tell the shape
 
 
 def signatures(table: ParameterTable, nodes: int) -> Signatures:
@@ -46,6 +47,7 @@ def signatures(table: ParameterTable, nodes: int) -> Signatures:
         type_id=table.type_id[rows],
         shape_id=table.shape_id[rows],
         name_id=table.name_id[rows],
+        is_unknown=(table.is_tensor & (table.shape_id < 0))[rows],
     )
 
 
@@ -78,7 +80,10 @@ def differing(
 
 
 def agreeing(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.bool_]:
-    """Whether the shapes agree position by position as far as both nodes have parameters."""
+    """Whether the shapes agree position by position as far as both nodes have parameters.
+
+    A shape that is not known agrees with any.
+    """
     agrees = np.ones(len(i), dtype=bool)
     outputs = npu.start[i] + npu.inputs[i], bench.start[j] + bench.inputs[j]
     for begin, other_begin, counts in (
@@ -86,7 +91,9 @@ def agreeing(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.b
         (*outputs, np.minimum(npu.outputs[i], bench.outputs[j])),
     ):
         pair, left, right = _side_by_side(begin, other_begin, counts)
-        agrees[pair[npu.shape_id[left] != bench.shape_id[right]]] = False
+        differs = npu.shape_id[left] != bench.shape_id[right]
+        differs &= ~(npu.is_unknown[left] | bench.is_unknown[right])
+        agrees[pair[differs]] = False
     return agrees
 
 

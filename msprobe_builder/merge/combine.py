@@ -102,7 +102,11 @@ def combine(
             shape_id[row], numel[row] = -1, np.nan
     statistics[:, missing == _ALL_MISSING] = np.nan
 
+    replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
+    drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
     files = assemblies(tables, states, parts, texts, orders)
+    for row in files.keys() & drifted:  # that they differ is known, no need to compare elements
+        files[row] = replace(files[row], parts=files[row].parts[:1])
     md5, differing = checksums(tables, states)
     table = replace(
         first,
@@ -115,8 +119,6 @@ def combine(
             row: first.file[row] for row in files if row in first.file and is_one_file(files[row])
         },
     )
-    replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
-    drifted = replicas[_disagree(stack[:, :, replicas])].tolist()
     unknown = _unknown(table, first, states, parts[0] if parts else {}, files)
     for row in first.md5.keys() - md5.keys():
         recipes[row] = "; ".join(filter(None, (recipes.get(row), unknown[row])))

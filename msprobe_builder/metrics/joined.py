@@ -88,16 +88,16 @@ def open_row(side: Side, row: int) -> list[Readable]:
         if reason is None:
             raise TensorFileError("missing", "dump.json names no file")
         raise TensorFileError("unmerged", reason)
-    return [open_assembly(one) for one in _in_each_order(assembly)]
+    return [open_assembly(one) for one in in_each_order(assembly)]
 
 
-def _in_each_order(assembly: Assembly) -> list[Assembly]:
+def in_each_order(assembly: Assembly) -> list[Assembly]:
     """The same parts in each order that they may have, their own parts as well."""
     if assembly.dimension is None:
         first = assembly.parts[0]
-        return [assembly] if isinstance(first, TensorFile) else _in_each_order(first)
+        return [assembly] if isinstance(first, TensorFile) else in_each_order(first)
     inner: list[list[TensorFile | Assembly]] = [
-        [part] if isinstance(part, TensorFile) else [*_in_each_order(part)]
+        [part] if isinstance(part, TensorFile) else [*in_each_order(part)]
         for part in assembly.parts
     ]
     return [
@@ -112,6 +112,13 @@ def open_assembly(assembly: Assembly) -> Readable:
     if assembly.dimension is None:
         return _open_part(assembly.parts[0])
     return join([_open_part(part) for part in assembly.parts], assembly)
+
+
+def whole(tensor: Readable) -> Any:
+    """All elements of a tensor in one array or torch tensor."""
+    if isinstance(tensor, StoredTensor):
+        return tensor.content
+    return _concatenated([tile.content for tile in tensor.tiles], tensor.dimension)
 
 
 def open_replicas(assembly: Assembly) -> list[Readable]:

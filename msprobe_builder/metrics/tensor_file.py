@@ -78,11 +78,7 @@ def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:
 
 def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
     """The tensor in the file ``name`` of dump_tensor_data; TensorFileError says why not."""
-    if directory is None:
-        raise TensorFileError("missing", "the dump has no dump_tensor_data")
-    if name is None:
-        raise TensorFileError("missing", "dump.json names no file")
-    path = _inside(directory, name)
+    path = path_of(directory, name)
     if path.suffix not in (".pt", ".npy"):
         raise TensorFileError("refused", f"{name!r} is neither .pt nor .npy")
     try:
@@ -94,7 +90,12 @@ def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
         raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
 
 
-def _inside(directory: Path, name: str) -> Path:
+def path_of(directory: Path | None, name: str | None) -> Path:
+    """The regular file ``name`` inside dump_tensor_data; TensorFileError when it is none."""
+    if directory is None:
+        raise TensorFileError("missing", "the dump has no dump_tensor_data")
+    if name is None:
+        raise TensorFileError("missing", "dump.json names no file")
     if name in ("", ".", "..") or re.search(r"[/\\\0]", name):
         raise TensorFileError("refused", f"{name!r} is no plain file name")
     try:

@@ -13,7 +13,13 @@ from msprobe_builder.dump.names import Kind, Name, module_path
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed, same_ids
 from msprobe_builder.match.sequence import fill_gaps, longest_increasing
-from msprobe_builder.match.signature import Signatures, agreeing, shape_keys, signatures
+from msprobe_builder.match.signature import (
+    Signatures,
+    agreeing,
+    equal_counts,
+    shape_keys,
+    signatures,
+)
 from msprobe_builder.rematch.graphs import GraphPair
 from msprobe_builder.rematch.parts import Part, load_part
 from msprobe_builder.rematch.texts import StoredTexts
@@ -39,6 +45,7 @@ class _Clues:
     name_and_shapes: _Tokens
     name: _Tokens  # shapes must agree as far as both have parameters
     class_and_shapes: _Tokens  # modules only
+    kind: _Tokens  # modules only; shapes must agree as far as they are known
 
 
 def pairs_below(
@@ -124,41 +131,53 @@ def _align(
     in_order = longest_increasing(y)
     used_a, used_b = set(x.tolist()), set(y.tolist())
     x, y = x[in_order], y[in_order]
-    for tokens, is_loose in (
-        (clues.name_and_shapes, False),
-        (clues.name, True),
-        (clues.class_and_shapes, False),
+    for tokens, is_kept in (
+        (clues.name_and_shapes, None),
+        (clues.name, agreeing),
+        (clues.class_and_shapes, None),
+        (clues.kind, _may_be_equal),
     ):
         own, other = tokens.npu[a], tokens.bench[b]
         own[list(used_a)], other[list(used_b)] = _NONE, _OTHER_NONE
         more_x, more_y = fill_gaps(own, other, x, y)
         is_new = ~np.isin(more_x, x)
         new_x, new_y = more_x[is_new], more_y[is_new]
-        if is_loose:
-            agrees = agreeing(npu, bench, a[new_x], b[new_y])
+        if is_kept is not None:
+            agrees = is_kept(npu, bench, a[new_x], b[new_y])
             new_x, new_y = new_x[agrees], new_y[agrees]
         used_a |= set(new_x.tolist())
         used_b |= set(new_y.tolist())
         apart += zip(a[new_x].tolist(), b[new_y].tolist(), strict=True)
         order = np.argsort(np.r_[x, new_x])
         x, y = np.r_[x, new_x][order], np.r_[y, new_y][order]
-    return apart + _out_of_order(clues, a, b, used_a, used_b)
+    left = [node for place, node in enumerate(a.tolist()) if place not in used_a]
+    right = [node for place, node in enumerate(b.tolist()) if place not in used_b]
+    return apart + _out_of_order(clues, npu, bench, left, right)
 
 
 def _out_of_order(
-    clues: _Clues, a: Int, b: Int, used_a: set[int], used_b: set[int]
+    clues: _Clues, npu: Signatures, bench: Signatures, a: list[int], b: list[int]
 ) -> list[tuple[int, int]]:
     """What is left and equal in name and shapes, wherever it stands: backward calls move."""
-    free: dict[int, list[int]] = {}
-    for place, node in reversed(list(enumerate(b.tolist()))):
-        if place not in used_b:
-            free.setdefault(int(clues.name_and_shapes.bench[node]), []).append(node)
-    result = []
-    for place, node in enumerate(a.tolist()):
-        same = free.get(int(clues.name_and_shapes.npu[node]))
-        if place not in used_a and same:
-            result.append((node, same.pop()))
-    return result
+    found: dict[int, int] = {}
+    for tokens, is_kept in ((clues.name_and_shapes, None), (clues.name, _may_be_equal)):
+        free: dict[int, list[int]] = {}
+        for node in sorted(set(b) - set(found.values())):
+            free.setdefault(int(tokens.bench[node]), []).append(node)
+        for node in a:
+            same = free.get(int(tokens.npu[node]))
+            if node in found or not same:
+                continue
+            one = np.full(len(same), node)
+            fits = np.ones(1, bool) if is_kept is None else is_kept(npu, bench, one, np.array(same))
+            if fits.any():
+                found[node] = same.pop(int(fits.argmax()))
+    return list(found.items())
+
+
+def _may_be_equal(npu: Signatures, bench: Signatures, i: Int, j: Int) -> NDArray[np.bool_]:
+    """Whether two nodes have as many parameters, of shapes that do not contradict each other."""
+    return equal_counts(npu, bench, i, j) & agreeing(npu, bench, i, j)
 
 
 def _clues(npu: Tree, bench: Tree, npu_signs: Signatures, bench_signs: Signatures) -> _Clues:
@@ -179,13 +198,17 @@ def _clues(npu: Tree, bench: Tree, npu_signs: Signatures, bench_signs: Signature
     is_module, other_is_module = (
         np.array([one.kind is Kind.MODULE for one in tree.parsed]) for tree in (npu, bench)
     )
+
+    def of_modules(own: Int, other: Int) -> _Tokens:
+        return _Tokens(
+            np.where(is_module, own, _NONE), np.where(other_is_module, other, _OTHER_NONE)
+        )
+
     return _Clues(
         _Tokens(*same_ids(mixed(name, shapes[0]), mixed(other_name, shapes[1]))),
         _Tokens(name, other_name),
-        _Tokens(
-            np.where(is_module, by_class[0], _NONE),
-            np.where(other_is_module, by_class[1], _OTHER_NONE),
-        ),
+        of_modules(*by_class),
+        of_modules(kind, other_kind),
     )
 
 

@@ -8,10 +8,22 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Download, Frame, Page, expect
 
-from tests.browser.viewer import BENCH, NPU, find_row, open_viewer, plugin_frame, scene, select_node
+from tests.browser.viewer import (
+    BENCH,
+    NPU,
+    find_row,
+    open_viewer,
+    pixel,
+    plugin_frame,
+    scene,
+    select_node,
+    wait_for_row,
+)
 from tests.conftest import StartTensorBoard
 
 SOFTMAX = "Functional.softmax.0.forward"
+FIRST_NAN = "Functional.linear.13.forward"
+DRAWN = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 
 
 def choose(frame: Frame, name: str) -> None:
@@ -111,3 +123,22 @@ def test_the_legend_fits_beside_overflow_levels(
     expect(frame.locator("ga-legend button[data-key='overflow-1']")).to_be_visible()
     widths = frame.locator("ga-legend").evaluate("(it) => [it.scrollWidth, it.clientWidth]")
     assert widths[0] == widths[1], "nothing to scroll sideways"
+
+
+def test_colours_say_where_values_overflow(
+    page: Page, nan_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    address = tensorboard_server(nan_database.parent)
+    frame = open_viewer(page, address, "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0")
+    red, _, blue = pixel(frame, wait_for_row(frame, FIRST_NAN))
+    assert red > blue, "as far off as it gets"
+    choose(frame, "Colour by overflow instead of error")
+    frame.evaluate(DRAWN)
+    red, _, blue = pixel(frame, find_row(frame, FIRST_NAN))
+    assert red < blue, "overflow levels are blue"
+
+    page.wait_for_url(re.compile(r"colours=overflow"))
+    page.reload()
+    frame = plugin_frame(page)
+    red, _, blue = pixel(frame, wait_for_row(frame, FIRST_NAN))
+    assert red < blue, "also after reloading"

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from pathlib import Path
 
-from playwright.sync_api import Frame, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import (
     BENCH,
@@ -18,6 +18,7 @@ from tests.browser.viewer import (
     make_tall,
     open_tab,
     open_viewer,
+    pixel,
     plugin_frame,
     scene,
     select_node,
@@ -74,6 +75,12 @@ def test_opens_at_the_first_error_with_animations_too(
     assert box is not None
     assert box["height"] / 4 < find_row(frame, first)["y"] < box["height"] * 3 / 4
 
+    # A jump arrives although its details come meanwhile.
+    frame.get_by_role("button", name="Collapse all").click()
+    frame.get_by_role("button", name="Go to the first error").click()
+    wait_for_details(frame, first)
+    wait_for_row(frame, first)
+
 
 def test_shows_the_way_to_the_worst_nodes_in_their_colours(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
@@ -95,20 +102,6 @@ def test_shows_the_way_to_the_worst_nodes_in_their_colours(
         assert red - blue > 100, f"{name} stands out, {red, green, blue}"
     fine = next(row for name, row in rows.items() if grades[name] == "ok")
     assert max(pixel(frame, fine)) - min(pixel(frame, fine)) < 40, "nodes without error are pale"
-
-
-def pixel(frame: Frame, row: dict[str, float]) -> list[int]:
-    """The colour of a box, right of its name and left of its error."""
-    colour: list[int] = canvas(frame).evaluate(
-        """(root, [x, y]) => {
-          const board = root.querySelector('canvas');
-          const ratio = board.width / board.clientWidth;
-          const at = [(x - board.offsetLeft) * ratio, (y - board.offsetTop) * ratio];
-          return [...board.getContext('2d').getImageData(...at, 1, 1).data].slice(0, 3);
-        }""",
-        [row["x"] + row["width"] * 0.6, row["y"] + 4],
-    )
-    return colour
 
 
 def test_legend_counts_the_nodes_of_each_grade(

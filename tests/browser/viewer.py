@@ -76,6 +76,20 @@ def canvas(frame: Frame) -> Locator:
     return frame.locator("ga-hierarchy #canvas > [tabindex='0']")
 
 
+def pixel(frame: Frame, row: dict[str, float]) -> list[int]:
+    """The colour of a box, right of its name and left of its error."""
+    colour: list[int] = canvas(frame).evaluate(
+        """(root, [x, y]) => {
+          const board = root.querySelector('canvas');
+          const ratio = board.width / board.clientWidth;
+          const at = [(x - board.offsetLeft) * ratio, (y - board.offsetTop) * ratio];
+          return [...board.getContext('2d').getImageData(...at, 1, 1).data].slice(0, 3);
+        }""",
+        [row["x"] + row["width"] * 0.6, row["y"] + 4],
+    )
+    return colour
+
+
 def click_row(frame: Frame, name: str, side: int = NPU, *, count: int = 1) -> None:
     """Click in the middle of a node's box."""
     row = wait_for_row(frame, name, side)

@@ -42,6 +42,7 @@ export class Camera {
 
   /** Puts the other side in step with `leader`, or lets both go their own way. */
   setSync(inStep: boolean, leader: Side): void {
+    if (inStep === this.inStep) return;
     this.inStep = inStep;
     if (inStep) this.update(leader);
   }

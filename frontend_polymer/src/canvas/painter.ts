@@ -1,3 +1,4 @@
+import type { ColourMode } from '../data/codes';
 import { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { otherSide } from '../layout/sides';
@@ -9,7 +10,7 @@ import { paletteOf, type Palette, type Theme } from './palette';
 import type { Pane } from './panes';
 import { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
-import { Tones, type ColourMode } from './tone';
+import { Tones } from './tone';
 import type { Extent, View } from './viewport';
 
 const NONE = new Int32Array();
@@ -35,7 +36,7 @@ export class Painter {
   setHierarchy(hierarchy: Hierarchy | null): void {
     this.hierarchy = hierarchy;
     this.hits = [NONE, NONE];
-    this.setMode(this.mode);
+    this.readTones();
   }
 
   setTheme(theme: Theme): void {
@@ -43,7 +44,13 @@ export class Painter {
   }
 
   setMode(mode: ColourMode): void {
+    if (mode === this.mode) return;
     this.mode = mode;
+    this.readTones();
+  }
+
+  private readTones(): void {
+    const { mode } = this;
     const [npu, bench] = this.hierarchy?.graphs ?? [null, null];
     this.tones = [npu && new Tones(npu, mode), bench && new Tones(bench, mode)];
     this.rowsChanged();

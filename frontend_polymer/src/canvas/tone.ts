@@ -1,10 +1,7 @@
 import type { Graph } from '../data/graph';
-import { GRADES, OVERFLOWS } from '../data/codes';
+import { GRADES, OVERFLOWS, type ColourMode } from '../data/codes';
 import { SEVERITY } from '../data/rollup';
 import { Grade, Overflow } from '../generated/graph_pb';
-
-/** What the colours say: how far the numbers are off, or where values overflow. */
-export type ColourMode = 'precision' | 'overflow';
 
 /** The colour classes of the palette: the grades and, after them, the overflow levels. */
 export const TONES = 10;

@@ -1,3 +1,4 @@
+import type { ColourMode } from '../data/codes';
 import type { Graph } from '../data/graph';
 import { Grade, type Side } from '../generated/graph_pb';
 import type { Expansion } from '../layout/expansion';
@@ -15,7 +16,6 @@ import type { Theme } from './palette';
 import { Panes } from './panes';
 import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
-import type { ColourMode } from './tone';
 import { ROW_HEIGHT, type Extent } from './viewport';
 
 /**

@@ -1,5 +1,8 @@
 import { Direction, Grade, Kind, Overflow } from '../generated/graph_pb';
 
+/** What colours say: how far the numbers are off, or where values overflow. */
+export type ColourMode = 'precision' | 'overflow';
+
 // The enumerations of the contract by their codes, to read them off columns of numbers.
 
 export const KINDS: readonly Kind[] = [Kind.MODULE, Kind.API, Kind.COLLECTION];

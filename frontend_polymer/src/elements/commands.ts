@@ -3,6 +3,7 @@
 import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
+import { otherColours } from '../state';
 import type { ViewCommand } from './ga-view-tools';
 
 /** What a command acts on: the viewer as a whole. */
@@ -57,6 +58,11 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
     { name: shell.onlyReference, keys: [], run: only(Side.BENCH) },
   ];
+  const byOverflow: Command = {
+    name: shell.byOverflow,
+    keys: [],
+    run: () => session.setView({ colours: otherColours(state.view.colours) }),
+  };
   const deepest = Math.max(...state.graphs.map((graph) => graph?.deepest ?? 0));
   const levels = Array.from({ length: deepest }, (_, at) => at + 1);
   return [
@@ -65,6 +71,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: search.previous, keys: ['p', 'N', ','], run: () => target.stepHit(-1) },
     { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
     ...(hasBench(state) ? ofTwo : []),
+    ...(fileOf(state)?.overflowChecked ? [byOverflow] : []),
     { name: view.expandAll, keys: [], run: run('expand-all') },
     { name: view.collapseAll, keys: [], run: run('collapse-all') },
     ...levels.map((level) => ({ name: view.toLevel(level), keys: [], run: run({ level }) })),

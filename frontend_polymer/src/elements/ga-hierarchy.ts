@@ -4,6 +4,7 @@ import type { SceneRow } from '../canvas/scene';
 import type { Theme } from '../canvas/palette';
 import { HierarchyView } from '../canvas/view';
 import { ROW_HEIGHT } from '../canvas/viewport';
+import type { ColourMode } from '../data/codes';
 import { Grade, Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { otherSide, type Graphs } from '../layout/sides';
@@ -128,8 +129,7 @@ export class GaHierarchy extends LocalizedElement {
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
-      '_syncChanged(state.view.sync)',
-      '_onlyChanged(state.view.only)',
+      '_shownAs(state.view.sync, state.view.only, state.view.colours)',
       '_textChanged(text)',
     ];
   }
@@ -249,10 +249,6 @@ export class GaHierarchy extends LocalizedElement {
     if (!isWhole) this.session.miss([{ kind: 'look', wanted: '' }]);
   }
 
-  _onlyChanged(only: Side | null): void {
-    this.view.setOnly(only);
-  }
-
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
     this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
@@ -262,8 +258,10 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setTheme(theme);
   }
 
-  _syncChanged(sync: boolean): void {
+  _shownAs(sync: boolean, only: Side | null, colours: ColourMode): void {
+    this.view.setOnly(only);
     this.view.setSync(sync);
+    this.view.setColourMode(colours);
   }
 
   _textChanged(text: Texts): void {

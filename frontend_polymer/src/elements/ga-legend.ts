@@ -101,6 +101,12 @@ export class GaLegend extends LocalizedElement {
             display: none;
           }
         }
+        @media (max-width: 1800px) {
+          /* Grades that share the line with overflow levels. */
+          button:has(~ .kind:not([hidden])) .range {
+            display: none;
+          }
+        }
         @media (max-width: 1400px) {
           :host {
             gap: 0;

@@ -3,6 +3,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import { Side } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
+import { otherColours } from '../state';
 import './ga-icon';
 import type { MenuItem } from './ga-menu';
 import './ga-menu';
@@ -219,22 +220,38 @@ export class GaViewTools extends LocalizedElement {
 
   _items(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
     const { shell } = text;
-    const { only } = state.view;
+    const { only, colours } = state.view;
+    const isOverflowing = fileOf(state)?.overflowChecked === true;
+    const byOverflow = { id: 'overflow', label: shell.byOverflow, isOn: colours === 'overflow' };
     const sides = [
-      { id: 'both', label: shell.bothSides, isOn: only === null, isFirst: layers !== null },
+      {
+        id: 'both',
+        label: shell.bothSides,
+        isOn: only === null,
+        isFirst: layers !== null || isOverflowing,
+      },
       { id: 'npu', label: shell.onlyDebug, isOn: only === Side.NPU },
       { id: 'bench', label: shell.onlyReference, isOn: only === Side.BENCH },
     ];
     return [
       ...(layers ? [{ id: 'fold-layers', label: shell.foldLayers, isOn: layers.areFolded }] : []),
+      ...(isOverflowing ? [byOverflow] : []),
       ...(hasBench(state) ? sides : []),
-      { id: 'png', label: shell.savePng, isFirst: layers !== null || hasBench(state) },
+      {
+        id: 'png',
+        label: shell.savePng,
+        isFirst: layers !== null || isOverflowing || hasBench(state),
+      },
       { id: 'svg', label: shell.saveSvg },
     ];
   }
 
   _chosen(event: CustomEvent<string>): void {
     const { detail: id } = event;
+    if (id === 'overflow') {
+      this.session.setView({ colours: otherColours(this.state.view.colours) });
+      return;
+    }
     const only = { both: null, npu: Side.NPU, bench: Side.BENCH }[id];
     if (only === undefined) this.send(id as ViewCommand);
     else this.session.setView({ only });

@@ -10,6 +10,7 @@ export const shellEn = {
   matchDrag: 'Match two nodes by hand: pull one to the other',
   view: 'View',
   foldLayers: 'Fold repeated layers into one row',
+  byOverflow: 'Colour by overflow instead of error',
   bothSides: 'Both sides',
   onlyDebug: 'Debug side only',
   onlyReference: 'Reference side only',

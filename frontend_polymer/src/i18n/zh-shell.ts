@@ -12,6 +12,7 @@ export const shellZh: Texts['shell'] = {
   matchDrag: '手动匹配两个节点：将一个拖到另一个上',
   view: '视图',
   foldLayers: '将重复的层折叠为一行',
+  byOverflow: '按溢出等级着色（代替误差）',
   bothSides: '显示两侧',
   onlyDebug: '只显示调试侧',
   onlyReference: '只显示标杆侧',

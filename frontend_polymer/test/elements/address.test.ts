@@ -28,6 +28,7 @@ describe('the address fragment', () => {
         order: 'severity' as const,
       },
       sync: false,
+      colours: 'overflow' as const,
       only: Side.NPU,
       look: {
         open: ['AbC.D-_', 'x'] as const,

@@ -111,9 +111,21 @@ ARGUMENTS = st.one_of(
     st.just({"type": "object"}),
     st.none(),
 )
+SENDS = st.fixed_dictionaries(
+    {"class_type": st.just("torch.distributed.P2POp"), "tensor": TENSORS},
+    optional={
+        "op": st.text("abc123", max_size=3),
+        "peer": st.integers() | st.none(),
+        "tag": st.integers(),
+        "group_id": st.none() | st.text(max_size=3),
+    },
+)
+LIKE_SENDS = st.fixed_dictionaries(
+    {"tensor": TENSORS | ARGUMENTS, "op": ARGUMENTS}, optional={"peer": ARGUMENTS}
+)
 KEYS = st.text("abc_", min_size=1, max_size=3)
 VALUES = st.recursive(
-    TENSORS | ARGUMENTS,
+    TENSORS | ARGUMENTS | SENDS | LIKE_SENDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=6,
 )
@@ -161,6 +173,24 @@ def test_a_record_looks_as_the_collector_writes_it() -> None:
     name = Name(Kind.MODULE, "Module.f.F", Direction.FORWARD, 0)
     writer = RecordWriter(table, texts, with_statistics=True)
     assert writer.call(name, range(len(table)), is_recompute=False) == record
+
+
+def test_a_send_between_ranks_looks_as_the_collector_writes_it() -> None:
+    tensor: dict[str, Any] = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    tensor |= {"Max": 1.0, "Min": 1.0, "Mean": 1.0, "Norm": 1.0}
+    send: dict[str, Any] = {
+        "class_type": "torch.distributed.P2POp",
+        "tensor": tensor,
+        "op": "isend",
+    }
+    send |= {"peer": 1, "tag": 0, "group_id": "77849d8c"}
+    record = {"input_args": [[send, send]], "input_kwargs": {}, "output": [[send]]}
+    texts = Texts()
+    table = table_of(record, texts)
+    name = Name(Kind.API, "Distributed.batch_isend_irecv", Direction.FORWARD, 0)
+    writer = RecordWriter(table, texts, with_statistics=True)
+    again = writer.call(name, range(len(table)), is_recompute=False)
+    assert again == {**record, "is_recompute": False}
 
 
 WORDS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from msprobe_builder import BuildConfig, BuildResult, build
+from msprobe_builder import BuildConfig, BuildResult, build, export_merged
+from msprobe_builder.config import BuildOptions
 from msprobe_builder.merge.layout import parse_layout
 from msprobe_builder.rematch.edits import MATCH, UNMATCH, Edits
 from msprobe_builder.rematch.graphs import read_pairs
@@ -44,7 +46,9 @@ def dump_of(tmp_path_factory: pytest.TempPathFactory) -> MakeDump:
     return make
 
 
-def compare(npu: Path, bench: Path, split: Split, output: Path) -> BuildResult:
+def compare(
+    npu: Path, bench: Path, split: Split, output: Path, export_to: Path | None = None
+) -> BuildResult:
     sizes = {"rank_size": split.tp * split.pp, "tp": split.tp, "pp": split.pp}
     config = BuildConfig(
         npu,
@@ -52,7 +56,7 @@ def compare(npu: Path, bench: Path, split: Split, output: Path) -> BuildResult:
         npu_layout=parse_layout(sizes, "npu"),
         bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
     )
-    return build(config, output, workers=1)
+    return build(config, output, workers=1, export_to=export_to)
 
 
 def query(result: BuildResult, sql: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -165,6 +169,25 @@ def test_replicas_are_compared_element_by_element(dump_of: MakeDump, tmp_path: P
     assert "elements" in finding.message
 
 
+def test_replicas_whose_statistics_differ_are_reported_once(
+    dump_of: MakeDump, tmp_path: Path
+) -> None:
+    name = "Module.layers.0.input_layernorm.RMSNorm.forward.0"
+    split = Split(2)
+    npu = Path(shutil.copytree(dump_of(split), tmp_path / "npu"))
+    rank = npu / "rank1"
+    file = rank / "dump_tensor_data" / f"{name}.parameters.weight.pt"
+    torch.save(torch.load(file, weights_only=True) * 1.5, file)
+    dump_json = json.loads((rank / "dump.json").read_text(encoding="utf-8"))
+    weight = dump_json["data"][name]["parameters"]["weight"]
+    weight |= {key: weight[key] * 1.5 for key in ("Max", "Min", "Mean", "Norm")}
+    (rank / "dump.json").write_text(json.dumps(dump_json), encoding="utf-8")
+    result = compare(npu, dump_of(Split()), split, tmp_path / "out")
+    [finding] = [one for one in result.diagnostics if one.code == "replicas_disagree"]
+    assert finding.subject == f"{name} parameters.weight of ranks 0, 1"
+    assert (finding.side, finding.count) == (0, 1)
+
+
 def test_a_missing_file_of_one_rank_is_said(dump_of: MakeDump, tmp_path: Path) -> None:
     name = "Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0.output.0.pt"
     split = Split(2)
@@ -224,3 +247,49 @@ def test_matching_by_hand_measures_merged_tensors_again(dump_of: MakeDump, tmp_p
     note = "SELECT npu_node, npu_ordinal, value FROM comparison JOIN text ON text_id = note_id"
     assert query(result, note)
     assert [query(result, one) for one in everything] == before
+
+
+@pytest.mark.parametrize("split", [Split(2), Split(2, 2), Split(2, level="L0")], ids=str)
+def test_an_export_has_the_data_of_the_merged_model(
+    split: Split, dump_of: MakeDump, tmp_path: Path
+) -> None:
+    truth = dump_of(Split(level=split.level))
+    merged = compare(dump_of(split), truth, split, tmp_path / "out", tmp_path / "exported")
+    dump, bench = (tmp_path / "exported" / side / "step0" / "rank0" for side in ("npu", "bench"))
+    config = BuildConfig(dump, bench, options=BuildOptions(layer_mapping=True))
+    again = build(config, tmp_path / "again", workers=1)
+    before, after = query(merged, ROWS), query(again, ROWS)
+    assert [row[:2] for row in before] == [row[:2] for row in after]
+    compared = 0
+    for (*place, note), (*other, other_note) in zip(before, after, strict=True):
+        if note is None:
+            assert (place, other_note) == (other, None)
+            compared += 1
+        else:  # which elements it has is not known for sure, so there is no file
+            assert note.startswith(("unmerged", "order"))
+            assert other_note.startswith("missing: npu, dump.json names no file")
+    assert compared > len(before) * 3 / 4
+    names = {path.name for path in (dump / "dump_tensor_data").iterdir()}
+    own = {path.name for path in (truth / "rank0" / "dump_tensor_data").iterdir()}
+    assert len(names & own) > compared * 3 / 4  # named as the collector names them
+    for name in sorted(one for one in names & own if one.startswith("Module.")):
+        files = [folder / "dump_tensor_data" / name for folder in (dump, truth / "rank0")]
+        one, two = (torch.load(file, weights_only=True) for file in files)
+        assert (one.dtype, one.shape) == (two.dtype, two.shape)
+
+
+def test_an_export_leaves_out_what_cannot_be_read(dump_of: MakeDump, tmp_path: Path) -> None:
+    name = "Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0.output.0.pt"
+    npu = Path(shutil.copytree(dump_of(Split(2)), tmp_path / "npu"))
+    (npu / "rank1" / "dump_tensor_data" / name).write_bytes(b"nothing")
+    layout = parse_layout({"rank_size": 2, "tp": 2, "pp": 1}, "npu")
+    config = BuildConfig(npu, npu_layout=layout)
+    result = export_merged(config, tmp_path / "exported", workers=1)
+    [finding] = [one for one in result.diagnostics if one.code == "tensor_unreadable"]
+    assert (finding.subject, finding.count) == (name.removesuffix(".pt"), 1)
+    dump = tmp_path / "exported" / "npu" / "step0" / "rank0"
+    data = json.loads((dump / "dump.json").read_text(encoding="utf-8"))["data"]
+    call = data["Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0"]
+    assert "data_name" not in call["output"][0]
+    assert (dump / "dump_tensor_data" / call["input_args"][0]["data_name"]).is_file()
+    assert not (dump / "dump_tensor_data" / name).exists()
