@@ -109,7 +109,7 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
         return
     shape = known.ranks.shape(outputs[0]) if outputs else []
     for row in inputs:
-        if row in shards:
+        if known.state[row].share is Share.SHARD and known.state[row].cut is not None:
             continue
         own = known.ranks.shape(row)
         for other in shards:

@@ -56,9 +56,17 @@ class Knowledge:
         self._foreseen, self.seen = self.seen, {}
 
     def found(self, row: int) -> dict[tuple[int, ...], State]:
-        """The states of a tensor by the shapes it was seen in."""
+        """The states of a tensor by the shapes it was seen in.
+
+        All zeros look alike: gradients before the first one is added, moments of a new optimizer.
+        """
         key = self.ranks.keys[row]
-        return self.seen.get(key) or self._foreseen.get(key) or {}
+        found = self.seen.get(key) or self._foreseen.get(key) or {}
+        if not self.ranks.is_even[row]:
+            return found
+        shape = tuple(self.ranks.shape(row))
+        is_told = shape in found and not self._is_of_several(row)
+        return {shape: found[shape]} if is_told else {}
 
     def look_up(self, row: int) -> State | None:
         """The state of a tensor seen before, in the shape it has here."""
@@ -86,7 +94,7 @@ class Knowledge:
             twin = None if is_certain else self.forward_cut(row)
             cut = twin or state.cut
             if cut is None and not self.is_between_modules(row):
-                cut = alike(shape, self.recent)
+                cut = self._alike(shape)
             state = State(Share.SHARD, self._from_front(cut, shape))
             if state.cut is not None:
                 self.recent.append((state.cut, shape))
@@ -133,18 +141,32 @@ class Knowledge:
 
         Equal on all ranks it is shared data; otherwise it is a shard if it looks like a recent one.
         """
-        if self.ranks.agree[row]:
-            return REPLICA
         shape = self.ranks.shape(row)
         cuts = self.parameter_cuts.get(tuple(shape))
+        if cuts and self.ranks.is_even[row] and self._is_of_several(row):
+            return UNKNOWN if None in cuts else State(Share.SHARD)
+        if self.ranks.agree[row]:
+            return REPLICA
         if cuts and None not in cuts and self.is_between_modules(row):
             return State(Share.SHARD, next(iter(cuts)) if len(cuts) == 1 else None)
         cut = self.forward_cut(row)
         if cut is None and not self._is_masked(row):
-            cut = alike(shape, self.recent)
+            cut = self._alike(shape)
         return (
             UNKNOWN if cut is None or self.ranks.is_whole_number(row) else State(Share.SHARD, cut)
         )
+
+    def _alike(self, shape: list[int]) -> Cut | None:
+        """The cut of a recent shard of like shape, unless weights of it are cut in two ways.
+
+        Such as an embedding cut by rows and a square layer cut by columns.
+        """
+        cuts = self.parameter_cuts.get(tuple(shape), set()) - {None}
+        return None if len(cuts) > 1 else alike(shape, self.recent)
+
+    def _is_of_several(self, row: int) -> bool:
+        """Whether weights of the shape of a row are cut in several ways, or some are not cut."""
+        return len(self.parameter_cuts.get(tuple(self.ranks.shape(row)), ())) > 1
 
     def beside(self, node: int, row: int, section: Section) -> State | None:
         """Truth values and counts look alike on ranks with other tokens; what stands beside tells.
@@ -162,7 +184,9 @@ class Knowledge:
     def is_between_modules(self, row: int) -> bool:
         """Whether a row belongs to no module: there gradients and parameters are worked on."""
         above = int(self.tree.parent[self.ranks.node(row)])
-        return above <= 0 or self.tree.parsed[above].kind is Kind.COLLECTION
+        if above <= 0 or self.tree.parsed[above].kind is Kind.COLLECTION:
+            return True
+        return self.tree.parsed[above].direction is Direction.NONE  # such as the optimizer
 
     def _is_masked(self, row: int) -> bool:
         """Whether each rank looks up its own words only, in an embedding cut by vocabulary."""

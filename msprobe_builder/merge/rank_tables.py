@@ -17,7 +17,8 @@ class RankTables:
     """Questions about rows; the tables of all ranks have equal rows in equal order.
 
     ``keys`` tells tensors apart by what they look like on all ranks: dtype, number of elements and
-    statistics. ``agree`` says of each row whether its statistics are equal on all ranks.
+    statistics. ``agree`` says of each row whether its statistics are equal on all ranks;
+    ``is_even`` whether all its elements are equal besides, such as zeros.
     """
 
     def __init__(self, tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> None:
@@ -26,6 +27,8 @@ class RankTables:
         self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
         self.keys = _fingerprints(tables)
         self.agree = _agreement(tables)
+        highest, lowest = self._table.statistics[:2]
+        self.is_even = self.agree & (highest == lowest) & (self._table.numel > 1)
 
     def __len__(self) -> int:
         return len(self._table)

@@ -15,6 +15,7 @@ import numpy as np
 from msprobe_builder.dump.names import Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.layers import LayerNumbering, Piece, number_layers
+from msprobe_builder.merge.parameter_loops import Owner, Run, order_of, owners, runs
 from msprobe_builder.merge.part import StageGraph
 from msprobe_builder.merge.rounds import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.sequence import common_subsequence, supersequence
@@ -72,6 +73,7 @@ class _Join:
         self._start = [
             np.searchsorted(stage.table.node, np.arange(len(stage.tree) + 1)) for stage in stages
         ]
+        self._owners: dict[int, dict[int, Owner]] = {}
         self._aside: list[Call] = []  # peer-to-peer calls met in the round that is joined
 
     def model(self) -> MergedModel:
@@ -92,7 +94,11 @@ class _Join:
                 for node in nodes
             ]
             sequences = self._in_flow_order(calls.get(own_round, {}), own_round)
-            top_nodes += self._join(sequences, by_value=own_round.micro_batch == FINAL)
+            if own_round.micro_batch == FINAL:
+                self._find_owners(sequences)
+                top_nodes += self._join_loops(sequences)
+            else:
+                top_nodes += self._join(sequences)
             if self._aside:
                 aside.append((own_round, [self._node([call]) for call in self._aside]))
         return MergedModel(top_nodes, aside)
@@ -101,13 +107,66 @@ class _Join:
         order = sorted(pieces, reverse=bool(own_round.backward))
         return [[Call(piece.stage, node) for node in pieces[piece]] for piece in order]
 
-    def _join(self, sequences: Sequence[Sequence[Call]], *, by_value: bool) -> list[MergedNode]:
+    def _join(self, sequences: Sequence[Sequence[Call]]) -> list[MergedNode]:
         """Merge sibling sequences, given in the order data flows through their stages."""
+        return [self._node(group) for group in self._grouped(sequences, by_value=False)]
+
+    def _grouped(self, sequences: Sequence[Sequence[Call]], *, by_value: bool) -> list[list[Call]]:
         groups: list[list[Call]] = []
         for sequence in sequences:
             added = [[call] for call in sequence]
             groups = self._merge_two(groups, added, by_value) if groups else added
-        return [self._node(group) for group in groups]
+        return groups
+
+    def _find_owners(self, sequences: Sequence[Sequence[Call]]) -> None:
+        """Learn which parameters the calls after the last backward pass work on."""
+        for sequence in sequences:
+            for number in {call.stage for call in sequence}:
+                stage = self._stages[number]
+                below = [
+                    node
+                    for call in sequence
+                    for node in range(call.node, int(stage.tree.subtree_end[call.node]) + 1)
+                ]
+                self._owners[number] = owners(stage, number, self._numbering, below)
+
+    def _join_loops(self, sequences: Sequence[Sequence[Call]]) -> list[MergedNode]:
+        """Merge what followed the last backward pass, loops over parameters in model order."""
+        parts = {one[0].stage: [call.node for call in one] for one in sequences if one}
+        of = [
+            [self._owners[number][node] for node in nodes if node in self._owners[number]]
+            for number, nodes in parts.items()
+        ]
+        order = order_of(of)
+        rows: list[dict[int, Run]] = []
+        for number, nodes in parts.items():
+            added = [
+                {number: run}
+                for run in runs(self._stages[number], nodes, self._owners[number], order)
+            ]
+            keys = [[next(iter(row.values())).key for row in side] for side in (rows, added)]
+            rows = [
+                {**(one or {}), **(other or {})} for one, other in supersequence(rows, added, *keys)
+            ]
+        result: list[MergedNode] = []
+        for row in rows:
+            pieces = {
+                Piece(chunk, number): [Call(number, node) for node in nodes]
+                for number, run in row.items()
+                for chunk, nodes in run.of_chunk.items()
+            }
+            if next(iter(row.values())).is_loop:
+                places = sorted(pieces, reverse=order.is_reverse)
+                result += [self._node([call]) for place in places for call in pieces[place]]
+                continue
+            for group in self._grouped([pieces[piece] for piece in sorted(pieces)], by_value=True):
+                below = [self._below(call) for call in group]
+                if len(group) > 1 and any(below):
+                    name = self._renamed(group[0])
+                    result.append(MergedNode(name, group, None, True, self._join_loops(below)))
+                else:
+                    result.append(self._node(group))
+        return result
 
     def _merge_two(
         self, before: list[list[Call]], after: list[list[Call]], by_value: bool
@@ -178,7 +237,7 @@ class _Join:
         if len(calls) > 1 and not is_split:
             # The same computation on every stage: shown as the first stage ran it.
             sequences = sequences[:1]
-        children = self._join(sequences, by_value=False) if any(sequences) else []
+        children = self._join(sequences) if any(sequences) else []
         return MergedNode(name, calls, None, is_split, children)
 
     def _are_alike(self, calls: Sequence[Call]) -> bool:
