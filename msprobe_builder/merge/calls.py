@@ -196,7 +196,8 @@ def _output(
         if is_removed:
             return LOCAL
         return State(Share.SHARD, cut) if cut else UNKNOWN
-    if known.ranks.agree[row] and prod(shape) not in (prod(shapes[0]), 0):
+    is_written = operator.startswith("scatter")  # rows of indices say where
+    if known.ranks.agree[row] and prod(shape) not in (prod(shapes[0]), 0) and not is_written:
         return REPLICA  # gathered or reduced by the call itself
     cut = output_cut(
         operator,

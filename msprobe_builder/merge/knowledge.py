@@ -46,6 +46,7 @@ class Knowledge:
             if self.ranks.agree[row]
             and parameter_state(module_class(name), self.ranks.name(row)) is REPLICA
         }
+        self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.before: dict[int, int] = {}  # the module left last, by what holds it
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks)
@@ -82,6 +83,8 @@ class Knowledge:
         result = self.reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
+        if key in self.sums_of_experts:
+            return State(Share.PARTIAL)
         found = self.found(row)
         if not found:
             return None
