@@ -105,7 +105,7 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
     )
     bad = {ordinal for (ordinal,) in overflowing}
     recipes = dict(
-        connection.execute("SELECT ordinal, recipe FROM merge_recipe WHERE node_id = ?", (node,))
+        connection.execute("SELECT ordinal, recipe FROM recipe_view WHERE node_id = ?", (node,))
     )
     tensors = connection.execute(
         "SELECT ordinal, section, name.value, type.value, dtype.value, shape.value,"

@@ -13,7 +13,7 @@ from tb_graph_ascend.database import DamagedError
 from tb_graph_ascend.expressions import SEPARATOR, matching
 from tb_graph_ascend.query_names import read_names
 
-MAX_PAGE = 1000
+MAX_PAGE = 10_000
 EXECUTION, SEVERITY = "execution", "severity"
 ORDERS = {
     EXECUTION: "graph.step, graph.rank, graph.side, node.node_id",

@@ -7,6 +7,7 @@ import { GRADES, OVERFLOWS } from './data/codes';
 import type { Find } from './find';
 import { Side } from './generated/graph_pb';
 import { SIDES } from './layout/sides';
+import type { Place } from './layout/state';
 import { ALL_MICRO_STEPS, INITIAL_VIEW, type Look, type ViewState } from './state';
 
 export const TAB = '#graph_ascend';
@@ -96,28 +97,41 @@ const SIDE_NAMES = { [Side.NPU]: 'npu', [Side.BENCH]: 'bench' } as const;
 /** Rows are counted from a node, `n12` or `b12`; both sides mostly have the same unfolded. */
 function lookParameters({ open, openInView, ...look }: Look): Record<string, string> {
   const [npu, bench] = openInView ?? open;
-  const { anchor, zoom, top, left, foldLayers } = look;
-  const from = anchor ? `_${SIDE_NAMES[anchor.side][0]}${anchor.index}` : '';
+  const { foldLayers, other } = look;
   return {
     open: npu === bench || bench === '' ? npu : `${npu}~${bench}`,
-    at: `${Math.round(zoom * 100)}_${Math.round(top * 10) / 10}_${Math.round(left)}${from}`,
+    at: placeText(look),
+    at2: other ? placeText(other) : '',
     fold: foldLayers === undefined ? '' : foldLayers ? '1' : '0',
   };
 }
 
+function placeText({ anchor, zoom, top, left }: Place): string {
+  const from = anchor ? `_${SIDE_NAMES[anchor.side][0]}${anchor.index}` : '';
+  return `${Math.round(zoom * 100)}_${Math.round(top * 10) / 10}_${Math.round(left)}${from}`;
+}
+
 function readLook(get: (key: string) => string | null): Look | null {
-  const at = /^(\d{1,4})_(-?\d{1,9}(?:\.\d)?)_(\d{1,6})(?:_([nb])(\d{1,9}))?$/.exec(
-    get('at') ?? '',
-  );
+  const place = readPlace(get('at'));
+  const other = readPlace(get('at2'));
   const fold = get('fold');
-  if (!at) return null;
+  if (!place) return null;
   const [npu = '', bench = npu] = (get('open') ?? '').split('~');
-  const side = at[4] === 'b' ? Side.BENCH : Side.NPU;
   return {
     open: [npu, bench],
+    ...place,
+    ...(other ? { other } : {}),
+    ...(fold === '1' || fold === '0' ? { foldLayers: fold === '1' } : {}),
+  };
+}
+
+function readPlace(text: string | null): Place | null {
+  const at = /^(\d{1,4})_(-?\d{1,9}(?:\.\d)?)_(\d{1,6})(?:_([nb])(\d{1,9}))?$/.exec(text ?? '');
+  if (!at) return null;
+  const side = at[4] === 'b' ? Side.BENCH : Side.NPU;
+  return {
     ...{ zoom: Number(at[1]) / 100, top: Number(at[2]), left: Number(at[3]) },
     ...(at[5] !== undefined ? { anchor: { side, index: Number(at[5]) } } : {}),
-    ...(fold === '1' || fold === '0' ? { foldLayers: fold === '1' } : {}),
   };
 }
 

@@ -1,7 +1,16 @@
-import { fetchSearch } from './data/api';
+import { fetchIndices, fetchSearch } from './data/api';
+import type { Graph } from './data/graph';
 import { asksForTensors, isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
 import { Side } from './generated/graph_pb';
-import { hitsIn, noHits, stepInFile, stepInGraph, type FileHits, type Hits } from './hits';
+import {
+  hitsAmong,
+  hitsIn,
+  noHits,
+  stepInFile,
+  stepInGraph,
+  type FileHits,
+  type Hits,
+} from './hits';
 import type { NodeRef } from './layout/hierarchy';
 import { SIDES } from './layout/sides';
 import { asProblem, type AppState } from './session';
@@ -11,8 +20,10 @@ export type NodePlace = Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>;
 
 /** Looks for nodes, here or in all steps and ranks, and walks through what was found. */
 export class Finding {
-  private searchingFile = new AbortController();
+  private asking = new AbortController();
   private searchedFile = '';
+  /** What the server found last in one graph. */
+  private answered: { readonly key: string; readonly indices: Int32Array } | null = null;
 
   constructor(
     private readonly store: Store<AppState>,
@@ -22,7 +33,7 @@ export class Finding {
 
   /** Lists nodes to step through, in execution order. */
   list(hits: Omit<Hits, 'position' | 'sequence'>): void {
-    this.searchingFile.abort();
+    this.asking.abort();
     const sequence = hits.indices;
     this.store.update({ hits: { ...hits, sequence, position: -1 }, fileHits: null });
   }
@@ -71,18 +82,22 @@ export class Finding {
   run(): void {
     const { graphs, view, hits, fileHits } = this.store.state;
     const { find } = view;
-    this.searchingFile.abort();
+    this.asking.abort();
     if (isEmptyFind(find)) {
       const isOurs = hits?.source !== 'legend';
       this.store.update({ ...(isOurs ? { hits: null } : {}), fileHits: null, searching: false });
       return;
     }
-    if (find.scope === 'file' || asksForTensors(find)) {
+    if (find.scope === 'file') {
       void this.runInFile(find, fileHits);
       return;
     }
     const side = graphs?.[find.side] ? find.side : Side.NPU;
     const graph = graphs?.[side];
+    if (graph && asksForTensors(find)) {
+      void this.askInGraph(graph, { ...find, side });
+      return;
+    }
     this.store.update({
       ...{ fileHits: null, searching: false },
       ...(graph ? { hits: hitsIn(graph, find, side, view.micro) } : {}),
@@ -90,19 +105,45 @@ export class Finding {
   }
 
   private async runInFile(find: Find, listed: FileHits | null): Promise<void> {
-    const { file, step, rank } = this.store.state.view;
-    const place = find.scope === 'graph' ? { step, rank } : {};
-    const query = { file, ...place, ...searchQuery(find) };
+    const query = { file: this.store.state.view.file, ...searchQuery(find) };
     const key = JSON.stringify(query);
     if (listed && this.searchedFile === key) return;
-    this.searchingFile = new AbortController();
-    const { signal } = this.searchingFile;
+    await this.ask(find, async (signal) => {
+      const result = await fetchSearch(query, signal);
+      signal.throwIfAborted();
+      this.searchedFile = key;
+      return { fileHits: { result, position: -1 } };
+    });
+  }
+
+  /** Only the server knows tensors; what it finds is marked and walked through like any hits. */
+  private async askInGraph(graph: Graph, find: Find): Promise<void> {
+    const { file, step, rank, micro } = this.store.state.view;
+    const query = { ...searchQuery(find), file, step, rank, order: 'execution' };
+    const key = JSON.stringify([graph.revision, query]);
+    const list = (indices: Int32Array) => hitsAmong(graph, indices, find, micro);
+    if (this.answered?.key === key) {
+      const hits = list(this.answered.indices);
+      this.store.update({ hits, fileHits: null, searching: false });
+      return;
+    }
+    await this.ask(find, async (signal) => {
+      const indices = await fetchIndices(query, graph, signal);
+      signal.throwIfAborted();
+      this.answered = { key, indices };
+      return { hits: list(indices), fileHits: null };
+    });
+  }
+
+  private async ask(
+    find: Find,
+    answer: (signal: AbortSignal) => Promise<Pick<Partial<AppState>, 'hits' | 'fileHits'>>,
+  ): Promise<void> {
+    this.asking = new AbortController();
+    const { signal } = this.asking;
     this.store.update({ hits: null, searching: true });
     try {
-      const result = await fetchSearch(query, signal);
-      if (signal.aborted) return;
-      this.searchedFile = key;
-      this.store.update({ fileHits: { result, position: -1 }, searching: false });
+      this.store.update({ ...(await answer(signal)), searching: false });
     } catch (error) {
       if (signal.aborted) return;
       const { message, remedy } = asProblem(error);

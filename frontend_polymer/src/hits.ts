@@ -38,15 +38,23 @@ export function noHits(find: Find, side: Side): Hits {
 
 /** What is found in one graph. */
 export function hitsIn(graph: Graph, find: Find, side: Side, microStep: number): Hits {
-  const none = noHits(find, side);
   try {
-    const indices = findIn(graph, find, microStep);
-    const sequence = find.order === 'severity' ? bySeverity(graph, indices) : indices;
-    return { ...none, indices, sequence };
+    return ordered(graph, findIn(graph, find, microStep), find, side);
   } catch (error) {
-    if (error instanceof SyntaxError) return { ...none, isInvalid: true };
+    if (error instanceof SyntaxError) return { ...noHits(find, side), isInvalid: true };
     throw error;
   }
+}
+
+/** The same of nodes that the server has found, in execution order. */
+export function hitsAmong(graph: Graph, found: Int32Array, find: Find, microStep: number): Hits {
+  const isSeen = (index: number) => microStep < 0 || graph.microStep[index] === microStep;
+  return ordered(graph, found.filter(isSeen), find, find.side);
+}
+
+function ordered(graph: Graph, indices: Int32Array, find: Find, side: Side): Hits {
+  const sequence = find.order === 'severity' ? bySeverity(graph, indices) : indices;
+  return { ...noHits(find, side), indices, sequence };
 }
 
 /** The place of the next hit as seen from the selected node, going round; -1 without hits. */

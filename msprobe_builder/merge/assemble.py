@@ -33,10 +33,25 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     top = _grouped(model.top) + _peer_collections(model)
     nodes, parent = preorder(top)
     names = merged_names(nodes, stages)
-    end, depth = extents(parent)
-    micro_step, micro_steps = _micro_steps(nodes, parent, top)
+    tree = merged_tree(nodes, names, parent, stages, *_micro_steps(nodes, parent, top))
     rows = without_tied_gradients(merged_rows(nodes, stages), names, nodes)
-    tree = Tree(
+    stacks = stacks_of(tree.names, nodes, stages)
+    dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
+    origins = [_ranks(node, stages) for node in nodes]
+    return Side(dump, tree, rows.table, origins, rows.recipes, rows.assemblies, rows.unknown)
+
+
+def merged_tree(
+    nodes: Sequence[MergedNode],
+    names: list[Name],
+    parent: list[int],
+    parts: Sequence[StageGraph],
+    micro_step: list[int],
+    micro_steps: int,
+) -> Tree:
+    """The hierarchy of merged nodes in preorder; each has a record that one of its calls had."""
+    end, depth = extents(parent)
+    return Tree(
         names=[format_name(name) for name in names],
         parsed=names,
         parent=np.array(parent, dtype=np.int64),
@@ -44,15 +59,11 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
         depth=depth,
         micro_step=np.array(micro_step, dtype=np.int64),
         record=np.array(
-            [index if has_record(node, stages) else -1 for index, node in enumerate(nodes)]
+            [index if _has_record(node, parts) else -1 for index, node in enumerate(nodes)]
         ),
-        is_recompute=np.array([is_recompute(node, stages) for node in nodes]),
+        is_recompute=np.array([_is_recompute(node, parts) for node in nodes]),
         micro_steps=micro_steps,
     )
-    stacks = stacks_of(tree.names, nodes, stages)
-    dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
-    origins = [_ranks(node, stages) for node in nodes]
-    return Side(dump, tree, rows.table, origins, rows.recipes, rows.assemblies, rows.unknown)
 
 
 def _collection(name: str, children: list[MergedNode], micro_step: int | None = None) -> MergedNode:
@@ -145,12 +156,12 @@ def stacks_of(
     return Stacks(stacks, of_name)
 
 
-def has_record(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+def _has_record(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
     """Whether any of the calls a node stands for was recorded."""
     return any(stages[call.stage].tree.record[call.node] >= 0 for call in node.calls)
 
 
-def is_recompute(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
+def _is_recompute(node: MergedNode, stages: Sequence[StageGraph]) -> bool:
     """Whether any of the calls a node stands for ran again for the backward pass."""
     return any(bool(stages[call.stage].tree.is_recompute[call.node]) for call in node.calls)
 

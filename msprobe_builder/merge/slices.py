@@ -20,7 +20,7 @@ from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable, concatenate, take
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.blocks import Orders
-from msprobe_builder.merge.combine import combine
+from msprobe_builder.merge.combine import Combined, combine
 from msprobe_builder.merge.context import classify_tokens, sequence_orders
 from msprobe_builder.merge.expert_rows import classify_exchange, classify_experts
 from msprobe_builder.merge.experts import Region, regions
@@ -227,6 +227,8 @@ def _combined(
         for row in part.assemblies.keys() - result.assemblies.keys()
     }
     unknown |= result.unknown
+    if orders:
+        _forget_copies(result)
     for part in parts:
         unknown |= part.unknown
     return _Rows(
@@ -237,6 +239,17 @@ def _combined(
         result.assemblies,
         unknown,
     )
+
+
+def _forget_copies(tokens: Combined) -> None:
+    """Leave only the first copy of activations on which ranks with other tokens agree.
+
+    Masks of their own may have equal statistics; elements that differ are no disagreement.
+    """
+    weights = Section.PARAMETERS, Section.PARAMETERS_GRAD
+    for row, one in tokens.assemblies.items():
+        if one.dimension is None and tokens.table.section[row] not in weights:
+            tokens.assemblies[row] = replace(one, parts=one.parts[:1])
 
 
 def _weights(part: _Rows) -> dict[int, Assembly]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-import numpy as np
-
-from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Stacks
-from msprobe_builder.graph.tree import Tree, extents
-from msprobe_builder.merge.assemble import has_record, is_recompute, preorder, stacks_of
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.assemble import merged_tree, preorder, stacks_of
 from msprobe_builder.merge.experts import expert_number
 from msprobe_builder.merge.naming import merged_names
 from msprobe_builder.merge.part import StageGraph
@@ -36,20 +34,9 @@ def unite(
     nodes, parent = preorder(top)
     nodes[0].calls = [Call(number, 0) for number in range(len(parts))]
     names = merged_names(nodes, parts)
-    end, depth = extents(parent)
-    tree = Tree(
-        names=[format_name(name) for name in names],
-        parsed=names,
-        parent=np.array(parent, dtype=np.int64),
-        subtree_end=end,
-        depth=depth,
-        micro_step=np.array([_micro_step(node, parts) for node in nodes], dtype=np.int64),
-        record=np.array(
-            [index if has_record(node, parts) else -1 for index, node in enumerate(nodes)]
-        ),
-        is_recompute=np.array([is_recompute(node, parts) for node in nodes]),
-        micro_steps=max(part.tree.micro_steps for part in parts),
-    )
+    micro_step = [_micro_step(node, parts) for node in nodes]
+    micro_steps = max(part.tree.micro_steps for part in parts)
+    tree = merged_tree(nodes, names, parent, parts, micro_step, micro_steps)
     return tree, stacks_of(tree.names, nodes, parts), [node.calls for node in nodes]
 
 

@@ -43,7 +43,7 @@ _COLUMNS = {
     "communication": {"node_id": "node", "partner_id": "node"},
     "overflow_parameter": {"node_id": "node"},
     "origin": {"node_id": "node"},
-    "merge_recipe": {"node_id": "node"},
+    "merge_recipe": {"node_id": "node", "recipe_id": "text"},
     "merge_data": {"node_id": "node"},
     "merge_directory": {"graph_id": "graph"},
     "diagnostic": {"diagnostic_id": "diagnostic"},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe_builder.graph.assembly import Assembly, from_text, to_text
 from msprobe_builder.result import Graph
+from msprobe_builder.texts import Texts
 
 _DIRECTORIES = (
     "SELECT number, merge_directory.tensor_dir FROM merge_directory JOIN graph USING (graph_id)"
@@ -17,8 +18,11 @@ _DIRECTORIES = (
 _STORED = "SELECT node_id, ordinal, assembly, unknown FROM merge_data WHERE node_id BETWEEN ? AND ?"
 
 
-def write_merge(connection: sqlite3.Connection, graph: Graph, graph_id: int, base: int) -> None:
+def write_merge(
+    connection: sqlite3.Connection, graph: Graph, graph_id: int, base: int, texts: Texts
+) -> None:
     """Store what is known of a merged graph; of any other there is nothing."""
+    nodes, ordinals = graph.table.node.tolist(), graph.table.ordinal.tolist()
     connection.executemany(
         "INSERT INTO origin VALUES (?, ?)",
         [(base + node, rank) for node, ranks in enumerate(graph.origins) for rank in ranks],
@@ -26,7 +30,7 @@ def write_merge(connection: sqlite3.Connection, graph: Graph, graph_id: int, bas
     connection.executemany(
         "INSERT INTO merge_recipe VALUES (?, ?, ?)",
         [
-            (base + int(graph.table.node[row]), int(graph.table.ordinal[row]), graph.recipes[row])
+            (base + nodes[row], ordinals[row], texts.id(graph.recipes[row]) + 1)
             for row in sorted(graph.recipes)
         ],
     )

@@ -200,9 +200,9 @@ CREATE TABLE origin (
 ) WITHOUT ROWID;
 
 CREATE TABLE merge_recipe (
-    node_id INTEGER NOT NULL REFERENCES node,
-    ordinal INTEGER NOT NULL,
-    recipe  TEXT NOT NULL,
+    node_id   INTEGER NOT NULL REFERENCES node,
+    ordinal   INTEGER NOT NULL,
+    recipe_id INTEGER NOT NULL REFERENCES text, -- many calls see the same tensor
     PRIMARY KEY (node_id, ordinal)
 ) WITHOUT ROWID;
 
@@ -261,6 +261,9 @@ CREATE TABLE unmatched_before (
 );
 
 -- For people: readable names over the tables above.
+
+CREATE VIEW recipe_view AS
+SELECT node_id, ordinal, value AS recipe FROM merge_recipe JOIN text ON text_id = recipe_id;
 
 CREATE VIEW node_name AS
 SELECT node.node_id,

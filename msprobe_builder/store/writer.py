@@ -170,7 +170,7 @@ def _write_graph(
         [rollup.node + base, rollup.worst, rollup.worst_overflow, *rollup.counts],
     )
     _write_parameters(connection, graph, base)
-    write_merge(connection, graph, graph_id, base)
+    write_merge(connection, graph, graph_id, base, result.texts)
     rows = graph.overflow_rows
     _insert(
         connection,

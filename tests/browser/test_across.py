@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.sync_api import Frame, Locator, Page, Route, expect
 
 from tests.browser.viewer import SHOWS_GRAPHS, open_viewer, select_node, wait_for_details
-from tests.conftest import StartTensorBoard
+from tests.conftest import BuildDatabase, StartTensorBoard
 
 GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
 NODE = "Functional.linear.7.backward"
@@ -129,3 +129,14 @@ def test_a_single_graph_has_no_other_places(
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Functional.softmax.0.forward")
     expect(frame.get_by_role("tab", name="Steps and ranks")).to_have_count(0)
+
+
+def test_without_a_reference_it_says_what_is_missing_and_shows_the_overflow(
+    page: Page, dumps: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
+) -> None:
+    database = build_database(dumps / "ddp4_statistics", None, "-oc")
+    frame = open_viewer(page, tensorboard_server(database.parent), GRAPH)
+    select_node(frame, NODE)
+    open_across(frame)
+    expect(frame.locator("ga-across .bar")).to_contain_text("Without a reference there is no error")
+    expect(frame.locator("ga-across .place .value")).to_have_text(["No overflow"] * 8)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import (
+    BENCH,
     NPU,
     SHOWS_GRAPHS,
     canvas,
@@ -320,3 +321,30 @@ def test_reload_keeps_the_filter_and_how_sides_are_shown(
     expect(frame.locator("ga-search input")).to_have_value("softmax")
     assert {row["side"] for row in scene(frame)} == {1}
     assert frame.evaluate(f"{VIEW}.sync") is False
+
+
+def test_sides_that_do_not_move_together_keep_their_own_places(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame.click("ga-view-tools [data-command='expand-all']")
+    frame.click("ga-view-tools #sync")
+    place = canvas(frame).bounding_box()
+    assert place is not None
+    for part, distance in ((0.25, 3000), (0.75, 900)):
+        page.mouse.move(place["x"] + place["width"] * part, place["y"] + place["height"] / 2)
+        page.mouse.wheel(0, distance)
+        settle(page)
+    names = {side: [row["name"] for row in scene(frame, side)][-3:] for side in (NPU, BENCH)}
+    assert not set(names[NPU]) & set(names[BENCH])
+    link = settle(page)
+
+    page.goto("about:blank")
+    frame = open_viewer(page, link, "")
+    for side, expected in names.items():
+        frame.wait_for_function(
+            """([side, expected]) => JSON.stringify(document.querySelector('ga-app').scene
+              .filter((row) => row.side === side).slice(-3).map((row) => row.name))
+              === JSON.stringify(expected)""",
+            arg=[side, expected],
+        )

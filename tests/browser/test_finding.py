@@ -9,6 +9,7 @@ from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import (
     NPU,
+    canvas,
     open_viewer,
     plugin_frame,
     wait_for_details,
@@ -34,6 +35,15 @@ def found(database: Path, condition: str, order: str = "seq") -> list[str]:
 
 def listed(frame: Frame) -> list[str]:
     return frame.locator("ga-hit-list .hit .name").all_text_contents()
+
+
+def edge_of(page: Page, frame: Frame, name: str) -> bytes:
+    """What is painted just before a node's box, where hits are marked."""
+    row = wait_for_row(frame, name)
+    box = canvas(frame).bounding_box()
+    assert box is not None
+    x, y = box["x"] + row["x"] - 5, box["y"] + row["y"] + row["height"] / 2
+    return page.screenshot(clip={"x": x, "y": y, "width": 3, "height": 3})
 
 
 def test_filters_and_patterns_list_what_the_database_holds(
@@ -157,7 +167,67 @@ def test_tensors_are_found_by_dtype_and_shape(
         frame.press(f"ga-find #{field}", "Enter")
     status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
     expect(status).to_have_text(f"{len(here)} matches")
+    names = listed(frame)
     frame.locator("ga-hit-list .hit").first.click()
-    wait_for_details(frame, listed(frame)[0])
+    wait_for_details(frame, names[0])
+    page.keyboard.press("n")
+    wait_for_details(frame, names[1])
+    page.keyboard.press("p")
+    wait_for_details(frame, names[0])
+    marked = edge_of(page, frame, names[0])
+    frame.fill("ga-find #shape", "[9999999]")
+    frame.press("ga-find #shape", "Enter")
+    expect(status).to_have_text("No node matches.")
+    assert edge_of(page, frame, names[0]) != marked
+    frame.fill("ga-find #shape", shape)
+    frame.press("ga-find #shape", "Enter")
     frame.select_option("ga-find #scope", "file")
     expect(status).to_contain_text(f"{len(everywhere):,}")
+
+
+def test_one_line_says_what_is_looked_for_and_takes_conditions_away(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    line = frame.locator("ga-find-line")
+    frame.fill("ga-search input", "Tensor")
+    expect(line).to_be_hidden()
+    open_list(frame)
+    for grade in (3, 5):
+        frame.click(f"ga-find [data-kind='grades'][data-value='{grade}']")
+    frame.fill("ga-find #dtype", "float32")
+    frame.press("ga-find #dtype", "Enter")
+    conditions = line.locator(".condition")
+    expect(conditions).to_have_text(["“Tensor”", "Moderate", "Severe", "Dtype float32"])
+    expect(line.locator("span.muted")).to_have_text(["Looking for", "and", "or", "and"])
+
+    with sqlite3.connect(demo_database) as connection:
+        [(wanted,)] = connection.execute(
+            "SELECT count(DISTINCT node_view.name) FROM node_view JOIN tensor_view"
+            " ON tensor_view.node = node_view.name AND tensor_view.side = node_view.side"
+            " WHERE node_view.side = 'npu' AND node_view.name LIKE '%tensor%'"
+            " AND grade IN ('moderate', 'severe') AND dtype = 'torch.float32'"
+        )
+    status = frame.locator("ga-find .summary > [role='status']:not(.muted)")
+    expect(status).to_have_text(f"{wanted} matches" if wanted > 1 else "1 match")
+    line.locator(".condition", has_text="Moderate").click()
+    line.locator(".condition", has_text="Dtype").click()
+    expect(conditions).to_have_text(["“Tensor”", "Severe"])
+    severe = found(demo_database, "grade = 'severe' AND name LIKE '%tensor%'")
+    words = {0: "No node matches.", 1: "1 match"}
+    expect(status).to_have_text(words.get(len(severe), f"{len(severe)} matches"))
+    line.locator("#clear").click()
+    expect(line).to_be_hidden()
+
+
+def test_the_filters_fit_a_small_screen(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    frame = open_viewer(page, tensorboard_server(ddp_database.parent), GRAPH)
+    open_list(frame)
+    expect(frame.locator("ga-find [data-kind='overflows']").first).to_be_visible()
+    filters = frame.locator("ga-find .filters")
+    assert filters.evaluate("(box) => box.scrollHeight <= box.clientHeight")
+    frame.click("ga-find [data-kind='grades'][data-value='3']")
+    expect(frame.locator("ga-hit-list .hit").nth(3)).to_be_in_viewport()

@@ -318,3 +318,32 @@ def test_of_two_people_at_once_the_second_is_shown_what_the_first_did(
     assert partner(renamed_database, DEBUG) == REFERENCE
     select_node(frame, other[0])
     expect(frame.locator("ga-node-summary .match")).to_contain_text("matched by hand")
+
+
+def test_keys_name_what_they_undo_before_they_do_it(
+    page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(renamed_database.parent))
+    said = frame.locator("ga-toast #box")
+    canvas(frame).press("u")
+    expect(said).to_have_text("No match made by hand is left to undo or redo.")
+    open_match(frame, DEBUG, REFERENCE)
+    frame.locator("ga-match #apply").click()
+    expect(frame.locator("ga-match #outcome")).to_contain_text("Done")
+
+    canvas(frame).press("u")
+    expect(said).to_contain_text(f"Undo: {DEBUG} ↔ {REFERENCE}")
+    assert partner(renamed_database, DEBUG) == REFERENCE, "the first press only names it"
+    canvas(frame).press("u")
+    expect(said).to_contain_text("Done")
+    assert partner(renamed_database, DEBUG) is None
+
+    canvas(frame).press("Control+y")
+    expect(said).to_contain_text(f"Redo: {DEBUG} ↔ {REFERENCE}")
+    canvas(frame).press("Shift+U")
+    expect(said).to_contain_text("Done")
+    assert partner(renamed_database, DEBUG) == REFERENCE
+    canvas(frame).press("Control+z")
+    canvas(frame).press("Control+z")
+    expect(frame.locator("ga-node-summary")).to_contain_text("Unmatched")
+    assert partner(renamed_database, DEBUG) is None

@@ -17,7 +17,7 @@ def merged_value(database: Path, recipe: str) -> tuple[str, str, str]:
     """Node, parameter and recipe of the first value of the npu side that was made in this way."""
     with sqlite3.connect(database) as connection:
         found: tuple[str, str, str] = connection.execute(
-            "SELECT node_view.name, text.value, recipe FROM merge_recipe"
+            "SELECT node_view.name, text.value, recipe FROM recipe_view"
             " JOIN node_view USING (node_id) JOIN tensor USING (node_id, ordinal)"
             " JOIN text ON text_id = name_id"
             " WHERE side = 'npu' AND recipe LIKE ? ORDER BY node_id, ordinal LIMIT 1",

@@ -118,3 +118,19 @@ def test_a_link_to_the_overview_opens_it_in_both_languages(
     title = cell(frame, 0, 0).get_attribute("title")
     assert title is not None
     assert title.startswith("Step 0，rank 0\n严重")
+
+
+def test_the_first_wrong_graph_is_offered_beside_the_worst(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    with sqlite3.connect(ddp_database) as connection:
+        step, rank = connection.execute(
+            "SELECT step, rank FROM node_view WHERE side = 'npu'"
+            " AND grade IN ('moderate', 'serious', 'severe') ORDER BY step, rank LIMIT 1"
+        ).fetchone()
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    first = frame.locator("ga-overview #first")
+    expect(first).to_contain_text(f"step {step}, rank {rank}")
+    expect(frame.locator("ga-overview #worst")).not_to_contain_text(f"step {step}, rank {rank}")
+    first.click()
+    shows(frame, step, rank)

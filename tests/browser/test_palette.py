@@ -75,7 +75,14 @@ def test_a_node_is_found_by_a_part_of_its_name(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
-    run(page, frame, SOFTMAX.lower())
+    open_palette(page, frame)
+    page.keyboard.type(SOFTMAX.lower())
+    [grade] = frame.locator("ga-palette .item .swatch").evaluate_all(
+        "(marks) => marks.map((mark) => mark.title)"
+    )
+    assert grade == "OK"
+    expect(frame.locator("ga-palette .item .kind")).to_have_text(["API · OK"])
+    page.keyboard.press("Enter")
     wait_for_details(frame, SOFTMAX)
     assert wait_for_row(frame, SOFTMAX)["selected"]
 

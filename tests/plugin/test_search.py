@@ -194,7 +194,7 @@ def test_a_regular_expression_that_cannot_be_used(
         {"order": "name"},
         {"regex": "yes"},
         {"limit": 0},
-        {"limit": 1001},
+        {"limit": 10_001},
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
-import { stateOf, viewOf } from './look';
+import { scrollTo, stateOf } from './look';
 import { Painter } from './painter';
 import type { Theme } from './palette';
 import { Panes } from './panes';
@@ -306,11 +306,9 @@ export class HierarchyView extends Emitter {
   // --- state for a link
 
   getState(): HierarchyState | null {
-    const { hierarchy } = this;
-    if (!hierarchy) return null;
-    const view = this.camera.view(this.active);
-    const { height } = this.panes.list[this.active].surface;
-    return stateOf(hierarchy, view, height, this.selected);
+    const { hierarchy, camera, active } = this;
+    const isApart = !camera.isSynced && this.panes.shown.length > 1;
+    return hierarchy && stateOf(hierarchy, camera, active, isApart, this.selected);
   }
 
   /**
@@ -324,8 +322,7 @@ export class HierarchyView extends Emitter {
     let isWhole = true;
     this.change(null, () => (isWhole = restoreOpen(hierarchy, state.open)));
     this.choose(known(hierarchy, state.selected), 'program');
-    const anchor = known(hierarchy, state.anchor ?? null);
-    this.camera.set(this.active, viewOf(hierarchy, { ...state, anchor }));
+    scrollTo(hierarchy, this.camera, this.active, state);
     return isWhole;
   }
 

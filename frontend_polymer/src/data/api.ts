@@ -13,6 +13,9 @@ import {
 import { Graph } from './graph';
 import { damaged, decodeProblem, ProblemError } from './problem';
 
+/** As many nodes as the search route answers at once. */
+const LARGEST_PAGE = 10_000;
+
 /** Names one graph in a request. */
 export interface GraphKey {
   readonly file: string;
@@ -59,6 +62,28 @@ export async function fetchSearch(
 ): Promise<SearchResult> {
   const body = await fetchBytes(routeUrl('search', query), signal);
   return decoded(() => fromBinary(SearchResultSchema, body));
+}
+
+/** Places in a graph of all nodes that the server finds there, in execution order. */
+export async function fetchIndices(
+  query: Record<string, string | number>,
+  graph: Graph,
+  signal: AbortSignal,
+): Promise<Int32Array> {
+  const found: number[] = [];
+  let cursor = '';
+  do {
+    const page = await fetchSearch(
+      { ...query, limit: LARGEST_PAGE, ...(cursor && { cursor }) },
+      signal,
+    );
+    if (page.revision !== graph.revision || page.index.some((index) => index >= graph.count)) {
+      throw new ProblemError('changed', 'The file has changed since it was loaded.', 'Reload it.');
+    }
+    for (const index of page.index) found.push(index);
+    cursor = page.next;
+  } while (cursor);
+  return Int32Array.from(found);
 }
 
 /** The nodes of one name in all steps and ranks. */

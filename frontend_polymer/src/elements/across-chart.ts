@@ -19,6 +19,8 @@ export interface Shown {
   readonly bands: readonly GradeBand[];
   readonly step: number;
   readonly rank: number;
+  /** Nothing is compared, but overflow was looked for. */
+  readonly isOverflowShown: boolean;
 }
 
 /** What a measure is called. */
@@ -73,7 +75,7 @@ function placeButton(at: number, shown: Shown, text: Texts): HTMLElement {
   const bars = create('span', 'bars');
   bars.style.cssText = gradeBars(grade);
   const written = (number: number) => (isError ? formatNumber(number) : formatPercent(number));
-  const shownValue = value === undefined ? gradeName(grade, text) : written(value);
+  const shownValue = value === undefined ? unmeasured(grade, level, shown, text) : written(value);
   button.append(bars, create('span', 'value', shownValue));
   if (value !== undefined) {
     const gauge = create('span', 'gauge');
@@ -89,6 +91,17 @@ function placeButton(at: number, shown: Shown, text: Texts): HTMLElement {
   // Begins with what is seen, so that whoever speaks to the browser can call it by that.
   button.ariaLabel = [shownValue, ...about].join(', ');
   return button;
+}
+
+/** What there is to say of a place where nothing was compared. */
+function unmeasured(
+  grade: Grade,
+  level: Overflow,
+  { isOverflowShown }: Shown,
+  text: Texts,
+): string {
+  if (grade !== Grade.UNGRADED || !isOverflowShown) return gradeName(grade, text);
+  return level === Overflow.NONE ? text.across.noOverflow : overflowName(level, text).name;
 }
 
 function facts(

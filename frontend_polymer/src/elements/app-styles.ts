@@ -14,7 +14,20 @@ export const appStyles = html`<style>
     flex: 1;
     min-height: 0;
     display: flex;
+  }
+  .work,
+  .column {
+    flex: 1;
+    min-width: 0;
+    min-height: 0;
+    display: flex;
     flex-direction: column;
+    position: relative;
+  }
+  .split {
+    flex: 1;
+    min-height: 0;
+    display: flex;
   }
   main {
     flex: 1;

@@ -1,10 +1,11 @@
 // Everything that can be done from the keyboard or the command palette.
 
-import { Side } from '../generated/graph_pb';
+import { Side, type Grade } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { otherColours } from '../state';
 import type { ViewCommand } from './ga-view-tools';
+import { takenBack, type TakeBack } from './take-back';
 
 /** What a command acts on: the viewer as a whole. */
 export interface CommandTarget {
@@ -20,6 +21,7 @@ export interface CommandTarget {
   stepHit(direction: 1 | -1): void;
   goToFirstError(): void;
   pickPartner(): void;
+  takeBack(route: TakeBack): void;
   copyLink(): void;
   runView(command: ViewCommand): void;
 }
@@ -29,6 +31,12 @@ export interface Command {
   /** As `KeyboardEvent.key` has them; none for what only the palette offers. */
   readonly keys: readonly string[];
   readonly run: () => void;
+  /** It changes the file: a key first tells its name, and does it when it is pressed again. */
+  readonly isNamedFirst?: boolean;
+  /** Of the node or graph that it leads to. */
+  readonly grade?: Grade;
+  /** What kind of thing it leads to, where it is no command. */
+  readonly kind?: string;
   /** Also while all steps and ranks are shown. */
   readonly isEverywhere?: boolean;
 }
@@ -53,6 +61,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: shell.firstError, keys: [], run: () => target.goToFirstError() },
     { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
     { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
+    ...takingBack(target, text),
     { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
     { name: shell.bothSides, keys: [], run: only(null) },
     { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
@@ -86,6 +95,17 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
   ];
 }
 
+/** What is undone or done again is part of the name. */
+function takingBack(target: CommandTarget, text: Texts): Command[] {
+  const { match } = text;
+  const command = (route: TakeBack, key: string, otherwise: string): Command => {
+    const name = takenBack(target.state, route, text);
+    const run = () => target.takeBack(route);
+    return { name: name || otherwise, keys: [key], run, isNamedFirst: name !== '' };
+  };
+  return [command('undo', 'u', match.undoMatch), command('redo', 'U', match.redoMatch)];
+}
+
 /** Other files, steps, ranks and micro-steps to go to. */
 export function placesOf({ session, state }: CommandTarget, text: Texts): Command[] {
   const { view, catalog } = state;
@@ -95,19 +115,23 @@ export function placesOf({ session, state }: CommandTarget, text: Texts): Comman
   const places = pairs.filter((other) => other !== pair || view.page === 'overview');
   const files = (catalog?.files ?? []).filter(({ file }) => file !== view.file);
   return [
-    ...places.map(({ step, rank }) => ({
+    ...places.map(({ step, rank, worstGrade }) => ({
       name: text.overview.cell(step, rank),
       keys: [],
+      kind: `${text.toolbar.step}, ${text.toolbar.rank}`,
+      grade: worstGrade,
       run: () => void session.enter(step, rank),
     })),
     ...(micros.length > 1 ? micros : []).map((micro) => ({
       name: text.details.microStep(micro),
       keys: [],
+      kind: text.toolbar.microStep,
       run: () => session.setMicroStep(micro),
     })),
     ...files.map(({ file }) => ({
       name: `${text.toolbar.file}: ${file}`,
       keys: [],
+      kind: text.toolbar.file,
       run: () => void session.open({ file, page: 'auto' }),
     })),
   ];

@@ -216,11 +216,11 @@ export class GaAcross extends LocalizedElement {
     const most = Math.max(1, Math.floor(MOST_PLACES / steps));
     const ranks = worstRanks(across, everything ? Infinity : most);
     this.isCut = ranks.length < new Set(across.rank).size;
-    const bands = fileOf(this.state)?.bands ?? [];
+    const { bands = [], isComparison, overflowChecked } = fileOf(this.state) ?? {};
+    const isOverflowShown = isComparison === false && overflowChecked === true;
+    const shown = { across, measure, bands, step, rank, isOverflowShown };
     const hadFocus = chart.contains(this.shadowRoot?.activeElement ?? null);
-    chart.replaceChildren(
-      acrossChart(placeTable(across, ranks), { across, measure, bands, step, rank }, text),
-    );
+    chart.replaceChildren(acrossChart(placeTable(across, ranks), shown, text));
     const here =
       chart.querySelector<HTMLElement>('[aria-current]') ??
       chart.querySelector<HTMLElement>('.place');
@@ -236,6 +236,9 @@ export class GaAcross extends LocalizedElement {
 
   _hint(across: NodeAcross | null, text: Texts): string {
     if (!across) return '';
+    const { isComparison, overflowChecked } = fileOf(this.state) ?? {};
+    if (isComparison === false)
+      return overflowChecked ? text.across.onlyOverflow : text.across.onlyPresence;
     return measuresOf(across).length > 0 ? text.across.height : text.across.heightGrade;
   }
 

@@ -8,7 +8,6 @@ import { initialLanguage, setLanguage, type Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, Session, type AppState } from '../session';
 import type { ViewState } from '../state';
-
 import {
   hostTheme,
   onHostThemeChange,
@@ -17,120 +16,28 @@ import {
   type Theme,
   type ThemeChoice,
 } from '../theme';
+import { appParts } from './app-parts';
 import { appStyles } from './app-styles';
-import { commandsOf, placesOf, type CommandTarget } from './commands';
+import { Agreement } from './agreement';
+import { commandsOf, placesOf, type Command, type CommandTarget } from './commands';
 import { firstError } from './first-error';
 import { copyText } from './ga-copy';
-import './ga-details';
 import type { GraphPlace } from './ga-overview';
-import './ga-overview';
-import './ga-find';
 import type { GaHelp } from './ga-help';
-import './ga-help';
 import type { GaHierarchy } from './ga-hierarchy';
-import './ga-hierarchy';
-import './ga-legend';
-import './ga-message';
-import './ga-notice';
 import type { GaPalette } from './ga-palette';
-import './ga-palette';
-import './ga-progress';
 import type { GaToast } from './ga-toast';
-import './ga-toast';
 import type { GaToolbar } from './ga-toolbar';
-import './ga-toolbar';
 import type { ViewCommand } from './ga-view-tools';
-import './ga-view-tools';
 import { LocalizedElement } from './localized';
 import { pickRefusal } from './match-choices';
 import { controls, tokens } from './styles';
+import { takeBack, type TakeBack } from './take-back';
 
 /** The whole viewer: puts the parts together and passes the state of the session down. */
 export class GaApp extends LocalizedElement implements CommandTarget {
   static get template() {
-    return html`${tokens}${controls}${appStyles}
-      <ga-toolbar
-        id="toolbar"
-        role="banner"
-        session="[[session]]"
-        state="[[state]]"
-        theme-choice="[[themeChoice]]"
-        on-theme-choice="_themeChosen"
-        on-help="help"
-        on-overview="toggleOverview"
-        on-copy-link="copyLink"
-        is-list-open="{{isListOpen}}"
-        on-step-hit="_stepHit"
-      ></ga-toolbar>
-      <ga-notice session="[[session]]" state="[[state]]"></ga-notice>
-      <div class="stage">
-        <main inert$="[[_isOverview(state)]]">
-          <ga-progress active="[[_busy(state)]]" message="[[_waiting(state, text)]]"></ga-progress>
-          <ga-view-tools
-            session="[[session]]"
-            state="[[state]]"
-            zoom="[[zoom]]"
-            layers="[[layers]]"
-            on-view-command="_run"
-          ></ga-view-tools>
-          <div class="graph" hidden$="[[_message(state)]]">
-            <ga-hierarchy
-              id="hierarchy"
-              hidden$="[[_message(state)]]"
-              session="[[session]]"
-              state="[[state]]"
-              theme="[[theme]]"
-              zoom="{{zoom}}"
-              layers="{{layers}}"
-              on-look-change="_lookChanged"
-            ></ga-hierarchy>
-            <ga-find
-              role="region"
-              aria-label$="[[text.find.panel]]"
-              hidden$="[[!_listShown(state, isListOpen)]]"
-              session="[[session]]"
-              state="[[state]]"
-              on-choose-hit="_chooseHit"
-            ></ga-find>
-          </div>
-          <ga-message
-            hidden$="[[!_message(state)]]"
-            problem="[[state.problem]]"
-            catalog="[[state.catalog]]"
-            file="[[state.view.file]]"
-            on-retry="_retry"
-            on-show-file="_showFile"
-          ></ga-message>
-          <ga-legend
-            aria-label$="[[text.legend.label]]"
-            hidden$="[[_message(state)]]"
-            session="[[session]]"
-            state="[[state]]"
-            on-step-hit="_stepHit"
-          ></ga-legend>
-        </main>
-        <ga-details
-          id="details"
-          inert$="[[_isOverview(state)]]"
-          role="region"
-          aria-label$="[[text.details.label]]"
-          session="[[session]]"
-          state="[[state]]"
-          hidden$="[[_message(state)]]"
-          on-go-to="_goTo"
-        ></ga-details>
-        <ga-overview
-          id="overview"
-          hidden$="[[!_isOverview(state)]]"
-          role="region"
-          aria-label$="[[text.overview.label]]"
-          state="[[state]]"
-          on-enter="_enter"
-        ></ga-overview>
-      </div>
-      <ga-help id="helpDialog"></ga-help>
-      <ga-palette id="palette"></ga-palette>
-      <ga-toast id="toast"></ga-toast>`;
+    return html`${tokens}${controls}${appStyles}${appParts}`;
   }
 
   static override get properties() {
@@ -152,6 +59,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   declare theme: Theme;
   declare isListOpen: boolean;
   private address!: AddressBar;
+  private readonly agreement = new Agreement();
   private malformed: readonly string[] = [];
   private readonly cleanups: (() => void)[] = [];
 
@@ -359,6 +267,10 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     if (this.state.pick) this.hierarchy.focusGraph();
   }
 
+  takeBack(route: TakeBack): void {
+    void takeBack(this.session, route, this.text).then((outcome) => this.say(outcome));
+  }
+
   copyLink(): void {
     const { shell } = this.text;
     const isShort = this.hierarchy.look?.openInView !== undefined;
@@ -375,25 +287,40 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     return this.$['toolbar'] as GaToolbar;
   }
 
+  private press({ name, run, isNamedFirst = false }: Command): void {
+    const isAgreed = !isNamedFirst || this.agreement.isAgreed(name);
+    if (isAgreed) run();
+    else this.say(this.text.match.pressAgain(name));
+  }
+
   /** Keys that work wherever the focus is, unless it is in a field to type in. */
   private key(event: KeyboardEvent): void {
     const [target] = event.composedPath();
     const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
     const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
     if (event.composedPath().some((part) => part instanceof HTMLDialogElement)) return;
-    if (!isPalette && (isTyping || event.ctrlKey || event.metaKey || event.altKey)) return;
+    const key = keyOf(event);
+    if (!isPalette && (isTyping || key === '')) return;
     const isOverview = this._isOverview(this.state);
     const command = commandsOf(this, this.text).find(
-      ({ keys, isEverywhere }) =>
-        keys.includes(event.key) && (isEverywhere === true || !isOverview),
+      ({ keys, isEverywhere }) => keys.includes(key) && (isEverywhere === true || !isOverview),
     );
     if (isPalette) this.openPalette();
-    else if (command) command.run();
+    else if (command) this.press(command);
     // Otherwise Escape is the browser's own, which closes a dialog with it.
     else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);
     else return;
     event.preventDefault();
   }
+}
+
+/** A key with Ctrl or Cmd is ours where every program has it; empty where it is the browser's. */
+function keyOf({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): string {
+  if (altKey) return '';
+  if (!ctrlKey && !metaKey) return key;
+  const letter = key.toLowerCase();
+  if (letter === 'z') return shiftKey ? 'U' : 'u';
+  return letter === 'y' ? 'U' : '';
 }
 
 customElements.define('ga-app', GaApp);

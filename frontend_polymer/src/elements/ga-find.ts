@@ -33,7 +33,7 @@ export class GaFind extends LocalizedElement {
         :host {
           display: flex;
           flex-direction: column;
-          width: clamp(300px, 26vw, 480px);
+          width: clamp(320px, 26vw, 480px);
           flex: none;
           min-height: 0;
           background: var(--ga-surface);
@@ -41,19 +41,32 @@ export class GaFind extends LocalizedElement {
         }
         .filters {
           flex: none;
-          max-height: 55%;
+          max-height: 70%;
           overflow: auto;
           padding: 8px 12px;
           border-bottom: 1px solid var(--ga-border);
           display: grid;
-          grid-template-columns: auto minmax(0, 1fr);
+          grid-template-columns: repeat(2, minmax(0, 1fr));
           gap: 6px 10px;
           align-items: center;
+        }
+        .field {
+          display: flex;
+          align-items: center;
+          gap: 6px;
+          white-space: nowrap;
+        }
+        .wide {
+          grid-column: 1 / -1;
         }
         .chips {
           display: flex;
           flex-wrap: wrap;
+          align-items: center;
           gap: 4px;
+        }
+        .chips > .muted {
+          margin-right: 4px;
         }
         .chips button {
           height: 24px;
@@ -97,13 +110,17 @@ export class GaFind extends LocalizedElement {
         }
       </style>
       <div class="filters" role="group" aria-label="[[text.find.panel]]">
-        <label class="muted" for="scope">[[text.find.scope]]</label>
-        <select id="scope" on-change="_scope"></select>
-        <label class="muted" for="order">[[text.find.order]]</label>
-        <select id="order" on-change="_order"></select>
+        <label class="field"
+          ><span class="muted">[[text.find.scope]]</span
+          ><select id="scope" on-change="_scope"></select
+        ></label>
+        <label class="field"
+          ><span class="muted">[[text.find.order]]</span
+          ><select id="order" on-change="_order"></select
+        ></label>
         <template is="dom-repeat" items="[[groups]]" as="group">
-          <span class="muted">[[group.title]]</span>
-          <div class="chips" role="group" aria-label$="[[group.title]]">
+          <div class="chips wide" role="group" aria-label$="[[group.title]]">
+            <span class="muted">[[group.title]]</span>
             <template is="dom-repeat" items="[[group.chips]]">
               <button
                 class$="[[_chipClass(item)]]"
@@ -119,38 +136,43 @@ export class GaFind extends LocalizedElement {
             </template>
           </div>
         </template>
-        <label class="muted" for="operator">[[text.find.operator]]</label>
-        <input
-          id="operator"
-          list="operators"
-          maxlength="200"
-          autocomplete="off"
-          spellcheck="false"
-          placeholder="[[text.find.operatorPlaceholder]]"
-          value="[[find.operator]]"
-          on-input="_operator"
-        />
+        <label class="field wide"
+          ><span class="muted">[[text.find.operator]]</span
+          ><input
+            id="operator"
+            list="operators"
+            maxlength="200"
+            autocomplete="off"
+            spellcheck="false"
+            placeholder="[[text.find.operatorPlaceholder]]"
+            value="[[find.operator]]"
+            on-input="_operator"
+        /></label>
         <datalist id="operators"></datalist>
-        <label class="muted" for="dtype">[[text.find.dtype]]</label>
-        <input
-          id="dtype"
-          maxlength="100"
-          autocomplete="off"
-          spellcheck="false"
-          placeholder="[[text.find.dtypePlaceholder]]"
-          value="[[find.dtype]]"
-          on-change="_tensor"
-        />
-        <label class="muted" for="shape">[[text.find.shape]]</label>
-        <input
-          id="shape"
-          maxlength="100"
-          autocomplete="off"
-          spellcheck="false"
-          placeholder="[[text.find.shapePlaceholder]]"
-          value="[[find.shape]]"
-          on-change="_tensor"
-        />
+        <label class="field"
+          ><span class="muted">[[text.find.dtype]]</span
+          ><input
+            id="dtype"
+            maxlength="100"
+            autocomplete="off"
+            spellcheck="false"
+            placeholder="bfloat16"
+            title="[[text.find.dtypePlaceholder]]"
+            value="[[find.dtype]]"
+            on-change="_tensor"
+        /></label>
+        <label class="field"
+          ><span class="muted">[[text.find.shape]]</span
+          ><input
+            id="shape"
+            maxlength="100"
+            autocomplete="off"
+            spellcheck="false"
+            placeholder="[2, 16, 64]"
+            title="[[text.find.shapePlaceholder]]"
+            value="[[find.shape]]"
+            on-change="_tensor"
+        /></label>
       </div>
       <div class="summary">
         <span role="status">[[_summary(state, text)]]</span>

@@ -105,6 +105,8 @@ export class GaHelp extends LocalizedElement {
         title: help.groups.other,
         entries: [
           entry('m', text.shell.matchSelected),
+          entry('u, Ctrl+Z', text.match.undoMatch),
+          entry('U, Ctrl+Y', text.match.redoMatch),
           entry(`Alt + ${help.drag}`, text.shell.matchDrag),
           entry('o', help.overview),
           entry(': Ctrl+K', text.shell.palette),

@@ -126,10 +126,10 @@ export class GaHierarchy extends LocalizedElement {
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
       '_pickChanged(state.pick, state.selected)',
+      '_shownAs(state.view.sync, state.view.only, state.view.colours)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_themeChanged(theme)',
-      '_shownAs(state.view.sync, state.view.only, state.view.colours)',
       '_textChanged(text)',
     ];
   }

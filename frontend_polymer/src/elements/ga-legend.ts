@@ -45,13 +45,13 @@ export class GaLegend extends LocalizedElement {
         :host {
           display: flex;
           align-items: center;
-          gap: 4px;
-          height: 36px;
-          padding: 0 8px;
+          flex-wrap: wrap;
+          gap: 0 4px;
+          min-height: 36px;
+          flex: none;
+          padding: 3px 8px;
           background: var(--ga-surface);
           border-top: 1px solid var(--ga-border);
-          overflow: auto hidden;
-          scrollbar-width: thin;
         }
         button .swatch {
           width: 22px;
@@ -88,11 +88,7 @@ export class GaLegend extends LocalizedElement {
           font-weight: 600;
         }
         .total {
-          position: sticky;
-          right: -8px;
           margin-left: auto;
-          background: var(--ga-surface);
-          line-height: 34px;
           padding: 0 8px;
           white-space: nowrap;
         }

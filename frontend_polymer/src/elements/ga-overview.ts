@@ -7,7 +7,7 @@ import { formatCount } from './format';
 import './ga-file-facts';
 import './ga-icon';
 import { graphCounts } from './graph-counts';
-import { heatMap, worstGraph } from './heat-map';
+import { firstWrongGraph, heatMap, worstGraph } from './heat-map';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
 
@@ -55,11 +55,17 @@ export class GaOverview extends LocalizedElement {
         }
         header {
           display: flex;
+          flex-wrap: wrap;
           align-items: center;
-          gap: 12px;
+          gap: 4px 12px;
+        }
+        .jumps {
+          display: flex;
+          flex-wrap: wrap;
+          gap: 8px;
         }
         header h2 {
-          flex: 1;
+          flex: 1 0 auto;
         }
         .scroll {
           overflow: auto;
@@ -180,9 +186,14 @@ export class GaOverview extends LocalizedElement {
         <section aria-labelledby="mapTitle">
           <header>
             <h2 id="mapTitle">[[_mapTitle(file, text)]]</h2>
-            <button id="worst" class="primary" hidden$="[[!worst]]" on-click="_enterWorst">
-              <ga-icon name="jump"></ga-icon>[[_worstLabel(worst, text)]]
-            </button>
+            <div class="jumps">
+              <button id="first" hidden$="[[!first]]" on-click="_enterFirst">
+                <ga-icon name="jump"></ga-icon>[[_firstLabel(first, text)]]
+              </button>
+              <button id="worst" class="primary" hidden$="[[!worst]]" on-click="_enterWorst">
+                <ga-icon name="jump"></ga-icon>[[_worstLabel(worst, text)]]
+              </button>
+            </div>
           </header>
           <p class="muted">[[text.overview.enterHint]]</p>
           <div
@@ -213,6 +224,7 @@ export class GaOverview extends LocalizedElement {
       state: Object,
       file: { type: Object, computed: '_file(state)' },
       worst: { type: Object, computed: '_worst(file)' },
+      first: { type: Object, value: null, computed: '_first(file, worst)' },
     };
   }
 
@@ -226,6 +238,8 @@ export class GaOverview extends LocalizedElement {
   declare state: AppState;
   declare file: DatabaseFile | undefined;
   declare worst: GraphPlace | undefined;
+  /** The first wrong graph, where it is not the worst one. */
+  declare first: GraphPlace | null;
 
   _file(state: AppState): DatabaseFile | undefined {
     return fileOf(state);
@@ -235,6 +249,11 @@ export class GaOverview extends LocalizedElement {
     return file && worstGraph(file);
   }
 
+  _first(file: DatabaseFile | undefined, worst: GraphPlace | undefined): GraphPlace | null {
+    const first = file && firstWrongGraph(file);
+    return first && first !== worst ? first : null; // what is undefined would not be hidden
+  }
+
   _mapTitle(file: DatabaseFile | undefined, text: Texts): string {
     if (file?.isComparison) return text.overview.heatMap;
     return file?.overflowChecked ? text.overview.heatMapOverflow : text.overview.heatMapPlain;
@@ -242,6 +261,10 @@ export class GaOverview extends LocalizedElement {
 
   _worstLabel(worst: GraphPlace | undefined, text: Texts): string {
     return worst ? text.overview.worst(worst.step, worst.rank) : '';
+  }
+
+  _firstLabel(first: GraphPlace | null, text: Texts): string {
+    return first ? text.overview.first(first.step, first.rank) : '';
   }
 
   _graphs(file: DatabaseFile | undefined, text: Texts): string {
@@ -264,6 +287,10 @@ export class GaOverview extends LocalizedElement {
 
   _enterWorst(): void {
     if (this.worst) this.enter(this.worst);
+  }
+
+  _enterFirst(): void {
+    if (this.first) this.enter(this.first);
   }
 
   _click(event: Event): void {

@@ -1,13 +1,16 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import type { Graph } from '../data/graph';
 import { searchNames } from '../data/search';
-import { Side } from '../generated/graph_pb';
+import { Grade, Side } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import type { AppState } from '../session';
 import type { Command } from './commands';
 import { create } from './create';
+import { gradeBars, gradeStyle } from './grade-style';
 import { LocalizedElement } from './localized';
 import { controls } from './styles';
+import { gradeName, kindName } from './words';
 
 /** A list longer than this is not read, but narrowed. */
 const MOST = 60;
@@ -65,6 +68,34 @@ export class GaPalette extends LocalizedElement {
           font: 12px/18px var(--ga-mono);
           color: var(--ga-muted);
         }
+        .swatch,
+        .mark {
+          flex: none;
+          display: grid;
+          place-items: center;
+          width: 22px;
+          height: 14px;
+          line-height: 14px;
+        }
+        .swatch {
+          border: 1px solid;
+          border-radius: 3px;
+        }
+        .swatch.dashed {
+          border-style: dashed;
+        }
+        .mark::before {
+          content: '›';
+          color: var(--ga-muted);
+        }
+        .mark.place::before {
+          content: '→';
+        }
+        .kind {
+          flex: none;
+          font-size: 12px;
+          color: var(--ga-muted);
+        }
         .none {
           padding: 4px 10px;
         }
@@ -119,16 +150,35 @@ export class GaPalette extends LocalizedElement {
     const fits = ({ name }: Command) => words.every((word) => name.toLowerCase().includes(word));
     this.found = [...this.commands.filter(fits), ...this.nodes(words)].slice(0, MOST);
     this.at = 0;
-    const items = this.found.map(({ name, keys }, at) => {
-      const item = create('div', 'item');
-      item.role = 'option';
-      item.id = `item-${at}`;
-      item.append(create('span', 'cut', name), ...keys.map((key) => create('kbd', '', key)));
-      return item;
-    });
+    const items = this.found.map((command, at) => this.item(command, at));
     const none = create('div', 'muted none', this.text.find.nothing);
     this.list.replaceChildren(...(items.length > 0 ? items : [none]));
     this.mark();
+  }
+
+  /** What it leads to: its grade, its name, its kind and, of a command, its keys. */
+  private item({ name, keys, grade, kind }: Command, at: number): HTMLElement {
+    const { shell } = this.text;
+    const item = create('div', 'item');
+    item.role = 'option';
+    item.id = `item-${at}`;
+    const mark = create('span', kind === undefined ? 'mark' : 'mark place');
+    if (grade !== undefined) {
+      mark.className = grade === Grade.UNMATCHED ? 'swatch dashed' : 'swatch';
+      mark.style.cssText = gradeStyle(grade);
+      mark.title = gradeName(grade, this.text);
+      const bars = create('span', 'bars');
+      bars.style.cssText = gradeBars(grade);
+      mark.append(bars);
+    }
+    const about = [kind ?? shell.command, grade === undefined ? '' : gradeName(grade, this.text)];
+    item.append(
+      mark,
+      create('span', 'cut', name),
+      create('span', 'kind', about.filter((part) => part !== '').join(' · ')),
+      ...keys.map((key) => create('kbd', '', key)),
+    );
+    return item;
   }
 
   _key(event: KeyboardEvent): void {
@@ -177,9 +227,19 @@ export class GaPalette extends LocalizedElement {
         .map((index) => ({
           name: graph.name(index),
           keys: [],
+          grade: graph.gradeOf(index),
+          kind: this.kindOf(graph, side, index),
           run: () => this.go({ side, index }),
         }));
     });
+  }
+
+  /** Module or API, and the side where there are two. */
+  private kindOf(graph: Graph, side: Side, index: number): string {
+    const name = kindName(graph.kindOf(index), this.text);
+    if (!this.graphs?.[Side.BENCH] || graph.gradeOf(index) !== Grade.UNMATCHED) return name;
+    const { debug, reference } = this.text.sides;
+    return `${side === Side.NPU ? debug : reference} · ${name}`;
   }
 
   private mark(): void {

@@ -6,7 +6,8 @@ import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
 import { gradeName, overflowName, type OverflowLevel } from './words';
 
 const LEVELS: readonly OverflowLevel[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
-const ERRORS: readonly Grade[] = [Grade.SEVERE, Grade.SERIOUS, Grade.MODERATE, Grade.SLIGHT];
+const WRONG: readonly Grade[] = [Grade.SEVERE, Grade.SERIOUS, Grade.MODERATE];
+const ERRORS: readonly Grade[] = [...WRONG, Grade.SLIGHT];
 
 /** The worst level of overflow among these counts; none when nothing overflows or was checked. */
 export function worstOverflow(counts: readonly number[]): Overflow {
@@ -25,6 +26,13 @@ export function worstGraph(file: DatabaseFile): GraphPair | undefined {
     if (!worst || isGreater(key(pair), key(worst))) worst = pair;
   }
   return worst;
+}
+
+/** The earliest graph with an error of moderate or worse: later ones may only follow from it. */
+export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
+  return file.graphs
+    .filter(({ worstGrade }) => WRONG.includes(worstGrade))
+    .sort((one, other) => one.step - other.step || one.rank - other.rank)[0];
 }
 
 function isGreater(one: readonly number[], other: readonly number[]): boolean {

@@ -98,6 +98,10 @@ export const detailsEn = {
     here: 'shown now',
     current: 'Shown now',
     height: 'Gauge: 0 to 1. Colour and bars: grade. Click goes there.',
+    onlyOverflow: 'Without a reference there is no error; shown is the overflow. Click goes there.',
+    onlyPresence:
+      'Neither a reference nor an overflow check is in this file; shown is where the node ran. Click goes there.',
+    noOverflow: 'No overflow',
     heightGrade: 'Colour and bars: grade. Click goes there.',
     loading: 'Looking in all steps and ranks…',
     failed: 'The other steps and ranks could not be read.',

@@ -4,6 +4,7 @@ export const shellEn = {
   linkShortened: 'Link copied. Too much is unfolded for a link: it holds what is in view.',
   linkFailed: 'The browser does not allow copying here; the address bar holds the same link.',
   palette: 'Command palette',
+  command: 'Command',
   palettePlaceholder: 'Type a command, a step and rank, a file or a node’s name',
   firstError: 'Go to the first error',
   matchSelected: 'Match the selected node by hand: choose its partner',

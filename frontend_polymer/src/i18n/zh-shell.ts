@@ -6,6 +6,7 @@ export const shellZh: Texts['shell'] = {
   linkShortened: '链接已复制。展开的内容过多，链接只包含可见部分。',
   linkFailed: '浏览器不允许在此复制；地址栏中是同一个链接。',
   palette: '命令面板',
+  command: '命令',
   palettePlaceholder: '输入命令、step 和 rank、文件或节点名称',
   firstError: '跳到首个误差节点',
   matchSelected: '手动匹配所选节点：选择对应的节点',

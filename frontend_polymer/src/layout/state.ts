@@ -3,19 +3,25 @@ import { decodeBits, decodeOpen, encodeBits, encodeOpen } from './code';
 import type { Hierarchy, NodeRef } from './hierarchy';
 import { SIDES, type Graphs, type PerSide } from './sides';
 
-/** What a link to a view has to hold. */
-export interface HierarchyState {
-  /** What is unfolded per side: nodes and, after a dot, series of layers; see code.ts. */
-  readonly open: readonly [string, string];
-  /** A part of `open` that is short, if that is very long. */
-  readonly openInView?: readonly [string, string];
-  readonly selected: NodeRef | null;
+/** Where a side is scrolled to. */
+export interface Place {
   readonly zoom: number;
   /** The row at the upper edge, counted from that of `anchor` if there is one. */
   readonly top: number;
   /** A node near the upper edge: it keeps its place whatever is unfolded above it. */
   readonly anchor?: NodeRef;
   readonly left: number;
+}
+
+/** What a link to a view has to hold; its own place is that of both sides in step. */
+export interface HierarchyState extends Place {
+  /** What is unfolded per side: nodes and, after a dot, series of layers; see code.ts. */
+  readonly open: readonly [string, string];
+  /** A part of `open` that is short, if that is very long. */
+  readonly openInView?: readonly [string, string];
+  readonly selected: NodeRef | null;
+  /** Where the reference is scrolled to, when the sides do not move together. */
+  readonly other?: Place;
   /** Whether layers are folded into one row; as the model suggests when it is left out. */
   readonly foldLayers?: boolean;
 }

@@ -61,7 +61,7 @@ def test_comparison(dumps: Path, tmp_path: Path) -> None:
         origins = connection.execute("SELECT DISTINCT rank FROM origin ORDER BY rank").fetchall()
         # Shards and what they became: norm as root of summed squares, the recipe with its numbers.
         [(recipe,)] = connection.execute(
-            "SELECT recipe FROM merge_recipe JOIN node_name USING (node_id)"
+            "SELECT recipe FROM recipe_view JOIN node_name USING (node_id)"
             " WHERE name = 'Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0'"
             " AND recipe LIKE 'shards%'"
         )

@@ -20,7 +20,7 @@ from msprobe_builder.pipeline import store_pair
 _VIEWS = (
     "SELECT * FROM node_view ORDER BY seq, side",
     "SELECT * FROM tensor_view ORDER BY side, node, name",
-    "SELECT node_id, ordinal, recipe FROM merge_recipe ORDER BY 1, 2",
+    "SELECT node_id, ordinal, recipe FROM recipe_view ORDER BY 1, 2",
     "SELECT node_id, rank FROM origin ORDER BY 1, 2",
     "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic ORDER BY 2",
 )

@@ -141,7 +141,7 @@ def test_checksums_of_parts_are_unknown(dump_of: MakeDump, tmp_path: Path) -> No
     rows = query(
         result,
         "SELECT node, name, md5_equal, recipe FROM tensor_view"
-        " LEFT JOIN merge_recipe USING (node_id, ordinal)"
+        " LEFT JOIN recipe_view USING (node_id, ordinal)"
         " WHERE side = 'npu' AND matched IS NOT NULL AND node LIKE 'Module.%'",
     )
     by_name = {(name, tensor): (equal, recipe) for name, tensor, equal, recipe in rows}
@@ -203,7 +203,7 @@ def test_the_gated_projection_is_joined_block_by_block(dump_of: MakeDump, tmp_pa
     result = compare(dump_of(split), dump_of(Split()), split, tmp_path)
     [(recipe, shape)] = query(
         result,
-        "SELECT recipe, shape FROM tensor_view JOIN merge_recipe USING (node_id, ordinal)"
+        "SELECT recipe, shape FROM tensor_view JOIN recipe_view USING (node_id, ordinal)"
         " WHERE side = 'npu' AND name = 'parameters.weight'"
         " AND node = 'Module.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0'",
     )

@@ -1,0 +1,79 @@
+"""Coming back to the viewer: what has become of the files, without disturbing what is shown."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from playwright.sync_api import Frame, Page, expect
+
+from tests.browser.viewer import NPU, open_viewer, scene, select_node
+from tests.conftest import StartTensorBoard
+
+MODEL_BEFORE = "Module.net.Net.forward.0"
+SHOWN = "Functional.softmax.3.forward"
+PAUSE_MS = 6000
+"""Files are looked for again after at least five seconds."""
+
+
+def leave_and_return(page: Page) -> None:
+    """Go to another of TensorBoard's tabs, which hides the frame, and come back a while later."""
+    iframe = page.locator("iframe")
+    with page.expect_response(lambda response: "/catalog" in response.url):
+        iframe.evaluate(
+            """(iframe) => new Promise((done) => {
+              iframe.style.display = 'none';
+              new IntersectionObserver(([entry], observer) => {
+                if (entry.isIntersecting) return;
+                observer.disconnect();
+                done();
+              }).observe(iframe);
+            })"""
+        )
+        page.clock.fast_forward(PAUSE_MS)
+        iframe.evaluate("(iframe) => { iframe.style.display = ''; }")
+
+
+def names(frame: Frame) -> list[str]:
+    return [row["name"] for row in scene(frame, NPU)]
+
+
+def test_files_that_appear_change_and_go_are_noticed(
+    page: Page,
+    small_database: Path,
+    demo_database: Path,
+    tensorboard_server: StartTensorBoard,
+    tmp_path: Path,
+) -> None:
+    shown = Path(shutil.copy(small_database, tmp_path / "shown.vis.db"))
+    page.clock.install()
+    frame = open_viewer(page, tensorboard_server(tmp_path))
+    select_node(frame, SHOWN)
+    before = names(frame)
+    assert MODEL_BEFORE in before
+    notice = frame.locator("ga-notice")
+
+    shutil.copy(demo_database, tmp_path / "new.vis.db")
+    leave_and_return(page)
+    expect(frame.locator("ga-toolbar #file option")).to_have_count(2)
+    expect(notice).to_be_hidden()
+    assert names(frame) == before
+
+    replaced = shutil.copy(demo_database, tmp_path / "replaced")
+    Path(replaced).replace(shown)
+    leave_and_return(page)
+    expect(notice).to_contain_text("shown.vis.db has changed since it was loaded")
+    assert MODEL_BEFORE in names(frame)
+    frame.click("ga-notice #reload")
+    expect(notice).to_be_hidden()
+    frame.wait_for_function(
+        "(name) => document.querySelector('ga-app').scene.every((row) => row.name !== name)",
+        arg=MODEL_BEFORE,
+    )
+
+    before = names(frame)
+    shown.unlink()
+    leave_and_return(page)
+    expect(notice).to_contain_text("shown.vis.db is no longer below the log directory")
+    after = names(frame)
+    assert after[:-1] == before[: len(after) - 1], "the line takes room at the lower edge only"
