@@ -27,8 +27,10 @@ from msprobe_builder.merge.layout import parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.texts import Texts
 
-# Sums in float32 over other orders; measured against the largest statistic of the tensor.
+# Sums over other orders, measured against the largest statistic of the tensor. The coarsest
+# dtype of a run counts: what is computed of bfloat16 in float32 carries its rounding along.
 TOLERANCE = 1e-4
+COARSE_TOLERANCES = {"torch.float16": 3e-3, "torch.bfloat16": 2e-2}
 
 
 class Split(NamedTuple):
@@ -186,6 +188,7 @@ def _agreement(merged: Side, truth: Side, texts: Texts, found: list[Diagnostic])
     result.findings += _alone("missing", truth, {other for _, other in pairs})
     rows = _rows(merged), _rows(truth)
     is_final = _final(truth)
+    tolerance = _tolerance(truth, texts)
     for one, other in pairs:
         result.nodes += 1
         names, parent = truth.tree.names, truth.tree.parent
@@ -201,13 +204,20 @@ def _agreement(merged: Side, truth: Side, texts: Texts, found: list[Diagnostic])
         for key in left.keys() & right.keys():
             result.values += 1
             parameter = texts.values[key[1]]
-            for kind, detail in _differences(merged, left[key], truth, right[key], texts):
+            for kind, detail in _differences(
+                merged, left[key], truth, right[key], texts, tolerance
+            ):
                 result.findings.append(Finding(kind, *place, parameter, detail))
     return result
 
 
+def _tolerance(truth: Side, texts: Texts) -> float:
+    dtypes = {texts.values[dtype] for dtype in set(truth.table.dtype_id.tolist()) if dtype >= 0}
+    return max((COARSE_TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0) or TOLERANCE
+
+
 def _differences(
-    merged: Side, row: int, truth: Side, other: int, texts: Texts
+    merged: Side, row: int, truth: Side, other: int, texts: Texts, tolerance: float
 ) -> Iterator[tuple[str, str]]:
     shapes = int(merged.table.shape_id[row]), int(truth.table.shape_id[other])
     if shapes[0] < 0 <= shapes[1]:
@@ -221,7 +231,7 @@ def _differences(
         return
     own = merged.table.statistics[:, row]
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
-    if not np.allclose(own, expected, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True):
+    if not np.allclose(own, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
         yield "away", f"{own.tolist()}, truth {expected.tolist()}"
 
 

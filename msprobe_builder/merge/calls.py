@@ -160,6 +160,9 @@ def _output(
         known.uninitialised.add(row)
         known.made_uninitialised.add(known.ranks.keys[row])
         return UNKNOWN
+    if inputs and _is_update(known, operator, inputs[0], row):
+        known.whole_weights.add(known.ranks.keys[row])
+        return REPLICA
     of_gradient = _gradient(known, node, row, shares)
     if of_gradient is not None:
         return of_gradient
@@ -193,7 +196,8 @@ def _output(
         if is_removed:
             return LOCAL
         return State(Share.SHARD, cut) if cut else UNKNOWN
-    if known.ranks.agree[row] and prod(shape) != prod(shapes[0]):
+    is_written = operator.startswith("scatter")  # rows of indices say where
+    if known.ranks.agree[row] and prod(shape) not in (prod(shapes[0]), 0) and not is_written:
         return REPLICA  # gathered or reduced by the call itself
     cut = output_cut(
         operator,
@@ -204,6 +208,16 @@ def _output(
         joins_batch=known.ranks.keys[row] in known.batch_first,
     )
     return State(Share.SHARD, cut)
+
+
+def _is_update(known: Knowledge, operator: str, weight: int, row: int) -> bool:
+    """Whether a call works on a replicated weight in place.
+
+    It is to stay one: ranks that update it differently drift apart.
+    """
+    is_in_place = operator.endswith("_") and not operator.endswith("__")
+    is_weight = known.ranks.keys[weight] in known.whole_weights
+    return is_in_place and is_weight and known.ranks.shape(weight) == known.ranks.shape(row)
 
 
 def _forward_twin(known: Knowledge, node: int) -> int | None:

@@ -141,6 +141,8 @@ def factor_cuts(
         return None, Cut(kept) if is_shard[1] else None
     if cuts[0] is not None and cuts[0].dimension == ranks[0] - 1 and ranks[1] == 2:
         return cuts[0], Cut(summed)
+    if is_linear and cuts[0] is not None and ranks[1] == 2:
+        return cuts[0], Cut(kept)  # rows of a sequence, which the function gathers itself
     return cuts[0], cuts[1]
 
 

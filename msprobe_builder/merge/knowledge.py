@@ -11,7 +11,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.dimensions import Cut, alike, reshaped, split_like
 from msprobe_builder.merge.landmarks import batch_first, parameter_cuts, reductions
-from msprobe_builder.merge.parallel_layers import module_class
+from msprobe_builder.merge.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.rank_tables import RankTables
 from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.texts import Texts
@@ -38,6 +38,15 @@ class Knowledge:
         self.recent: deque[tuple[Cut, list[int]]] = deque(maxlen=_REMEMBERED)
         self.uninitialised: set[int] = set()
         self.made_uninitialised: set[bytes] = set()
+        self.whole_weights = {
+            self.ranks.keys[row]
+            for node, name in enumerate(tree.parsed)
+            if name.kind is Kind.MODULE
+            for row in self.ranks.tensors(node, Section.PARAMETERS)
+            if self.ranks.agree[row]
+            and parameter_state(module_class(name), self.ranks.name(row)) is REPLICA
+        }
+        self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.before: dict[int, int] = {}  # the module left last, by what holds it
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks)
@@ -74,6 +83,8 @@ class Knowledge:
         result = self.reduced.get(key)
         if result is not None:
             return State(Share.PARTIAL, None, result)
+        if key in self.sums_of_experts:
+            return State(Share.PARTIAL)
         found = self.found(row)
         if not found:
             return None

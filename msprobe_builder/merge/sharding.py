@@ -104,6 +104,7 @@ def _of_experts(known: Knowledge, row: int, section: Section, seen: State | None
     if known.ranks.agree[row]:
         return REPLICA
     if section is Section.OUTPUT:
+        known.sums_of_experts.add(known.ranks.keys[row])
         return seen if seen and seen.share is Share.PARTIAL else State(Share.PARTIAL)
     return seen or known.by_numbers(row)
 

@@ -121,3 +121,44 @@ def test_layers_with_one_weight_for_all_experts() -> None:
         assert shape == str([*weight.shape])
         assert norm == pytest.approx(float(np.linalg.norm(weight)))
     assert found[f"{mlp} input.0"][0] == "[6, 4]"
+
+
+def test_sums_of_experts_that_are_reduced_later_are_no_shards() -> None:
+    """With experts split by tensor parallelism each rank has its share of the sum."""
+    random, texts = np.random.default_rng(3), Texts()
+    tokens = random.normal(size=(4, 6))
+    fc1, experts = (
+        "Module.mlp.experts.local_experts.0",
+        "Module.mlp.experts.SequentialMLP.forward.0",
+    )
+    inner, outer = f"{fc1}.MLP.forward.0", "Module.mlp.MoELayer.forward.0"
+    linear = f"{fc1}.linear_fc1.ColumnParallelLinear.forward.0"
+
+    def dump() -> InMemoryDump:
+        weight, share = random.normal(size=(4, 6)), random.normal(size=(4, 6))
+        share[0, 0] = 9.0  # looks like a weight that is cut
+        taken = {"input_args": [tensor(tokens)], "input_kwargs": {}}
+        joined = {"input_args": [tensor(share)], "input_kwargs": {}, "output": [tensor(share)]}
+        column = {
+            **taken,
+            "output": [tensor(tokens @ weight.T)],
+            "parameters": {"weight": tensor(weight)},
+        }
+        data = {
+            linear: column,
+            inner: {**taken, "output": [tensor(share)]},
+            "Torch.cat.0.forward": joined,
+            experts: {**taken, "output": [tensor(share)]},
+            outer: {**taken, "output": [tensor(tokens)]},
+        }
+        parents = {linear: inner, inner: experts, "Torch.cat.0.forward": experts, experts: outer}
+        head = {"task": "statistics", "level": "mix", "data": data}
+        return InMemoryDump(head, {**parents, outer: None})
+
+    layout = parse_layout({"rank_size": 2, "tp": 2, "pp": 1}, "npu")
+    source = ReplicaSource(layout, replicas(layout)[0], {0: dump(), 1: dump()}, ())
+    side, _ = read_replica(source, texts, partial(read_rank, texts=texts))
+    node = side.tree.names.index("Torch.cat.0.forward")
+    rows = np.flatnonzero(side.table.node == node)
+    assert len(rows) == 2
+    assert np.isnan(side.table.statistics[:, rows]).all()

@@ -90,3 +90,23 @@ def test_every_parameter_is_updated_once_and_in_model_order(
     for key, (shape, statistics) in expected.items():
         assert found[key][0] == shape or found[key][0] < 0, key
         assert found[key][1] == pytest.approx(statistics), key
+
+
+def test_ranks_that_update_a_weight_differently_drift_apart() -> None:
+    """As when the gradients of norms are not reduced: each rank goes by its share."""
+    cluster, texts = Cluster(tp=2), Texts()
+    dumps = {
+        rank: with_optimizer(dump, in_reverse=False)
+        for rank, dump in simulate(Model(layers=1), cluster).items()
+    }
+    data: dict[str, Any] = dumps[1].dump["data"]
+    last = max(
+        (name for name in data if name.startswith("Tensor.sub_.")),
+        key=lambda name: int(name.split(".")[2]),
+    )
+    assert len(data[last]["output"][0]["shape"]) == 1  # the weight of a norm
+    data[last]["input_args"][1] = scaled(data[last]["input_args"][1], 1.5)
+    data[last]["output"][0] = scaled(data[last]["output"][0], 1.01)
+    _, diagnostics = merged(dumps, cluster, texts)
+    [drifted] = [one for one in diagnostics if one.code == "replicas_disagree"]
+    assert drifted.subject == f"{last} output.0 of ranks 0, 1"
