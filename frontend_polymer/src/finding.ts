@@ -1,5 +1,6 @@
 import { fetchIndices, fetchSearch } from './data/api';
 import type { Graph } from './data/graph';
+import { asProblem } from './data/problem';
 import { asksForTensors, isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
 import { Side } from './generated/graph_pb';
 import {
@@ -13,7 +14,7 @@ import {
 } from './hits';
 import type { NodeRef } from './layout/hierarchy';
 import { SIDES } from './layout/sides';
-import { asProblem, type AppState } from './session';
+import type { AppState } from './session';
 import type { Store, ViewState } from './state';
 
 export type NodePlace = Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>;

@@ -1,5 +1,5 @@
 import { fetchCatalog, fetchGraph, fetchNode } from './data/api';
-import { ProblemError } from './data/problem';
+import { asProblem, ProblemError } from './data/problem';
 import { Finding, type NodePlace } from './finding';
 import {
   Grade,
@@ -384,9 +384,4 @@ export function pairOf(state: AppState): GraphPair | undefined {
 /** Whether there is a reference beside the model; known before the graphs are loaded. */
 export function hasBench(state: AppState): boolean {
   return (pairOf(state)?.benchNodes ?? 0) > 0;
-}
-
-export function asProblem(error: unknown): ProblemError {
-  if (error instanceof ProblemError) return error;
-  return new ProblemError('unexpected', error instanceof Error ? error.message : String(error));
 }

@@ -1,15 +1,12 @@
 // Jumps to other steps and ranks, and the way back from them.
 
+import type { NodePlace } from './finding';
 import type { Session } from './session';
-import type { ViewState } from './state';
-
-/** A node of any step and rank. */
-export type Place = Pick<ViewState, 'step' | 'rank' | 'side' | 'node'>;
 
 const LONGEST = 50;
 
 /** Shows a node elsewhere, leaving a way back to what is shown now. */
-export async function visit(session: Session, place: Place): Promise<void> {
+export async function visit(session: Session, place: NodePlace): Promise<void> {
   const { trail, view } = session.state;
   session.store.update({ trail: [...trail.slice(1 - LONGEST), view] });
   await session.goTo(place);

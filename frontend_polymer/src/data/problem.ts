@@ -42,3 +42,9 @@ export function decodeProblem(status: number, body: Uint8Array): ProblemError {
     status,
   );
 }
+
+/** Whatever was thrown, as something to tell the user. */
+export function asProblem(error: unknown): ProblemError {
+  if (error instanceof ProblemError) return error;
+  return new ProblemError('unexpected', error instanceof Error ? error.message : String(error));
+}

@@ -9,7 +9,7 @@ import {
   type NodeRecord,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import type { Place } from '../trail';
+import type { NodePlace } from '../finding';
 import { create } from './create';
 import { formatNumber } from './format';
 import { gradeBars, gradeStyle, overflowStyle } from './grade-style';
@@ -38,7 +38,7 @@ export function communicationTable(
   detail: NodeDetail,
   sides: readonly [string, string],
   text: Texts,
-  go: (place: Place) => void,
+  go: (place: NodePlace) => void,
 ): HTMLTableElement {
   const table = create('table', '');
   table.append(create('caption', 'visually-hidden', text.communication.caption), head(text));
@@ -88,7 +88,7 @@ function row(
   partner: CommunicationPartner,
   side: Side,
   text: Texts,
-  go: (place: Place) => void,
+  go: (place: NodePlace) => void,
 ): HTMLTableRowElement {
   const { step, rank, name } = partner;
   const line = create('tr', '');

@@ -1,10 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { asProblem } from '../data/problem';
 import { fetchAcross } from '../data/api';
 import { measuresOf, placeTable, worstRanks, type Measure } from '../data/places';
 import { Side, type NodeAcross } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { asProblem, fileOf, type AppState, type Session } from '../session';
+import { fileOf, type AppState, type Session } from '../session';
 import { visit } from '../trail';
 import { acrossChart, measureName } from './across-chart';
 import { formatCount } from './format';

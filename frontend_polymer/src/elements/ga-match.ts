@@ -1,12 +1,13 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
+import { asProblem } from '../data/problem';
 import { routeUrl } from '../data/api';
 import { fetchCandidates, postImport, postMatch, postUndo } from '../data/matching';
 import type { EditState, MatchCandidate, MatchReport } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
-import { asProblem, fileOf, hasBench, type AppState, type Session } from '../session';
+import { fileOf, hasBench, type AppState, type Session } from '../session';
 import { readSetting, writeSetting } from '../settings';
 import './ga-icon';
 import type { Import } from './ga-import';

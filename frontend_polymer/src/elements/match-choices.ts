@@ -6,7 +6,8 @@ import {
   type MatchReport,
 } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
-import { asProblem, fileOf, hasBench, type AppState } from '../session';
+import { asProblem } from '../data/problem';
+import { fileOf, hasBench, type AppState } from '../session';
 import { formatCount } from './format';
 import { translated } from './words';
 

@@ -1,8 +1,9 @@
 // Undo and redo of matches made by hand, from wherever the keys are.
 
+import { asProblem } from '../data/problem';
 import { postUndo } from '../data/matching';
 import type { Texts } from '../i18n';
-import { asProblem, fileOf, type AppState, type Session } from '../session';
+import { fileOf, type AppState, type Session } from '../session';
 import { editHint, messageOf, outcomeOf } from './match-choices';
 import { baseOf } from './match-request';
 
