@@ -247,20 +247,21 @@ def test_an_import_reports_on_each_pair_before_it_writes(
     frame.set_input_files("ga-import #file", file)
 
     dialog = frame.get_by_role("dialog", name="Import matches from colleague.json")
-    expect(dialog.locator("#summary")).to_have_text(
+    content = frame.locator("ga-import")
+    expect(content.locator("#summary")).to_have_text(
         "To be matched: 1. Matched so already: 0. Left out: 2."
     )
-    expect(dialog.locator("li", has_text="Nobody")).to_contain_text("npu has no node")
-    expect(dialog.locator("li", has_text=taken)).to_contain_text("is matched with another node")
-    expect(dialog.locator("li", has_text=DEBUG)).to_contain_text("will be matched")
+    expect(content.locator("li", has_text="Nobody")).to_contain_text("npu has no node")
+    expect(content.locator("li", has_text=taken)).to_contain_text("is matched with another node")
+    expect(content.locator("li", has_text=DEBUG)).to_contain_text("will be matched")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert partner(renamed_database, DEBUG) is None, "nothing is written before it is agreed to"
 
     frame.set_input_files("ga-import #file", file)
-    dialog.get_by_label("End the matches that stand in the way").check()
-    expect(dialog.locator("#summary")).to_contain_text("To be matched: 2.")
-    dialog.get_by_role("button", name="Import").click()
+    content.get_by_label("End the matches that stand in the way").check()
+    expect(content.locator("#summary")).to_contain_text("To be matched: 2.")
+    content.locator("#confirm").click()
     expect(dialog).to_be_hidden()
     expect(frame.locator("ga-match #outcome")).to_have_text("Imported: 2 of 3 pairs matched")
     assert partner(renamed_database, DEBUG) == REFERENCE
@@ -285,9 +286,10 @@ def test_a_file_that_is_no_match_file_is_named_as_such(
     frame = open_viewer(page, tensorboard_server(renamed_database.parent))
     open_match(frame, DEBUG)
     frame.set_input_files("ga-import #file", tmp_path / "notes.json")
-    dialog = frame.get_by_role("dialog", name="Import matches from notes.json")
-    expect(dialog.get_by_role("alert")).to_contain_text("Export matches to see the form")
-    expect(dialog.locator("#confirm")).to_be_disabled()
+    expect(frame.get_by_role("dialog", name="Import matches from notes.json")).to_be_visible()
+    content = frame.locator("ga-import")
+    expect(content.get_by_role("alert")).to_contain_text("Export matches to see the form")
+    expect(content.locator("#confirm")).to_be_disabled()
 
 
 def test_of_two_people_at_once_the_second_is_shown_what_the_first_did(

@@ -4,6 +4,8 @@ import type { ImportedPair, MatchReport } from '../generated/graph_pb';
 import type { Texts } from '../i18n';
 import { create } from './create';
 import { formatCount } from './format';
+import type { GaDialog } from './ga-dialog';
+import './ga-dialog';
 import './ga-icon';
 import { LocalizedElement } from './localized';
 import { messageOf } from './match-choices';
@@ -32,27 +34,14 @@ export class GaImport extends LocalizedElement {
           outline: 2px solid var(--ga-accent);
           outline-offset: 1px;
         }
-        dialog {
-          width: min(960px, 90vw);
-          max-height: 80vh;
-          padding: 20px 24px;
-          border: 1px solid var(--ga-border);
-          border-radius: 12px;
-          background: var(--ga-surface);
-          color: var(--ga-text);
-          box-shadow: var(--ga-shadow);
+        ga-dialog {
+          --ga-dialog-width: 960px;
         }
-        dialog[open] {
+        .content {
           display: flex;
           flex-direction: column;
           gap: 10px;
-        }
-        dialog::backdrop {
-          background: rgb(0 0 0 / 40%);
-        }
-        h1 {
-          font: 600 16px/24px var(--ga-font);
-          margin: 0;
+          margin-top: 10px;
         }
         p {
           margin: 0;
@@ -60,7 +49,7 @@ export class GaImport extends LocalizedElement {
         #problem {
           color: var(--ga-danger);
         }
-        dialog label {
+        .content label {
           display: flex;
           gap: 6px;
           align-items: center;
@@ -71,6 +60,7 @@ export class GaImport extends LocalizedElement {
           accent-color: var(--ga-accent);
         }
         #pairs {
+          max-height: 50vh;
           overflow: auto;
           border: 1px solid var(--ga-border);
           border-radius: 6px;
@@ -105,27 +95,28 @@ export class GaImport extends LocalizedElement {
           accept=".json,.config,application/json"
           on-change="_open"
       /></label>
-      <dialog id="dialog" aria-labelledby="title">
-        <h1 id="title">[[_title(name, text)]]</h1>
-        <p id="summary" role="status">[[_summary(report, problem, text)]]</p>
-        <p id="problem" role="alert" hidden$="[[!problem]]">[[problem]]</p>
-        <label
-          ><input id="overwrite" type="checkbox" on-change="_preview" />
-          [[text.match.replace]]</label
-        >
-        <div id="pairs" tabindex="0" hidden$="[[!report]]"></div>
-        <footer>
-          <button id="cancel" on-click="close">[[text.match.cancel]]</button>
-          <button
-            id="confirm"
-            class="primary"
-            disabled$="[[!_count(report, busy)]]"
-            on-click="_apply"
+      <ga-dialog id="dialog" heading="[[_title(name, text)]]">
+        <div class="content">
+          <p id="summary" role="status">[[_summary(report, problem, text)]]</p>
+          <p id="problem" role="alert" hidden$="[[!problem]]">[[problem]]</p>
+          <label
+            ><input id="overwrite" type="checkbox" on-change="_preview" />
+            [[text.match.replace]]</label
           >
-            [[text.match.importApply]]
-          </button>
-        </footer>
-      </dialog>`;
+          <div id="pairs" tabindex="0" hidden$="[[!report]]"></div>
+          <footer>
+            <button id="cancel" on-click="close">[[text.match.cancel]]</button>
+            <button
+              id="confirm"
+              class="primary"
+              disabled$="[[!_count(report, busy)]]"
+              on-click="_apply"
+            >
+              [[text.match.importApply]]
+            </button>
+          </footer>
+        </div>
+      </ga-dialog>`;
   }
 
   static override get properties() {
@@ -158,7 +149,7 @@ export class GaImport extends LocalizedElement {
     this.name = file.name;
     field.value = ''; // so that the same file can be chosen again
     this.field('overwrite').checked = false;
-    this.dialog.showModal();
+    this.dialog.open();
     await this._preview();
   }
 
@@ -214,8 +205,8 @@ export class GaImport extends LocalizedElement {
     return this.$[id] as HTMLInputElement;
   }
 
-  private get dialog(): HTMLDialogElement {
-    return this.$['dialog'] as HTMLDialogElement;
+  private get dialog(): GaDialog {
+    return this.$['dialog'] as GaDialog;
   }
 
   private async run(work: () => Promise<void>): Promise<void> {
