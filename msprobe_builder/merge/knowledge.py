@@ -71,9 +71,9 @@ class Knowledge:
         """
         key = self.ranks.keys[row]
         found = self.seen.get(key) or self._foreseen.get(key) or {}
-        if not self.ranks.is_even[row]:
-            return found
         shape = tuple(self.ranks.shape(row))
+        if not self.ranks.is_even[row] or shape not in self.parameter_cuts:
+            return found
         is_told = shape in found and not self._is_of_several(row)
         return {shape: found[shape]} if is_told else {}
 
