@@ -9,6 +9,9 @@ PY := $(VENV)/bin/python
 # Twice quiet: errors only.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2 $(PY) -m pip
 NPM := $(PY) scripts/node.py
+# Files run side by side, each as a whole: what a file builds serves all its tests.
+WORKERS ?= auto
+PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 EXAMPLE := examples/llama
 DEMO := out/demo
@@ -44,20 +47,55 @@ typecheck: contract modules $(VENV)/.dev ## check types: mypy --strict, tsc
 	$(NPM) run typecheck
 
 .PHONY: test
-test: lint typecheck test-frontend build $(VENV)/.dev ## everything continuous integration runs
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PY) -m pytest
+test: lint typecheck test-frontend build $(VENV)/.dev ## every check but the exhaustive ones
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) -m "not slow"
+
+.PHONY: test-all
+test-all: lint typecheck test-frontend build $(VENV)/.dev ## everything continuous integration runs
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST)
+
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 each); keeps what it learns
+	@$(PY) -c 'import atheris' 2>/dev/null || $(PIP) install atheris
+	@mkdir -p out/fuzz
+	@for target in dump construct stack config mapping matches database reference; do \
+		$(PY) -m tests.fuzz.run $$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2000 \
+			-artifact_prefix=out/fuzz/$$target- -print_final_stats=1 || exit 1; \
+	done
 
 .PHONY: test-python
 test-python: build $(VENV)/.dev ## the Python tests that need no browser
-	$(PY) -m pytest --ignore=tests/browser
+	$(PYTEST) --ignore=tests/browser -m "not slow"
+
+.PHONY: test-torch
+test-torch: $(PY) ## the collector's tests on another torch (TORCH=2.14.1)
+	@test -n "$(TORCH)" || { echo "Say which: make test-torch TORCH=2.14.1" >&2; exit 1; }
+	$(PYTHON) -m venv .cache/torch-$(TORCH)
+	.cache/torch-$(TORCH)/bin/pip install -q torch==$(TORCH) numpy hypothesis pytest
+	PYTHONPATH=. .cache/torch-$(TORCH)/bin/python -m pytest tests/collector -q \
+		--ignore=tests/collector/test_build.py --ignore=tests/collector/test_merging_experts.py
 
 .PHONY: test-browser
 test-browser: build $(VENV)/.dev ## the tests in Chromium
-	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PY) -m pytest tests/browser
+	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser -m "not slow"
 
 .PHONY: test-frontend
 test-frontend: modules ## the front end's own tests, without a browser
 	$(NPM) test
+
+# The front end's layout and data are mutated; takes long, so no check waits for it.
+.PHONY: mutants-frontend
+mutants-frontend: contract modules ## how many planted faults the front end's own tests notice
+	MUTANTS=1 $(NPM) run mutants
+
+.PHONY: bench
+bench: build ## what a comparison costs, against the least that is possible (minutes)
+	$(PY) benchmarks/build.py
+
+.PHONY: mutants
+mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
+	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
 
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
@@ -71,7 +109,7 @@ wheel: $(VENV)/.dev ## source distribution and wheel in dist/
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf tb_graph_ascend/static tb_graph_ascend/generated
+	rm -rf tb_graph_ascend/static tb_graph_ascend/generated mutants
 	rm -rf frontend_polymer/node_modules frontend_polymer/src/generated
 	rm -rf $(EXAMPLE)/correct $(EXAMPLE)/wrong_attention_scale
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,7 +33,7 @@ from synthetic_tensors import (
     typical_error,
 )
 
-SCHEMA = Path(__file__).parent.parent / "msprobe_builder" / "store" / "schema.sql"
+SCHEMA = Path(__file__).parent.parent / "msprobe_builder" / "database" / "schema.sql"
 
 Row = tuple[Any, ...]
 

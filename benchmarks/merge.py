@@ -14,14 +14,14 @@ import time
 from functools import partial
 from pathlib import Path
 
-from msprobe_builder.compare import read_rank
-from msprobe_builder.config import BuildConfig
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.command.summary import summary_lines
 from msprobe_builder.dump.discover import discover
-from msprobe_builder.merge.layout import ParallelLayout, parse_layout, replicas
+from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.pipeline import build
-from msprobe_builder.summary import summary_lines
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.build import build
+from msprobe_builder.pipeline.compare import read_rank
+from msprobe_builder.pipeline.config import BuildConfig
 
 
 def main() -> None:

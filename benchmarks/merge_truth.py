@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from msprobe_builder.compare import read_rank
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.ranks.layout import parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 
 # Sums over other orders, measured against the largest statistic of the tensor. The coarsest
 # dtype of a run counts: what is computed of bfloat16 in float32 carries its rounding along.
@@ -219,15 +219,16 @@ def _tolerance(truth: Side, texts: Texts) -> float:
 def _differences(
     merged: Side, row: int, truth: Side, other: int, texts: Texts, tolerance: float
 ) -> Iterator[tuple[str, str]]:
+    recipes = {} if merged.provenance is None else merged.provenance.recipes
     shapes = int(merged.table.shape_id[row]), int(truth.table.shape_id[other])
     if shapes[0] < 0 <= shapes[1]:
-        yield "unknown shape", merged.recipes.get(row, "")
+        yield "unknown shape", recipes.get(row, "")
     elif shapes[0] != shapes[1]:
         yield "other shape", f"{texts.values[shapes[0]]}, truth {texts.values[shapes[1]]}"
     expected = truth.table.statistics[:, other]
     if merged.table.missing[row] == 0b1111:
         if np.isfinite(expected).any():
-            yield "unknown", merged.recipes.get(row, "")
+            yield "unknown", recipes.get(row, "")
         return
     own = merged.table.statistics[:, row]
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)

@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules', 'src/generated'] },
+  { ignores: ['node_modules', 'src/generated', '.stryker'] },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

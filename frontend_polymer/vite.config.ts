@@ -30,5 +30,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     environment: 'node',
+    // A test that takes long on a busy machine is not wrong.
+    testTimeout: 0,
+    hookTimeout: 0,
   },
 });

@@ -1,7 +1,30 @@
-"""Dump the numbers of any PyTorch training step, for msprobe_builder to compare."""
+"""Dump the numbers of any training step, for msprobe_builder to compare.
 
-from msprobe_collector.debugger import PrecisionDebugger
+Folders in the order in which data flows: ``config`` what to record, ``intercept`` how calls are
+seen, ``record`` what is kept of them, ``write`` the files. Torch is loaded with the first name
+that needs it, so that what is independent of a framework can be used without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.seed import seed_all
+
+if TYPE_CHECKING:
+    from msprobe_collector.debugger import PrecisionDebugger
+    from msprobe_collector.seed import seed_all
 
 __all__ = ["CollectorError", "PrecisionDebugger", "seed_all"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PrecisionDebugger":
+        from msprobe_collector.debugger import PrecisionDebugger
+
+        return PrecisionDebugger
+    if name == "seed_all":
+        from msprobe_collector.seed import seed_all
+
+        return seed_all
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

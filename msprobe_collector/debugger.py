@@ -8,7 +8,8 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,15 +17,16 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
-from msprobe_collector.compiled import CompiledRegions, remove_mode
-from msprobe_collector.config import load_config
-from msprobe_collector.distributed import Communication
+from msprobe_collector.config.settings import load_config
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.intercept import CallMode, custom_functions
-from msprobe_collector.modules import ModuleHooks
-from msprobe_collector.phases import Phases
-from msprobe_collector.saved import SavedValues
-from msprobe_collector.session import Session
+from msprobe_collector.intercept.custom_apis import CustomApis
+from msprobe_collector.intercept.dataloader import FollowedDataLoader
+from msprobe_collector.intercept.interception import Interception
+from msprobe_collector.intercept.token_range import checked_range
+from msprobe_collector.record.saved import SavedValues
+from msprobe_collector.record.session import Session
+from msprobe_collector.report import describe_estimate, describe_step, speak_up
+from msprobe_collector.write.step_files import StepFiles
 
 _log = logging.getLogger("msprobe_collector")
 
@@ -58,37 +60,59 @@ class PrecisionDebugger:
         level: str | None = None,
         model: nn.Module | Sequence[nn.Module] | None = None,
         step: Sequence[int | str] | None = None,
+        estimate: bool = False,
     ) -> None:
+        """Settle what to record; see docs/collect.md. ``estimate`` writes nothing and says how
+        large each step would be and how long it would take.
+        """
         if PrecisionDebugger._current is self:
             return
+        speak_up()
         self.config = load_config(config_path, task, dump_path, level, step)
         self._model = model
         self._step = 0
+        self._estimates = estimate
         self._recording = False
+        self._models: list[nn.Module] = []
+        self._began = 0.0
+        self._seconds = 0.0
         self._warned: set[str] = set()
-        self._session = Session(self.config)
-        self._mode = CallMode(self._session)
-        self._modules = ModuleHooks(self._session, self._mode)
-        self._communication = Communication(self._session)
-        self._phases = Phases(self._session)
-        self._compiled = CompiledRegions(self._session.threads, self._mode)
-        self._custom = custom_functions(self._session)
+        self._session = Session(self.config, estimate)
+        self._interception = Interception(self._session)
         self._saved = SavedValues(self.config) if self.config.level == "debug" else None
+        self._custom_apis = CustomApis(self._session)
+        self._followed: FollowedDataLoader | None = None
+        if self.config.follows_dataloader:
+            self._followed = FollowedDataLoader(lambda: self._start(self._model), self._next_batch)
+            self._followed.install()
         PrecisionDebugger._current = self
 
     # -- the interface ------------------------------------------------------------------------
 
     @classmethod
-    def start(cls, model: nn.Module | Sequence[nn.Module] | None = None) -> PrecisionDebugger:
-        """Record from here on; levels L0 and mix need the model or a list of models."""
+    def start(
+        cls,
+        model: nn.Module | Sequence[nn.Module] | None = None,
+        token_range: Sequence[int] | None = None,
+    ) -> PrecisionDebugger:
+        """Record from here on; levels L0 and mix need the model or a list of models.
+
+        With ``token_range`` only the calls of the model from the first number to the last are
+        recorded, counted from 0. A second ``start`` with another model records both.
+        """
         self = cls._the_one()
-        self._start(model if model is not None else self._model)
+        self._start(model if model is not None else self._model, token_range)
         return self
 
     @classmethod
     def stop(cls) -> None:
         """Stop recording and write what was recorded."""
         cls._the_one()._stop()
+
+    @classmethod
+    def forward_backward_dump_end(cls) -> None:
+        """The older name of :meth:`stop`."""
+        cls.stop()
 
     @classmethod
     def step(cls) -> None:
@@ -101,8 +125,41 @@ class PrecisionDebugger:
         self = cls._the_one()
         if self._saved is None:
             self._warn("save() has an effect at level debug only; nothing was saved.")
-        elif self._selects_this():
+        elif self._selects_this() and not self._session.ledger.finished:
             self._saved.save(self._directory(), variable, name, save_backward)
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Record calls of ``module.api`` as an API of the name ``api_prefix.api``."""
+        cls._the_one()._custom_apis.register(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Undo :meth:`register_custom_api`."""
+        cls._the_one()._custom_apis.restore(module, api)
+
+    @classmethod
+    def module_dump(cls, module: nn.Module, dump_name: str) -> None:
+        """Record the calls of one module as ``Module.{dump_name}`` until the end is said."""
+        given: Any = (module, dump_name)
+        if not isinstance(given[0], nn.Module) or not (isinstance(given[1], str) and given[1]):
+            raise CollectorError("module_dump() takes a torch.nn.Module and a name for it.")
+        self = cls._the_one()
+        if self._recording:
+            self._warn("module_dump() has no effect between start() and stop().")
+        elif self._may_record():
+            self._recording = True
+            self._begin(lambda: self._interception.install_one(dump_name, module))
+
+    @classmethod
+    def module_dump_end(cls) -> None:
+        """End what :meth:`module_dump` began."""
+        cls._the_one()._stop()
+
+    @classmethod
+    def monitor(cls, *_arguments: Any) -> None:
+        """Gradients over many steps are another tool's."""
+        cls._the_one()._warn("monitor() belongs to another tool; nothing is monitored here.")
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -118,8 +175,11 @@ class PrecisionDebugger:
         self = cls._the_one()
         self._stop()
         self._finish_step()
-        self._session.tensor_files.close()
-        self._session.selection.warn_of_misses()
+        self._guarded(self._session.ledger.tensor_files.close)
+        self._guarded(self._custom_apis.restore_all)
+        if self._followed is not None:
+            self._followed.remove()
+        self._session.ledger.selection.warn_of_misses()
         PrecisionDebugger._current = None
 
     def __enter__(self) -> PrecisionDebugger:
@@ -143,46 +203,51 @@ class PrecisionDebugger:
             raise CollectorError("Create a PrecisionDebugger before calling its methods.")
         return PrecisionDebugger._current
 
-    def _start(self, model: nn.Module | Sequence[nn.Module] | None) -> None:
-        session = self._session
+    def _start(
+        self,
+        model: nn.Module | Sequence[nn.Module] | None,
+        token_range: Sequence[int] | None = None,
+    ) -> None:
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")
             return
         models = self._checked_models(model)
-        if self._recording or session.finished or not self._selects_this():
-            return
-        session.open_step(self._directory())
-        session.items.forget_step()
-        if self.config.with_modules:
-            self._modules.install(models)
-        if self.config.with_apis:
-            self._communication.install()
-            for redirect in self._custom:
-                redirect.install()
-        if self.config.level == "mix":
-            self._phases.install()
-        self._mode.__enter__()
-        session.threads.sees_calls = True
-        self._compiled.install()
-        self._recording = session.active = True
+        tokens = checked_range(token_range, model)
+        if self._recording:
+            more = [pair for pair in models if pair[1] not in self._models]
+            self._models += [part for _, part in more]
+            self._guarded(lambda: self._interception.add(more))
+        elif self._may_record():
+            self._recording = True
+            self._models = [part for _, part in models]
+            self._begin(lambda: self._interception.install(models, tokens))
+
+    def _begin(self, install: Callable[[], None]) -> None:
+        self._began = time.monotonic()
+        try:
+            self._session.begin(self._directory())
+            install()
+        except Exception as error:
+            self._session.report(f"Step {self._step}", error)
+            self._stop()
+
+    def _may_record(self) -> bool:
+        return not self._session.ledger.finished and self._selects_this()
+
+    def _next_batch(self) -> None:
+        if self._recording:
+            self._next_step()
 
     def _stop(self) -> None:
         if not self._recording:
             return
-        session = self._session
-        self._compiled.remove()
-        remove_mode(self._mode)
-        session.threads.sees_calls = False
-        self._modules.remove()
-        self._communication.remove()
-        for redirect in self._custom:
-            redirect.remove()
-        self._phases.remove()
-        session.threads.modules.clear()
-        session.threads.hides_calls = False
-        session.pause()
-        self._recording = session.active = False
-        if not session.recorded_calls and not session.finished:
+        self._recording = False
+        ledger = self._session.ledger
+        self._interception.remove()
+        self._guarded(self._session.pause)
+        ledger.active = False
+        self._seconds += time.monotonic() - self._began
+        if ledger.open_files is None and not ledger.finished:
             self._say_nothing_was_recorded()
 
     def _next_step(self) -> None:
@@ -190,15 +255,29 @@ class PrecisionDebugger:
         self._finish_step()
         self._step += 1
         steps = self.config.step
-        if steps and self._step > steps[-1] and not self._session.finished:
-            self._session.finished = True
-            self._session.selection.warn_of_misses()
+        ledger = self._session.ledger
+        if steps and self._step > steps[-1] and not ledger.finished:
+            ledger.finished = True
+            ledger.selection.warn_of_misses()
             _log.info("Step %d was the last one to record.", steps[-1])
 
     def _finish_step(self) -> None:
-        self._session.close_step()
+        ledger = self._session.ledger
+        files = ledger.open_files
+        self._guarded(self._session.close_step)
+        if files is not None:
+            self._guarded(lambda: self._say_what_was_recorded(files))
+        ledger.tensor_files.saved_bytes = ledger.items.described_bytes = 0
+        self._seconds = 0.0
         if self._saved is not None:
-            self._saved.close_step()
+            self._guarded(self._saved.close_step)
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        """The training goes on whatever becomes of the recording."""
+        try:
+            run()
+        except Exception as error:
+            self._session.report(f"Step {self._step}", error)
 
     def _checked_models(
         self, model: nn.Module | Sequence[nn.Module] | None
@@ -234,12 +313,25 @@ class PrecisionDebugger:
         name = "rank" if rank is None else f"rank{rank}"
         return self.config.dump_path / f"step{self._step}" / name
 
+    def _say_what_was_recorded(self, files: StepFiles) -> None:
+        """Where the step lies and what it holds, or would hold."""
+        sizes = (files.calls, files.size)
+        ledger = self._session.ledger
+        if self._estimates:
+            tensors = ledger.items.described_bytes
+            folder = self.config.dump_path.absolute()
+            text = describe_estimate(folder, self._step, *sizes, tensors, self._seconds)
+        else:
+            tensors = ledger.tensor_files.saved_bytes
+            text = describe_step(files.directory, self._step, *sizes, tensors, self._seconds)
+        _log.info("%s", text)
+
     def _say_nothing_was_recorded(self) -> None:
         if self.config.task == "overflow_check":
             _log.info("No overflow in step %d.", self._step)
         elif self.config.task != "structure":
             self._warn(f"Nothing was recorded in step {self._step}.")
-            self._session.selection.warn_of_misses()
+            self._session.ledger.selection.warn_of_misses()
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:
@@ -247,10 +339,16 @@ class PrecisionDebugger:
             _log.warning("%s", text)
 
     def _forget_in_child(self) -> None:
-        """A forked process, such as a data loader's worker, records nothing."""
-        self._session.active = False
-        self._session.finished = True
-        remove_mode(self._mode)
+        """A forked process, such as a data loader's worker, records and writes nothing.
+
+        Unless nothing had been begun: then it may be one that trains.
+        """
+        ledger = self._session.ledger
+        if not self._recording and not ledger.is_open and self._saved is None:
+            return
+        self._recording = False
+        ledger.give_up_silently()
+        self._interception.forget()
 
 
 def _rank() -> int | None:
@@ -260,12 +358,14 @@ def _rank() -> int | None:
 
 
 def _after_fork() -> None:
-    if PrecisionDebugger._current is not None:
-        PrecisionDebugger._current._forget_in_child()
+    debugger = PrecisionDebugger._current
+    if debugger is not None:
+        debugger._forget_in_child()
 
 
 def _at_exit() -> None:
-    if PrecisionDebugger._current is not None:
+    debugger = PrecisionDebugger._current
+    if debugger is not None and not debugger._session.ledger.belongs_to_parent:
         PrecisionDebugger.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.redirect import Redirect
+from msprobe_collector.intercept.redirect import Redirect
 
 
 def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:

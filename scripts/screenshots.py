@@ -128,7 +128,15 @@ def build(work: Path, name: str, comparison: Comparison) -> None:
     for key, dump in (("npu_path", comparison.npu), ("bench_path", comparison.bench)):
         request[key] = f"./{dump}/{comparison.below}".rstrip("/")
     config.write_text(json.dumps(request), encoding="utf-8")
-    command = [sys.executable, "-m", "msprobe_builder.cli", "-i", config.name, "-o", "runs"]
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe_builder.command.main",
+        "-i",
+        config.name,
+        "-o",
+        "runs",
+    ]
     command += ["--output-name", name, "--quiet", *comparison.options]
     subprocess.run(command, cwd=work, check=True)
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
-from tb_graph_ascend import static_files
-from tb_graph_ascend.discover import LogDirectory
-from tb_graph_ascend.responses import respond
+from tb_graph_ascend.files.discover import LogDirectory
+from tb_graph_ascend.http import static_files
+from tb_graph_ascend.http.responses import respond
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from tb_graph_ascend.change_routes import ChangeRoutes
-    from tb_graph_ascend.routes import Routes
+    from tb_graph_ascend.http.change_routes import ChangeRoutes
+    from tb_graph_ascend.http.routes import Routes
 
-QUESTIONS = ("catalog", "skeleton", "node", "search", "candidates", "across", "matches")
+QUESTIONS = ("catalog", "skeleton", "node", "search", "candidates", "across", "measures", "matches")
 CHANGES = ("match", "undo", "redo", "matches")
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
 
@@ -41,6 +41,12 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
     def __init__(self, context: base_plugin.TBContext) -> None:
         self._logdir = LogDirectory(context.logdir)
         self._readonly = bool(getattr(context.flags, "graph_ascend_readonly", False))
+        # The name TensorBoard was told to listen at is one that its user vouches for.
+        names = (
+            getattr(context.flags, "host", None),
+            *(getattr(context.flags, "graph_ascend_host", None) or ()),
+        )
+        self._hosts = tuple(name for name in names if name)
         self._questions: Routes | None = None
         self._changes: ChangeRoutes | None = None
 
@@ -65,7 +71,7 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
         def app(request: Request) -> Response:
             try:
-                from tb_graph_ascend.answers import answer
+                from tb_graph_ascend.http.answers import answer
 
                 question = getattr(self._load_questions(), name) if name in QUESTIONS else None
             except Exception:
@@ -76,7 +82,7 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return Request.application(app)
 
     def _load_questions(self) -> Routes:
-        from tb_graph_ascend.routes import Routes
+        from tb_graph_ascend.http.routes import Routes
 
         if self._questions is None:
             self._questions = Routes(self._logdir, writable=not self._readonly)
@@ -84,10 +90,12 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
     def _load_changes(self) -> ChangeRoutes:
         """Only now the builder is loaded; who only looks does without it."""
-        from tb_graph_ascend.change_routes import ChangeRoutes
+        from tb_graph_ascend.http.change_routes import ChangeRoutes
 
         if self._changes is None:
-            self._changes = ChangeRoutes(self._logdir, writable=not self._readonly)
+            self._changes = ChangeRoutes(
+                self._logdir, writable=not self._readonly, hosts=self._hosts
+            )
         return self._changes
 
 
@@ -95,11 +103,19 @@ class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
     """Adds the plugin's option to TensorBoard's command line."""
 
     def define_flags(self, parser: argparse.ArgumentParser) -> None:
-        """``--graph_ascend_readonly``."""
-        parser.add_argument_group("graph_ascend plugin").add_argument(
+        """``--graph_ascend_readonly`` and ``--graph_ascend_host``."""
+        group = parser.add_argument_group("graph_ascend plugin")
+        group.add_argument(
             "--graph_ascend_readonly",
             action="store_true",
             help="let nobody match nodes by hand: never write to .vis.db files",
+        )
+        group.add_argument(
+            "--graph_ascend_host",
+            action="append",
+            metavar="NAME",
+            help="a name at which this TensorBoard is opened without https, when it is neither of"
+            " this machine nor of its network: nodes may be matched there; may be given often",
         )
 
     def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import queue
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.sharing import make_once, shared_folder
+
 # A busy machine is slow, not wrong.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=200)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
@@ -26,42 +31,68 @@ BuildDatabase = Callable[..., Path]
 StartTensorBoard = Callable[..., str]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Generated inputs are few where exhaustive tests are left out."""
+    settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
+
+
 @pytest.fixture(scope="session")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with every dump of tests/data: dumps / "llama_statistics" / "step0" / "rank"."""
-    folder = tmp_path_factory.mktemp("dumps")
-    for archive in sorted((REPOSITORY / "tests" / "data").glob("*.tar.xz")):
-        unpack = [sys.executable, "-m", "tarfile", "--extract", str(archive), str(folder)]
-        subprocess.run(unpack, check=True)
-    return folder
+
+    def unpack(folder: Path) -> None:
+        for archive in sorted((REPOSITORY / "tests" / "data").glob("*.tar.xz")):
+            with tarfile.open(archive) as opened:
+                opened.extractall(folder, filter="data")
+
+    return make_once(shared_folder(tmp_path_factory) / "dumps", unpack)
 
 
 @pytest.fixture(scope="session")
-def build_database(tmp_path_factory: pytest.TempPathFactory) -> BuildDatabase:
-    """Run msprobe-build: build_database(npu, bench=None, *options) is the .vis.db it wrote.
+def build_database(tmp_path_factory: pytest.TempPathFactory, dumps: Path) -> BuildDatabase:
+    """What msprobe-build makes: build_database(npu, bench=None, *options) is a new .vis.db.
 
-    Keywords are further keys of compare.json.
+    Keywords are further keys of compare.json. The same comparison of dumps of tests/data is built
+    once and handed out as a copy.
     """
+    shared = shared_folder(tmp_path_factory)
 
     def build(npu: Path, bench: Path | None = None, *options: str, **keys: object) -> Path:
-        folder = tmp_path_factory.mktemp("built")
         request = {"npu_path": str(npu), "is_print_compare_log": False, **keys}
         if bench is not None:
             request["bench_path"] = str(bench)
-        compare = folder / "compare.json"
-        compare.write_text(json.dumps(request), encoding="utf-8")
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "msprobe_builder.cli"),
-                *("-i", str(compare), "-o", str(folder / "out"), *options),
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        text = json.dumps([request, options])
+        folder = tmp_path_factory.mktemp("built")
+        if str(tmp_path_factory.getbasetemp()) in text.replace(str(dumps), ""):
+            run_builder(folder, request, options)  # what lies there may change in the meantime
+        else:
+            name = hashlib.sha256(text.encode()).hexdigest()[:16]
+            built = make_once(shared / name, lambda place: run_builder(place, request, options))
+            shutil.copytree(built / "out", folder / "out")
         [database] = (folder / "out").glob("*.vis.db")
         return database
 
     return build
+
+
+def run_builder(folder: Path, request: dict[str, object], options: Sequence[str]) -> None:
+    """Write compare.json into ``folder`` and what is built from it into its ``out``."""
+    compare = folder / "compare.json"
+    compare.write_text(json.dumps(request), encoding="utf-8")
+    command = (sys.executable, "-m", "msprobe_builder", "-i", str(compare))
+    subprocess.run(
+        [*command, "-o", str(folder / "out"), *options], check=True, stdout=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture(scope="session")
+def nan_database(dumps: Path, build_database: BuildDatabase) -> Path:
+    """A run with one NaN in a weight against the correct run, with overflow."""
+    return build_database(
+        dumps / "llama_statistics_nan_weight" / "step0" / "rank",
+        dumps / "llama_statistics" / "step0" / "rank",
+        "-oc",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msprobe_builder.errors import BuildError
+from msprobe_builder.base.errors import BuildError
 
 _MICRO_STEPS = "megatron_micro_step_number"
 _MOST_MICRO_STEPS = 1 << 31

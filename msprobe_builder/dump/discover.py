@@ -18,11 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.texts import storable
 from msprobe_builder.dump.source import Dumps, InMemoryDump, Place, Source
-from msprobe_builder.errors import BuildError
 
-_RANK = re.compile(r"rank(0|[1-9][0-9]*)?\Z")
-_STEP = re.compile(r"step(0|[1-9][0-9]*)?\Z")
+# At most nine digits: what has more is no number that a program of many ranks would give.
+_RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})?\Z")
+_STEP = re.compile(r"step(0|[1-9][0-9]{0,8})?\Z")
 _DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data")
 
 
@@ -49,8 +51,10 @@ def discover(dumps: Dumps, key: str) -> DumpTree:
     if isinstance(dumps, Mapping):
         return _in_memory(dumps, key)
     try:
-        return _below(dumps, key)
-    except OSError as error:
+        return _below(Path(dumps), key)
+    except (OSError, UnicodeEncodeError) as error:
+        if isinstance(error, UnicodeEncodeError):
+            raise BuildError(f"{key} {storable(str(dumps))} is no path; correct it.") from error
         raise BuildError(f"Cannot read {key} {dumps}: {error.strerror}.") from error
 
 

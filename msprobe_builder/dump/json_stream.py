@@ -8,17 +8,20 @@ after the other from a moving window of text; the file is never held as a whole.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from msprobe_builder.errors import BuildError
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.files import open_regular, version_of
 
 _WINDOW = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
-_decode = json.JSONDecoder().raw_decode
+# What stands between two records: from behind the one to the beginning of the other.
+_NEXT = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*(?=\{)')
 
 
 class DumpReader:
@@ -30,15 +33,26 @@ class DumpReader:
 
     def __init__(self, path: Path) -> None:
         self.header: dict[str, Any] = {}
+        self.twice: list[str] = []  # keys that an object inside a record repeats
         self._path = path
         self._text = ""
         self._position = 0
         self._at_end = False
+        self._decode = json.JSONDecoder(object_pairs_hook=self._collect).raw_decode
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         try:
-            with self._path.open(encoding="utf-8") as self._file:
+            descriptor = open_regular(self._path)
+            with os.fdopen(descriptor, encoding="utf-8-sig") as self._file:
+                began = version_of(os.fstat(descriptor))
                 yield from self._top()
+                # Two halves of different dumps can make one that looks whole.
+                now = version_of(os.fstat(descriptor)), version_of(self._path.stat())
+                if now != (began, began):
+                    raise BuildError(
+                        f"{self._path} was changed while it was read; build again when it is"
+                        " finished."
+                    )
         except OSError as error:
             raise BuildError(f"Cannot read {self._path}: {error.strerror}.") from error
         except UnicodeDecodeError as error:
@@ -47,6 +61,13 @@ class DumpReader:
             raise self._broken("nests values too deeply to be read") from error
 
     _file: TextIO
+
+    def _collect(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            seen: set[str] = set()
+            self.twice += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+        return content
 
     def _top(self) -> Iterator[tuple[str, Any]]:
         if self._peek() != "{":
@@ -61,6 +82,14 @@ class DumpReader:
                 raise self._broken("has a key 'data' that is not an object")
             for name in self._keys():
                 yield name, self._value()
+                # Most records follow in the usual form; what does not is left to the loop.
+                while found := _NEXT.match(self._text, self._position):
+                    try:
+                        value, end = self._decode(self._text, found.end())
+                    except ValueError:  # cut off by the end of the window
+                        break
+                    self._position = end
+                    yield found[1], value
         if self._peek():
             raise self._broken("goes on after its end")
         if not seen_data:
@@ -100,7 +129,7 @@ class DumpReader:
         self._peek()
         while True:
             try:
-                value, end = _decode(self._text, self._position)
+                value, end = self._decode(self._text, self._position)
             except ValueError as error:
                 if self._read_more():
                     continue

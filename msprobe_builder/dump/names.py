@@ -11,8 +11,11 @@ Anything else (``optimizer``, ``….parameters_grad``, the root) has neither dir
 from __future__ import annotations
 
 import re
-from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
+
+from msprobe_builder.base.codes import Direction as Direction
+from msprobe_builder.base.codes import Kind as Kind
 
 ROOT = "DefaultModel"
 COLLECTION = "Apis_Between_Modules"
@@ -50,22 +53,6 @@ UNINITIALISED = frozenset(
 )
 
 
-class Kind(IntEnum):
-    """What a node stands for; stored in ``node.kind``."""
-
-    MODULE = 0
-    API = 1
-    COLLECTION = 2
-
-
-class Direction(IntEnum):
-    """Forward or backward call; stored in ``node.direction``."""
-
-    NONE = 0
-    FORWARD = 1
-    BACKWARD = 2
-
-
 _DIRECTIONS = {"forward": Direction.FORWARD, "backward": Direction.BACKWARD}
 _CALL = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _PEER_COLLECTION = re.compile(rf"{PEER_COLLECTION}\.(?:0|[1-9][0-9]{{0,8}})\Z")
@@ -83,6 +70,7 @@ class Name(NamedTuple):
     call: int
 
 
+@lru_cache(maxsize=1 << 19)  # both sides have mostly the same names, and ask more than once
 def parse_name(name: str) -> Name:
     """Take ``name`` apart; never fails, an unknown form is a module without a call number."""
     parts = name.rsplit(".", 2)
@@ -108,9 +96,12 @@ def parse_name(name: str) -> Name:
 
 def format_name(name: Name) -> str:
     """The inverse of :func:`parse_name`."""
-    if name.direction is Direction.NONE:
-        return name.stem
-    word = "forward" if name.direction is Direction.FORWARD else "backward"
+    return name.stem if name.direction is Direction.NONE else format_call(name, name.direction)
+
+
+def format_call(name: Name, direction: Direction) -> str:
+    """The name of the same call, which has a direction, in one of the two directions."""
+    word = "forward" if direction is Direction.FORWARD else "backward"
     if name.kind is Kind.API:
         return f"{name.stem}.{name.call}.{word}"
     return f"{name.stem}.{word}.{name.call}"

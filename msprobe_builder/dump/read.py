@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.files import read_bytes
+from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
-from msprobe_builder.errors import BuildError
-from msprobe_builder.texts import Texts
 
 MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks
 
@@ -41,6 +43,7 @@ class Dump:
     stacks: Stacks
     malformed: tuple[str, ...]
     twice: tuple[str, ...]  # keys that construct.json has more than once
+    repeated: tuple[str, ...] = ()  # the same inside the records of dump.json, and in stack.json
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
@@ -51,13 +54,14 @@ def read_dump(source: Source, texts: Texts) -> Dump:
     """
     directory = source if isinstance(source, Path) else source.directory
     path = directory / "dump.json"
-    if isinstance(source, Path) and not path.is_file():
-        raise BuildError(f"{path} does not exist; give the directory that holds dump.json.")
+    if isinstance(source, Path):
+        _require_file(path, "give the directory that holds dump.json")
     with _without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
         construct = read_construct(_construct(source, twice), construct_path(directory))
-        stacks = read_stacks(_stacks(source))
+        repeated: list[str] = []
+        stacks = read_stacks(_stacks(source, repeated))
         reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
@@ -80,10 +84,11 @@ def read_dump(source: Source, texts: Texts) -> Dump:
     tensor_dir = directory / "dump_tensor_data"
     return Dump(
         directory=directory,
-        task=task,
+        task=storable(task),
         level=_text_or_none(reader.header.get("level")),
         framework=_text_or_none(reader.header.get("framework")),
-        tensor_dir=tensor_dir if tensor_dir.is_dir() else None,
+        # Absolute: whoever reads the database may work in another directory.
+        tensor_dir=tensor_dir.absolute() if tensor_dir.is_dir() else None,
         records=records,
         recomputed=frozenset(recomputed),
         parameters=parameters,
@@ -91,12 +96,15 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         stacks=stacks,
         malformed=tuple(malformed),
         twice=tuple(twice),
+        repeated=(*reader.twice, *repeated),
         is_merged=MERGED_RANKS in reader.header,
     )
 
 
 class _InMemoryReader:
     """What DumpReader is for a file."""
+
+    twice: tuple[str, ...] = ()  # an object in memory has each key once
 
     def __init__(self, source: InMemoryDump) -> None:
         if not isinstance(source.dump, Mapping):
@@ -117,15 +125,14 @@ def _construct(source: Source, twice: list[str]) -> Any:
     return _load(construct_path(source), twice)
 
 
-def _stacks(source: Source) -> dict[str, Any]:
+def _stacks(source: Source, repeated: list[str]) -> dict[str, Any]:
     if isinstance(source, InMemoryDump):
         content: Any = source.stack
         path = stack_path(source.directory)
     else:
         path = stack_path(source)
-        if not path.exists():
-            raise BuildError(f"{path} does not exist; dump this step again.")
-        content = _load(path, [])
+        _require_file(path, "dump this step again")
+        content = _load(path, repeated)
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
     return content
@@ -145,7 +152,7 @@ def _load(path: Path, twice: list[str]) -> Any:
         return content
 
     try:
-        return json.loads(path.read_bytes(), object_pairs_hook=collect)
+        return json.loads(read_bytes(path, LARGEST_JSON), object_pairs_hook=collect)
     except FileNotFoundError as error:
         hint = "dump again with level L0 or mix" if path.name == "construct.json" else "dump again"
         raise BuildError(f"{path} does not exist; {hint}.") from error
@@ -157,8 +164,15 @@ def _load(path: Path, twice: list[str]) -> Any:
         raise BuildError(f"{path} is cut off or damaged; dump this step again.") from error
 
 
+def _require_file(path: Path, remedy: str) -> None:
+    if not path.exists():
+        raise BuildError(f"{path} does not exist; {remedy}.")
+    if path.is_dir():
+        raise BuildError(f"{path} is a directory, not a file; {remedy}.")
+
+
 def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return storable(value) if isinstance(value, str) else None
 
 
 @contextmanager

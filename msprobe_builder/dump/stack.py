@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_LINE = re.compile(
-    r"\s*File (?P<file>.+?), line (?P<line>[0-9]{1,9}), in (?P<function>.*?),?\s*"
-    r"(?:\n\s*(?P<source>.*?)\s*)?\Z",
-    re.S,
-)
+from msprobe_builder.base.limits import LONGEST_STACK_LINE
+
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
 class Frame(NamedTuple):
@@ -39,10 +37,14 @@ class Stacks:
 
 def parse_frame(text: str) -> Frame:
     """Take one stack line apart."""
-    found = _LINE.match(text)
-    if found is None:
+    head, newline, source = text.lstrip().partition("\n")
+    file, of_line, rest = head.removeprefix("File ").partition(", line ")
+    number, of_function, function = rest.partition(", in ")
+    is_frame = head.startswith("File ") and file and of_line and of_function
+    if not is_frame or not _NUMBER.match(number) or len(text) > LONGEST_STACK_LINE:
         return Frame(None, None, None, text.strip())
-    return Frame(found["file"], int(found["line"]), found["function"], found["source"] or None)
+    function = function.rstrip().removesuffix(",").rstrip()
+    return Frame(file, int(number), function, source.strip() or None if newline else None)
 
 
 def format_frame(frame: Frame) -> str:

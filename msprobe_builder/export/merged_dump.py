@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import COLLECTION, Direction, Kind, parse_gradients
 from msprobe_builder.dump.read import MERGED_RANKS, Dump
 from msprobe_builder.dump.stack import Stacks, format_frame
 from msprobe_builder.export.record import RecordWriter
 from msprobe_builder.export.tensor_files import TensorFiles
-from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.texts import Texts
 
 
 def write_dump(
@@ -25,24 +25,25 @@ def write_dump(
     tree: Tree,
     table: ParameterTable,
     texts: Texts,
-    origins: Sequence[tuple[int, ...]],
     directory: Path,
-    assemblies: dict[int, Assembly] | None = None,
+    provenance: Provenance | None,
 ) -> list[str]:
     """Write one merged model into an existing directory, one record at a time.
 
     Reading it gives the same hierarchy, order, micro-steps and parameters again. What is not
     known is null. The ranks it was merged from stand in the head of dump.json. Tensors are put
-    together of the files in ``assemblies``; returned are the names of those that cannot be read.
+    together of the files that ``provenance`` names; returned are those that cannot be read.
     """
     task = dump.task if dump.task in ("structure", "tensor") else "statistics"
+    provenance = provenance or Provenance()
     files = None
     if task == "tensor":
-        files = TensorFiles(assemblies or {}, directory / "dump_tensor_data", dump.directory)
+        folder = directory / "dump_tensor_data"
+        files = TensorFiles(provenance.assemblies, folder, dump.directory)
     known = {"task": task, "level": dump.level, "framework": dump.framework}
     head: dict[str, Any] = {key: value for key, value in known.items() if value is not None}
     head["dump_data_dir"] = None
-    head[MERGED_RANKS] = sorted({rank for own in origins for rank in own})
+    head[MERGED_RANKS] = sorted({rank for own in provenance.origins for rank in own})
     with (directory / "dump.json").open("w", encoding="utf-8") as file:
         file.write(json.dumps(head)[:-1] + ', "data": ')
         records = _records(tree, table, texts, files, is_structure=task == "structure")

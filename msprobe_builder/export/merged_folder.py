@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msprobe_builder.errors import BuildError
+from msprobe_builder.base.errors import BuildError
 
 SIDES = ("npu", "bench")
 

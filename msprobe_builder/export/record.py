@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.dump.parameters import STATISTICS, Section, shown
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.texts import Texts
 
 _LONGEST_LITERAL = 10_000  # longer texts are no shapes or numbers
 _PEER_KEYS = ("tensor", "op", "peer", "tag", "group_id")  # of a P2POp

@@ -6,6 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
+
 Row = sqlite3.Row
 
 _PLACES = """
@@ -62,10 +64,12 @@ class Content:
     reasons: list[Row]
     unmatched: list[Row]
     diagnostics: list[Row]
+    verdict: Verdict | None
 
 
 def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
     """The content of a report with at most ``nodes`` nodes of each kind."""
+    verdict = read_verdict(connection)
     connection.row_factory = sqlite3.Row
     rows = connection.execute
     wrong = f"{_NODES} WHERE node.grade > 1 AND node.grade < 6 AND side = 'npu'"
@@ -88,6 +92,7 @@ def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
             " JOIN graph USING (graph_id) GROUP BY side, reason ORDER BY count DESC"
         ).fetchall(),
         unmatched=rows(_UNMATCHED, (5 * nodes,)).fetchall(),
+        verdict=verdict,
         diagnostics=rows("SELECT * FROM diagnostic ORDER BY diagnostic_id LIMIT 200").fetchall(),
     )
 

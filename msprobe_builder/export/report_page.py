@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, words
+from msprobe_builder.database.read.verdict import Verdict
 from msprobe_builder.export.report_content import Content, Finding, Row
 
 _STYLE = """
@@ -31,14 +33,13 @@ details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0;
   padding: .3rem .7rem; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 """
-_COUNTS = ("ungraded", "ok", "slight", "moderate", "serious", "severe", "unmatched")
-_STATISTICS = ("max", "min", "mean", "norm")
-_METRICS = (
-    "max_relative_err", "min_relative_err", "mean_relative_err", "norm_relative_err", "cosine",
-    "max_abs_err", "max_elementwise_relative_err", "one_thousandth_ratio", "md5_equal", "error",
-)  # fmt: skip
-_SIDES = ("npu", "bench")
+_COUNTS = words(Grade)
+# Differences in units of the tensor say little in a list of different tensors.
+_LEFT_OUT = ("euclidean_distance", "five_thousandths_ratio")
+_SHOWN = [name for name in METRICS if not name.endswith("_diff") and name not in _LEFT_OUT]
+_METRICS = (*_SHOWN, "md5_equal", "error")
 _COLOUR = re.compile("#[0-9a-fA-F]{6}")
+_SUSPECTS = 20
 Cell = str | float | int | None
 
 
@@ -50,6 +51,7 @@ def page(name: str, content: Content) -> str:
     parts = [
         f"<h1>{_escape(name)}</h1>",
         _table(("", ""), sorted(content.meta.items())),
+        _verdict(content.verdict),
         "<h2>Overview</h2>",
         _overview(content, colours),
         _legend(content, colours),
@@ -70,13 +72,27 @@ def page(name: str, content: Content) -> str:
     )
 
 
+def _verdict(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    rows = [
+        (one.strength, one.step, one.rank, one.side, one.node, one.source, one.evidence)
+        for one in verdict.suspects[:_SUSPECTS]
+    ]
+    head = ("strength", "step", "rank", "side", "node", "source", "evidence")
+    return (
+        f"<h2>Verdict: {_escape(verdict.conclusion)}</h2><p>{_escape(verdict.sentence)}</p>"
+        f"{_table(head, rows) if rows else ''}"
+    )
+
+
 def _overview(content: Content, colours: dict[str, str]) -> str:
     rows = []
     for row in content.places:
         counts = [row[name] or 0 for name in _COUNTS]
         counts[row["own_grade"]] += 1
         grade = _grade(_COUNTS[row["worst_grade"] or 0], colours)
-        place = (row["step"], row["rank"], _SIDES[row["side"]], row["node_count"])
+        place = (row["step"], row["rank"], SIDES[row["side"]], row["node_count"])
         rows.append((*place, _Markup(grade if row["side"] == 0 else ""), *counts))
     head = ("step", "rank", "side", "nodes", "worst", *_COUNTS)
     return _table(head, rows)
@@ -100,16 +116,16 @@ def _finding(finding: Finding, colours: dict[str, str]) -> str:
         f"{_grade(node['grade'], colours)}{error}{overflow} <code>{_escape(node['name'])}</code>"
         f' <span class="soft">{place}</span>'
     )
-    reference = [f"reference {name}" for name in _STATISTICS]
-    head = ["section", "parameter", "dtype", "shape", *_STATISTICS, *reference]
+    reference = [f"reference {name}" for name in STATISTICS]
+    head = ["section", "parameter", "dtype", "shape", *STATISTICS, *reference]
     metrics = [name for name in _METRICS if any(row[name] is not None for row in finding.tensors)]
     rows = []
     for tensor in finding.tensors:
         other = finding.bench_tensors.get(tensor["matched"])
         rows.append(
             (
-                *(tensor[key] for key in ("direction", "name", "dtype", "shape", *_STATISTICS)),
-                *((other[key] if other else None) for key in _STATISTICS),
+                *(tensor[key] for key in ("direction", "name", "dtype", "shape", *STATISTICS)),
+                *((other[key] if other else None) for key in STATISTICS),
                 *(tensor[key] for key in metrics),
             )
         )
@@ -132,7 +148,7 @@ def _frame(frame: Row) -> str:
 def _unmatched(content: Content) -> str:
     if not content.reasons:
         return '<p class="soft">Every node of both sides has a partner.</p>'
-    counted = [(_SIDES[row["side"]], row["reason"], row["count"]) for row in content.reasons]
+    counted = [(SIDES[row["side"]], row["reason"], row["count"]) for row in content.reasons]
     listed = [tuple(row) for row in content.unmatched]
     total = sum(row["count"] for row in content.reasons)
     head = ("side", "step", "rank", "node", "reason", "nearest", "differs in")

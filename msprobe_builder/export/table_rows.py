@@ -7,20 +7,12 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from msprobe_builder.errors import UsageError
+from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, words
+from msprobe_builder.base.errors import UsageError
 
 Value = str | float | int | None
 Table = Literal["nodes", "tensors"]
-SIDES = ("npu", "bench")
-GRADES = ("ungraded", "ok", "slight", "moderate", "serious", "severe", "unmatched")
 
-_STATISTICS = ("max", "min", "mean", "norm")
-_METRICS = (
-    "max_diff", "min_diff", "mean_diff", "norm_diff",
-    "max_relative_err", "min_relative_err", "mean_relative_err", "norm_relative_err",
-    "cosine", "euclidean_distance", "max_abs_err", "max_elementwise_relative_err",
-    "one_thousandth_ratio", "five_thousandths_ratio",
-)  # fmt: skip
 _SECTION = "CASE {} WHEN 0 THEN 'input' WHEN 1 THEN 'output' WHEN 2 THEN 'parameters'"
 _SECTION += " ELSE 'parameters_grad' END"
 
@@ -40,7 +32,8 @@ _NODE_COLUMNS = {
     "descendants": "node.subtree_end - node.node_id",
     "matched": "node_view.matched",
     "match_source": "CASE match.source WHEN 0 THEN 'exact' WHEN 1 THEN 'fuzzy'"
-    " WHEN 2 THEN 'mapping' WHEN 3 THEN 'manual' WHEN 4 THEN 'file' END",
+    " WHEN 2 THEN 'mapping' WHEN 3 THEN 'manual' WHEN 4 THEN 'file'"
+    " WHEN 5 THEN 'automatic' END",
     "unmatched_reason": "node_view.unmatched_reason",
     "unmatched_detail": "unmatched.detail",
     "nearest": "nearest.name",
@@ -112,6 +105,11 @@ def read_rows(
 
 def _check(selection: Selection, graphs: Sequence[tuple[int, ...]]) -> None:
     """Steps, ranks and sides that are not there are a mistake, not an empty table."""
+    known_grades = words(Grade)
+    for grade in selection.grades:
+        if grade not in known_grades:
+            listed = ", ".join(known_grades)
+            raise UsageError(f"There is no grade {grade!r}; choose of {listed}.")
     there: dict[str, set[int | str]] = {
         "step": {graph[0] for graph in graphs},
         "rank": {graph[1] for graph in graphs},
@@ -164,7 +162,7 @@ def _pair_columns() -> dict[str, str]:
         **_side_columns("bench", "other"),
         **{
             name: f"iif(comparison.nan_flags >> {bit} & 1, 'NaN', comparison.{name})"
-            for bit, name in enumerate(_METRICS)
+            for bit, name in enumerate(METRICS)
         },
         "md5_equal": "comparison.md5_equal",
         "requires_grad_equal": "comparison.requires_grad_equal",
@@ -194,7 +192,7 @@ def _side_columns(side: str, tensor: str) -> dict[str, str]:
     }
     statistics = {
         f"{side}_{name}": f"iif({tensor}.nan_flags >> {bit} & 1, 'NaN', {tensor}.{name})"
-        for bit, name in enumerate(_STATISTICS)
+        for bit, name in enumerate(STATISTICS)
     }
     return {
         **texts,

@@ -14,6 +14,7 @@ from msprobe_builder.graph.assembly import Assembly, TensorFile
 from msprobe_builder.metrics.joined import in_each_order, open_assembly, whole
 from msprobe_builder.metrics.tensor_file import (
     TensorFileError,
+    is_stored,
     open_tensor,
     path_of,
     require_torch,
@@ -60,7 +61,10 @@ class TensorFiles:
     def _write(self, assembly: Assembly, first: TensorFile, target: Path) -> None:
         leading = open_tensor(*first)
         if assembly.dimension is None and isinstance(assembly.parts[0], TensorFile):
-            shutil.copyfile(path_of(*first), target)
+            if is_stored(*first):
+                _save(leading.content, leading.content, target)
+            else:
+                shutil.copyfile(path_of(*first), target)
             return
         _save(whole(open_assembly(assembly)), leading.content, target)
 
@@ -73,11 +77,15 @@ def _first_file(assembly: Assembly) -> TensorFile:
 def _save(content: Any, like: Any, target: Path) -> None:
     """Save what was joined with the type of elements that its parts have."""
     with target.open("wb") as file:
-        if isinstance(like, np.ndarray):
+        if target.suffix == ".npy":
             np.save(file, np.ascontiguousarray(content, dtype=like.dtype))
             return
         import torch
 
+        if isinstance(like, np.ndarray):
+            like = torch.from_numpy(np.empty(0, like.dtype))
+        if isinstance(content, np.ndarray):
+            content = np.array(content)  # torch has no tensors that cannot be written to
         tensor = torch.as_tensor(content).to(like.dtype)
         try:
             torch.save(tensor.clone(memory_format=torch.contiguous_format), file)

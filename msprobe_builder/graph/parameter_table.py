@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.parameters import STATISTICS, Parameters
+from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
@@ -53,14 +52,14 @@ _COLUMNS = tuple(
 
 def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:
     """Bring the parameters of a dump into the order of the tree's nodes."""
-    record = _column(parameters.record, np.int32)
+    record = parameters.record
     node_of_record = np.full(int(tree.record.max(initial=-1)) + 1, -1, dtype=np.int64)
     with_record = tree.record >= 0
     node_of_record[tree.record[with_record]] = np.flatnonzero(with_record)
     node = node_of_record[record] if len(record) else np.empty(0, dtype=np.int64)
     order = np.argsort(node, kind="stable")
     node = node[order]
-    section = _column(parameters.section, np.int8)[order]
+    section = parameters.section[order]
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
     return ParameterTable(
@@ -68,29 +67,19 @@ def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:
         ordinal=_running(node),
         section=section,
         position=_position(node, section),
-        is_tensor=_column(parameters.is_tensor, np.int8)[order].astype(bool),
-        name_id=_column(parameters.name_id, np.int32)[order],
-        type_id=_column(parameters.type_id, np.int32)[order],
-        dtype_id=_column(parameters.dtype_id, np.int32)[order],
-        shape_id=_column(parameters.shape_id, np.int32)[order],
-        value_id=_column(parameters.value_id, np.int32)[order],
-        requires_grad=_column(parameters.requires_grad, np.int8)[order],
-        missing=_column(parameters.missing, np.int8)[order],
-        statistics=np.array(
-            [_floats(column)[order] for column in parameters.stats], dtype=np.float64
-        ).reshape(len(STATISTICS), len(order)),
-        numel=_floats(parameters.numel)[order],
+        is_tensor=parameters.is_tensor[order],
+        name_id=parameters.name_id[order],
+        type_id=parameters.type_id[order],
+        dtype_id=parameters.dtype_id[order],
+        shape_id=parameters.shape_id[order],
+        value_id=parameters.value_id[order],
+        requires_grad=parameters.requires_grad[order],
+        missing=parameters.missing[order],
+        statistics=np.ascontiguousarray(parameters.statistic_columns()[:, order]),
+        numel=parameters.numel[order],
         md5={int(new_row[row]): md5 for row, md5 in parameters.md5.items()},
         file={int(new_row[row]): file for row, file in parameters.file.items()},
     )
-
-
-def _column(values: array[int], dtype: type[np.int8] | type[np.int32]) -> Int:
-    return np.frombuffer(values, dtype=dtype).astype(np.int64)
-
-
-def _floats(values: array[float]) -> NDArray[np.float64]:
-    return np.frombuffer(values, dtype=np.float64)
 
 
 def _running(key: Int) -> Int:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.dump.names import (
     ROOT,
     Direction,
     Kind,
     Name,
+    format_call,
     format_name,
     module_path,
     parse_gradients,
@@ -126,7 +127,7 @@ def _turned_backward(parent: str | None, parents: Parents) -> str | None:
     name = parse_name(parent)
     if name.direction is not Direction.FORWARD or name.kind is not Kind.MODULE:
         return None
-    backward = format_name(name._replace(direction=Direction.BACKWARD))
+    backward = format_call(name, Direction.BACKWARD)
     return backward if backward in parents else None
 
 
@@ -143,7 +144,7 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
         name = names[child]
         if name.direction is not Direction.BACKWARD:
             continue
-        twin = format_name(name._replace(direction=Direction.FORWARD))
+        twin = format_call(name, Direction.FORWARD)
         parent = parents[child]
         if parent is None:
             found = _turned_backward(parents.get(twin), parents)
@@ -154,8 +155,10 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
             continue
         if name.kind is Kind.API:
             found = _turned_backward(parents[twin], parents)
+            if found is None or found == parent:
+                continue
             is_over = micro_step.get(child) != micro_step.get(parent)
-            if found is not None and (is_over or not _related(found, parent, names)):
+            if is_over or not _related(found, parent, names):
                 parents[child] = found
             continue
         scope = module_path(name.stem).rpartition(".")[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msprobe_builder.dump.read import Dump
-from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.tree import Tree
 
 
@@ -14,15 +14,10 @@ from msprobe_builder.graph.tree import Tree
 class Side:
     """A dump, its hierarchy, and its parameters in the order of the hierarchy.
 
-    A side merged from many ranks has the ranks of each node in ``origins``, and says by row of
-    the table: in ``recipes`` how a value was made, in ``assemblies`` of which files its data
-    consist (None of a side that was not merged), in ``unknown`` why it cannot be compared.
+    A side merged from many ranks says where they came from; any other has no ``provenance``.
     """
 
     dump: Dump
     tree: Tree
     table: ParameterTable
-    origins: list[tuple[int, ...]] = field(default_factory=list)
-    recipes: dict[int, str] = field(default_factory=dict)
-    assemblies: dict[int, Assembly] | None = None
-    unknown: dict[int, str] = field(default_factory=dict)
+    provenance: Provenance | None = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count, groupby
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.dump.names import (
     COLLECTION,
     ROOT,
@@ -23,6 +26,7 @@ from msprobe_builder.graph.micro_steps import count_rounds
 from msprobe_builder.graph.parents import Parents, recorded_parents
 
 Int = NDArray[np.int64]
+Node = TypeVar("Node")
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     children = _children(parents)
     parsed = {name: parse_name(name) for name in parents}
     _group_apis(children, parsed, taken=parents)
-    names, parent = _preorder(children)
+    names, parent = preorder(ROOT, children[None], lambda name: children.get(name, ()))
     tree_parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
     tree_parsed += [parsed[name] for name in names[1:]]
     parent_column = np.array(parent, dtype=np.int64)
@@ -144,48 +148,43 @@ def _group_apis(
     children: dict[str | None, list[str]], parsed: dict[str, Name], taken: Parents
 ) -> None:
     """Replace each run of two or more APIs at the root by a collection that holds them."""
-    grouped: list[str] = []
-    run: list[str] = []
-    count = 0
+    numbers = count()
 
-    def close() -> None:
-        nonlocal count
-        if len(run) < 2:
-            grouped.extend(run)
-        else:
-            name = f"{COLLECTION}.{count}"
-            while name in taken:
-                count += 1
-                name = f"{COLLECTION}.{count}"
-            count += 1
-            parsed[name] = Name(Kind.COLLECTION, name, Direction.NONE, 0)
-            children[name] = list(run)
-            grouped.append(name)
-        run.clear()
+    def collect(run: list[str]) -> str:
+        name = next(name for name in map(f"{COLLECTION}.{{}}".format, numbers) if name not in taken)
+        parsed[name] = Name(Kind.COLLECTION, name, Direction.NONE, 0)
+        children[name] = run
+        return name
 
-    for name in children[None]:
-        if parsed[name].kind is Kind.API:
-            run.append(name)
-        else:
-            close()
-            grouped.append(name)
-    close()
-    children[None] = grouped
+    is_api = (parsed[name].kind is Kind.API for name in children[None])
+    children[None] = runs_collected(children[None], is_api, collect)
 
 
-def _preorder(children: dict[str | None, list[str]]) -> tuple[list[str], list[int]]:
-    names = [ROOT]
-    parent = [-1]
-    pending = [(name, 0) for name in reversed(children[None])]
+def runs_collected(
+    top: Sequence[Node], is_api: Iterable[bool], collect: Callable[[list[Node]], Node]
+) -> list[Node]:
+    """The nodes at the root, with ``collect`` of each run of two or more APIs in its place."""
+    result: list[Node] = []
+    pairs = zip(top, is_api, strict=True)
+    for api, group in groupby(pairs, key=lambda pair: pair[1]):
+        run = [node for node, _ in group]
+        result += [collect(run)] if api and len(run) > 1 else run
+    return result
+
+
+def preorder(
+    root: Node, top: Sequence[Node], children: Callable[[Node], Sequence[Node]]
+) -> tuple[list[Node], list[int]]:
+    """``root`` and all nodes below it, parents before children, and the parent of each."""
+    nodes, parent = [root], [-1]
+    pending = [(node, 0) for node in reversed(top)]
     while pending:
-        name, above = pending.pop()
-        index = len(names)
-        names.append(name)
+        node, above = pending.pop()
+        index = len(nodes)
+        nodes.append(node)
         parent.append(above)
-        below = children.get(name)
-        if below:
-            pending.extend([(child, index) for child in reversed(below)])
-    return names, parent
+        pending.extend([(child, index) for child in reversed(children(node))])
+    return nodes, parent
 
 
 def extents(parent: list[int]) -> tuple[Int, Int]:
@@ -228,3 +227,14 @@ def _micro_steps(
         else:
             result[index] = result[parent[index]]
     return result, count
+
+
+def operator_mask(tree: Tree, operators: frozenset[str]) -> NDArray[np.bool_]:
+    """Whether each node is a call of one of ``operators``, which are bare names."""
+    return np.array(
+        [
+            name.kind is Kind.API and name.stem.rpartition(".")[2] in operators
+            for name in tree.parsed
+        ],
+        dtype=bool,
+    )

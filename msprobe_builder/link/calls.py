@@ -7,7 +7,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isnan, nan
+from math import isinf, isnan, nan
 from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction, Kind
@@ -42,7 +42,9 @@ class Leaf(NamedTuple):
             known = True
             if a == b or (isnan(a) and isnan(b)):
                 continue
-            if index < 2 or not abs(a - b) <= tolerance * max(abs(a), abs(b), self.scale(index)):
+            apart = abs(a - b)
+            allowed = tolerance * max(abs(a), abs(b), self.scale(index))
+            if index < 2 or isinf(apart) or not apart <= allowed:
                 return False
         return True if known else None
 

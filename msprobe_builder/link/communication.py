@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.link.calls import Call, read_calls
 from msprobe_builder.link.pairing import Link, pair_calls
 

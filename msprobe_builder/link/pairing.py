@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from itertools import combinations
 from typing import NamedTuple
 
+from msprobe_builder.base.codes import Role
 from msprobe_builder.link.calls import Call, Group, Leaf, group_key, group_of
 from msprobe_builder.link.signatures import Pattern, Payload
 
 # In larger groups each call is linked with its two neighbours, so that cost stays linear.
 ALL_PAIRS = 64
-
-
-class Role(IntEnum):
-    """What a call does towards its partner; stored in ``communication.role``."""
-
-    SEND = 0
-    RECEIVE = 1
-    SEND_RECEIVE = 2
 
 
 _OPPOSITE = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.config import BuildOptions
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.codes import Source
+from msprobe_builder.base.diagnostics import Diagnostic, about
+from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
+from msprobe_builder.dump.task import framework_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.calls import Tokens, operations
@@ -20,13 +23,11 @@ from msprobe_builder.match.fuzzy import match_fuzzy
 from msprobe_builder.match.mapping import match_mapped
 from msprobe_builder.match.mapping_report import report_rules
 from msprobe_builder.match.match_file import apply_pairs, read_match_file
-from msprobe_builder.match.matching import Matching, Source, inverse
+from msprobe_builder.match.matching import Matching, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
 from msprobe_builder.match.rules import read_rules
-from msprobe_builder.task import framework_of
-from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
 
@@ -43,6 +44,23 @@ def check_files(options: BuildOptions) -> None:
         read_match_file(options.match_file)
 
 
+def unused_pairs(options: BuildOptions, places: list[tuple[int, int]]) -> list[Diagnostic]:
+    """Pairs of the match file for a step or rank that is not compared."""
+    if options.match_file is None:
+        return []
+    left_out = [
+        f"step {_any(pair.step)}, rank {_any(pair.rank)}: {pair.npu}"
+        for pair in read_match_file(options.match_file)
+        if not any(pair.step in (None, step) and pair.rank in (None, rank) for step, rank in places)
+    ]
+    message = "Chosen matches are for steps or ranks that are not compared; they were left out."
+    return about("warning", "match_not_applied", left_out, message)
+
+
+def _any(number: int | None) -> str:
+    return "any" if number is None else str(number)
+
+
 def match_nodes(
     npu: Side,
     bench: Side,
@@ -51,11 +69,13 @@ def match_nodes(
     *,
     step: int = 0,
     rank: int = 0,
+    align: Align | None = None,
 ) -> tuple[Matching, list[Diagnostic]]:
     """Match the nodes of two sides one to one, and say why the others have no partner.
 
-    Matches of the match file are set first; the rule fills in around them. Raises UsageError
-    when the layer mapping file or the match file cannot be used.
+    Matches of the match file are set first; the rule fills in around them, and ``align`` what
+    the rule leaves over. Raises UsageError when the layer mapping file or the match file cannot
+    be used.
     """
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
@@ -73,12 +93,21 @@ def match_nodes(
     else:
         operation = operations(left, right, None)
         outcome = _by_name(known, operation, options.fuzzy_match)
-    partner, back = outcome.partner, inverse(outcome.partner, len(right))
+    partner = outcome.partner
+    evidence, certainty = np.zeros(len(left), dtype=np.int64), np.zeros(len(left))
+    if align is not None:
+        # What a person asked for stays; equal names give way to evidence.
+        asked = (fixed >= 0) if outcome.source is Source.EXACT else partner >= 0
+        partner, evidence, certainty = align(npu, bench, left, right, partner, asked, texts)
+    back = inverse(partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
+    source[(evidence > 0) & (partner != known.exact)] = Source.AUTOMATIC
     matching = Matching(
         npu=partner,
         bench=back,
         source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
+        evidence=evidence,
+        certainty=certainty,
         npu_unmatched=explain(
             View(left, right, partner, back, *operation),
             outcome.wanted,
@@ -97,6 +126,24 @@ def match_nodes(
         ),
     )
     return matching, diagnostics + outcome.diagnostics
+
+
+class Align(Protocol):
+    """Completes the partners of the npu side; returns them with evidence and certainty of each.
+
+    Pairs that were asked for stay.
+    """
+
+    def __call__(
+        self,
+        npu: Side,
+        bench: Side,
+        outline: Outline,
+        other_outline: Outline,
+        partner: Int,
+        asked: NDArray[np.bool_],
+        texts: Texts,
+    ) -> tuple[Int, Int, NDArray[np.float64]]: ...
 
 
 class _Known(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.places import class_of
 from msprobe_builder.match.signature import Signatures, differing, equal_counts
-from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.codes import Reason
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.details import Ancestors, differences, other_class
 from msprobe_builder.match.exact import same_path
 from msprobe_builder.match.hashing import Keys, mixed
 from msprobe_builder.match.matching import Unmatched
 from msprobe_builder.match.nearest import View, nearest
-from msprobe_builder.match.reasons import Reason
 from msprobe_builder.match.signature import agreeing, differing, equal_counts
-from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.match.mapping import Layers, Mapped
 from msprobe_builder.match.path_tree import PathTree
 from msprobe_builder.match.places import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.diagnostics import Diagnostic
-from msprobe_builder.errors import UsageError
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.texts import is_text
 from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
 
 _VERSION = 1
+_HIGHEST = 2**32 - 1  # step or rank, as far as the viewer counts
 _KEYS = {"npu", "bench", "step", "rank"}
 
 
@@ -36,14 +40,7 @@ def read_match_file(file: Path) -> list[ChosenPair]:
     The forms are ``{"version": 1, "matches": [{"npu": …, "bench": …}, …]}`` and the flat
     ``{"npu name": "bench name", …}`` of the reference tool's ``.vis.config`` files.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise UsageError(f"{file} does not exist; give the path of a match file.") from error
-    except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text; save it as UTF-8.") from error
+    text = read_text_file(file, "give the path of a match file")
     return parse_match_file(text, str(file))
 
 
@@ -76,18 +73,34 @@ def _chosen(file: str, where: str, entry: Any) -> ChosenPair:
     npu, bench, step, rank = (entry.get(key) for key in ("npu", "bench", "step", "rank"))
     if not isinstance(npu, str) or not isinstance(bench, str):
         raise UsageError(f"{file}: {where} must name a node of each side as text.")
-    if any(type(number) not in (int, type(None)) for number in (step, rank)):
-        raise UsageError(f"{file}: 'step' and 'rank' of {where} must be whole numbers.")
+    for name in (npu, bench):
+        if not is_text(name):
+            raise UsageError(f"{file}: {where} names a node with half a character; correct it.")
+    for number in (step, rank):
+        if number is not None and (type(number) is not int or not 0 <= number <= _HIGHEST):
+            raise UsageError(
+                f"{file}: 'step' and 'rank' of {where} must be whole numbers from 0 to {_HIGHEST}."
+            )
     return ChosenPair(npu, bench, step, rank)
+
+
+def as_known(
+    pair: ChosenPair, is_npu: Callable[[str], bool], is_bench: Callable[[str], bool]
+) -> tuple[str, str, bool]:
+    """Names of the npu and bench node, and whether the pair was turned round.
+
+    It is when its names are only known the other way round: old files hold such.
+    """
+    straight = is_npu(pair.npu) or is_bench(pair.bench)
+    if not straight and is_npu(pair.bench) and is_bench(pair.npu):
+        return pair.bench, pair.npu, True
+    return pair.npu, pair.bench, False
 
 
 def apply_pairs(
     pairs: list[ChosenPair], npu: Tree, bench: Tree, step: int, rank: int
 ) -> tuple[Int, list[Diagnostic]]:
-    """Partner of each npu node as chosen, -1 elsewhere, and what could not be applied.
-
-    A pair whose names are only known the other way round is turned round: old files hold such.
-    """
+    """Partner of each npu node as chosen, -1 elsewhere, and what could not be applied."""
     partner = np.full(len(npu), -1, dtype=np.int64)
     found: list[Diagnostic] = []
     chosen = [pair for pair in pairs if pair.step in (None, step) and pair.rank in (None, rank)]
@@ -97,10 +110,7 @@ def apply_pairs(
     right = {name: node for node, name in enumerate(bench.names)}
     taken: dict[int, str] = {}
     for pair in chosen:
-        first, second = pair.npu, pair.bench
-        is_turned = first not in left and second not in right
-        if is_turned and second in left and first in right:
-            first, second = second, first
+        first, second, _ = as_known(pair, left.__contains__, right.__contains__)
         i, j = left.get(first, -1), right.get(second, -1)
         if i < 0:
             problem = "npu has no node of this name"

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 Int = NDArray[np.int64]
-
-
-class Source(IntEnum):
-    """Which rule or person matched two nodes; stored in ``match.source``."""
-
-    EXACT = 0
-    FUZZY = 1
-    MAPPING = 2
-    MANUAL = 3
-    FILE = 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +33,10 @@ class Matching:
     source: Int  # Source of each npu node's match; meaningless without one
     npu_unmatched: Unmatched
     bench_unmatched: Unmatched
+    # Of each npu node's automatic match: what made it, an Evidence, and how sure it is, from 0.5
+    # to 1. Empty where nothing was aligned.
+    evidence: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    certainty: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
 
 def inverse(partner: Int, size: int) -> Int:

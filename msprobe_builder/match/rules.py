@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from msprobe_builder.errors import UsageError
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.text_files import read_text_file
 from msprobe_builder.match.places import Path as LayerPath
 
 TOP_LAYER = "TopLayer"
 _TOP_ALIAS = "Cell"
-# What may follow a bench path, such as the name of its class.
-_REMARK = re.compile(r"\s*\(.*\)\s*\Z", re.S)
 
 
 @dataclass(frozen=True)
@@ -41,16 +39,7 @@ class Rules:
 
 def read_rules(file: Path) -> Rules:
     """Read a layer mapping file; raises UsageError naming file, line and remedy."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"{file} does not exist; give the path of a layer mapping file with -lm."
-        ) from error
-    except OSError as error:
-        raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text; save it as UTF-8.") from error
+    text = read_text_file(file, "give the path of a layer mapping file with -lm")
     try:
         # Composing makes no Python objects, so no tag of the file can call anything.
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -84,7 +73,7 @@ def _all_rules(file: Path, root: yaml.MappingNode) -> Iterator[Rule]:
             yield Rule(
                 owner,
                 _layer_path(file, npu, _text(file, npu, "a path")),
-                _layer_path(file, bench, _REMARK.sub("", _text(file, bench, "a path"))),
+                _layer_path(file, bench, _without_remark(_text(file, bench, "a path"))),
                 npu.start_mark.line + 1,
             )
 
@@ -105,6 +94,11 @@ def _text(file: Path, node: yaml.Node, what: str) -> str:
     if not isinstance(node, yaml.ScalarNode) or not node.value.strip():
         raise _wrong(file, node, f"must hold {what} here")
     return str(node.value).strip()
+
+
+def _without_remark(text: str) -> str:
+    """A path without what may follow in brackets, such as the name of its class."""
+    return text.partition("(")[0].rstrip() if text.endswith(")") else text
 
 
 def _layer_path(file: Path, node: yaml.Node, text: str) -> LayerPath:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
-from msprobe_builder.errors import BuildError
+from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.assemble import assemble
-from msprobe_builder.merge.context import sequence_length
-from msprobe_builder.merge.experts import number_experts, without_experts
-from msprobe_builder.merge.layout import ParallelLayout, Replica
-from msprobe_builder.merge.part import StageGraph
-from msprobe_builder.merge.recorded_groups import check_expert_groups, check_groups
-from msprobe_builder.merge.slices import Slice, merge_slices
-from msprobe_builder.merge.stages import join_stages
-from msprobe_builder.merge.tensor_parallel import merge_ranks
-from msprobe_builder.task import Task, task_of
-from msprobe_builder.texts import Texts
+from msprobe_builder.merge.flow.context import sequence_length
+from msprobe_builder.merge.flow.experts import number_experts, without_experts
+from msprobe_builder.merge.join.assemble import assemble
+from msprobe_builder.merge.join.slices import Slice, merge_slices
+from msprobe_builder.merge.join.stages import join_stages
+from msprobe_builder.merge.ranks.layout import ParallelLayout, Replica
+from msprobe_builder.merge.ranks.part import StageGraph
+from msprobe_builder.merge.ranks.recorded_groups import check_expert_groups, check_groups
+from msprobe_builder.merge.values.tensor_parallel import merge_ranks
 
 # Reads one rank; the integer of a diagnostic's rank is filled in by the caller.
 ReadRank = Callable[[Source], tuple[Side, list[Diagnostic]]]

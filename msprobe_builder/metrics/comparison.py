@@ -11,26 +11,6 @@ from msprobe_builder.metrics.pairing import Pairs
 
 Float = NDArray[np.float64]
 
-# Columns of table ``comparison`` that hold numbers; the order is that of comparison.nan_flags.
-METRICS = (
-    "max_diff",
-    "min_diff",
-    "mean_diff",
-    "norm_diff",
-    "max_relative_err",
-    "min_relative_err",
-    "mean_relative_err",
-    "norm_relative_err",
-    "cosine",
-    "euclidean_distance",
-    "max_abs_err",
-    "max_elementwise_relative_err",
-    "one_thousandth_ratio",
-    "five_thousandths_ratio",
-)
-STATISTIC_METRICS = METRICS[:8]
-TENSOR_METRICS = METRICS[8:]
-
 
 @dataclass(frozen=True)
 class Metric:

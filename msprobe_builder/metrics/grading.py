@@ -15,31 +15,19 @@ Parameters count as inputs; a node that holds parameter gradients puts them out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.codes import Grade
 from msprobe_builder.dump.names import UNINITIALISED, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
-from msprobe_builder.task import Task
+from msprobe_builder.graph.tree import Tree, operator_mask
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-
-
-class Grade(IntEnum):
-    """How bad a node is; stored in ``node.grade``."""
-
-    UNGRADED = 0
-    OK = 1
-    SLIGHT = 2
-    MODERATE = 3
-    SERIOUS = 4
-    SEVERE = 5
-    UNMATCHED = 6
 
 
 @dataclass(frozen=True)
@@ -117,17 +105,6 @@ def is_broken(table: ParameterTable) -> NDArray[np.bool_]:
     return np.asarray(broken & table.is_tensor)
 
 
-def is_uninitialised(tree: Tree) -> NDArray[np.bool_]:
-    """Calls that put out uninitialised memory."""
-    return np.array(
-        [
-            name.kind is Kind.API and name.stem.rpartition(".")[2] in UNINITIALISED
-            for name in tree.parsed
-        ],
-        dtype=bool,
-    )
-
-
 def node_errors(
     task: Task, tree: Tree, table: ParameterTable, partner: Int, evidence: Evidence
 ) -> Float:
@@ -148,7 +125,7 @@ def node_errors(
         found[_is_open(len(tree), table, evidence) & (found == 0)] = np.nan
     if task is not Task.MD5:
         found[table.node[is_broken(table) & is_output(table)]] = 1.0
-    found[is_uninitialised(tree)] = 0.0
+    found[operator_mask(tree, UNINITIALISED)] = 0.0
     error[has_record] = found[has_record]
     error[0] = np.nan
     return collection_errors(tree, partner, error)

@@ -63,9 +63,10 @@ Readable = StoredTensor | JoinedTensor
 
 def file_names(side: Side, row: int) -> list[str]:
     """The files that hold a row's tensor or its parts."""
-    if side.assemblies is None:
+    if side.provenance is None:
         return [side.table.file[row]] if row in side.table.file else []
-    return _names(side.assemblies[row]) if row in side.assemblies else []
+    assembly = side.provenance.assemblies.get(row)
+    return [] if assembly is None else _names(assembly)
 
 
 def _names(assembly: Assembly) -> list[str]:
@@ -80,11 +81,11 @@ def open_row(side: Side, row: int) -> list[Readable]:
 
     TensorFileError says why there is none.
     """
-    if side.assemblies is None:
+    if side.provenance is None:
         return [open_tensor(side.dump.tensor_dir, side.table.file.get(row))]
-    assembly = side.assemblies.get(row)
+    assembly = side.provenance.assemblies.get(row)
     if assembly is None:
-        reason = side.unknown.get(row)
+        reason = side.provenance.unknown.get(row)
         if reason is None:
             raise TensorFileError("missing", "dump.json names no file")
         raise TensorFileError("unmerged", reason)
@@ -110,8 +111,8 @@ def in_each_order(assembly: Assembly) -> list[Assembly]:
 def open_assembly(assembly: Assembly) -> Readable:
     """One tensor of its parts, in the first order that they may have."""
     if assembly.dimension is None:
-        return _open_part(assembly.parts[0])
-    return join([_open_part(part) for part in assembly.parts], assembly)
+        return open_part(assembly.parts[0])
+    return join([open_part(part) for part in assembly.parts], assembly)
 
 
 def whole(tensor: Readable) -> Any:
@@ -125,10 +126,11 @@ def open_replicas(assembly: Assembly) -> list[Readable]:
     """Every part of a tensor that all ranks hold; nothing when it was joined or is the only one."""
     if assembly.dimension is not None or len(assembly.parts) < 2:
         return []
-    return [_open_part(part) for part in assembly.parts]
+    return [open_part(part) for part in assembly.parts]
 
 
-def _open_part(part: TensorFile | Assembly) -> Readable:
+def open_part(part: TensorFile | Assembly) -> Readable:
+    """One part of a tensor, made of its own parts if it has any."""
     return open_tensor(*part) if isinstance(part, TensorFile) else open_assembly(part)
 
 

@@ -7,29 +7,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.codes import STATISTIC_METRICS
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import UNINITIALISED
+from msprobe_builder.dump.task import Task
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import operator_mask
 from msprobe_builder.match.matching import Matching
+from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
-from msprobe_builder.metrics.comparison import STATISTIC_METRICS, Comparisons, Metric
+from msprobe_builder.metrics.comparison import Comparisons, Metric
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Band,
     Evidence,
+    collection_errors,
     is_broken,
     is_output,
-    is_uninitialised,
     node_errors,
 )
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, pair_tensors
+from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import StatisticsErrors, compare_statistics
 from msprobe_builder.metrics.tensor import RealData, compare_real_data
-from msprobe_builder.task import Task
-from msprobe_builder.texts import Texts
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+
+
+_ALIKE = 0.999  # share of a weight's elements that equal runs have within 1/1000
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,8 @@ class Measured:
     error: Float  # 0…1 of each npu node, NaN where there is none
     profile: tuple[Band, ...]
     diagnostics: list[Diagnostic]
+    npu: Provenance | None  # with what the comparison told of ranks that are apart
+    bench: Provenance | None
 
 
 def measure(
@@ -51,10 +62,11 @@ def measure(
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
     metrics = _metrics(statistics)
-    data = RealData({}, {}, [])
+    data = RealData({}, {}, [], ({}, {}))
     if task is Task.TENSOR:
         data = compare_real_data(npu, bench, pairs, threads)
         metrics |= data.metrics
+    npu, bench = _with_ranks_apart(npu, bench, pairs, data)
     error = _pair_errors(task, npu, pairs, statistics, md5_equal, data)
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     is_open = statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
@@ -62,6 +74,10 @@ def measure(
     evidence = Evidence(pairs.npu, error, open_rows)
     if task in (Task.STATISTICS, Task.MD5):
         evidence = _with_numbers(task, evidence, npu, bench, matching, texts)
+    of_nodes = node_errors(task, npu.tree, npu.table, matching.npu, evidence)
+    of_ranks = apart_errors(npu, bench, matching, PROFILES[task])
+    if not np.isnan(of_ranks).all():
+        of_nodes = collection_errors(npu.tree, matching.npu, np.fmax(of_nodes, of_ranks))
     return Measured(
         Comparisons(
             pairs=pairs,
@@ -73,9 +89,29 @@ def measure(
             md5_equal=md5_equal,
             notes=notes | data.notes,
         ),
-        node_errors(task, npu.tree, npu.table, matching.npu, evidence),
+        of_nodes,
         PROFILES[task],
         data.diagnostics,
+        npu.provenance,
+        bench.provenance,
+    )
+
+
+def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> tuple[Side, Side]:
+    """Both sides with what the comparison tells of ranks that are not as they should be."""
+    if npu.provenance is None and bench.provenance is None:
+        return npu, bench
+    partner = dict(zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True))
+    back = {own: row for row, own in partner.items()}
+    one = with_suspects(with_copies_apart(npu, data.apart[0]), bench.table, partner)
+    other = with_suspects(with_copies_apart(bench, data.apart[1]), npu.table, back)
+    differing = set()
+    if "one_thousandth_ratio" in data.metrics:
+        is_off = data.metrics["one_thousandth_ratio"].value < _ALIKE
+        differing = {*zip(pairs.npu[is_off].tolist(), pairs.bench[is_off].tolist(), strict=True)}
+    return (
+        with_faulty_shares(one, bench, partner, {row for row, _ in differing}),
+        with_faulty_shares(other, npu, back, {row for _, row in differing}),
     )
 
 
@@ -96,7 +132,7 @@ def _pair_errors(
         error = statistics.worst.copy()
     if task is not Task.MD5:
         error[(is_broken(npu.table) & is_output(npu.table))[pairs.npu]] = 1.0
-    error[is_uninitialised(npu.tree)[npu.table.node[pairs.npu]]] = np.nan
+    error[operator_mask(npu.tree, UNINITIALISED)[npu.table.node[pairs.npu]]] = np.nan
     return error
 
 
@@ -113,10 +149,10 @@ def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:
     """Why pairs cannot be compared of which a merge of ranks left open too much, by position."""
     found = {}
     for name, side, rows in (("bench", bench, pairs.bench), ("npu", npu, pairs.npu)):
-        if side.unknown:
-            for position, row in enumerate(rows.tolist()):
-                if row in side.unknown:
-                    found[position] = f"unmerged: {name}, {side.unknown[row]}"
+        unknown = side.provenance.unknown if side.provenance is not None else {}
+        for position, row in enumerate(rows.tolist() if unknown else ()):
+            if row in unknown:
+                found[position] = f"unmerged: {name}, {unknown[row]}"
     return found
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.pairing import Pairs, pair_arguments
 from msprobe_builder.metrics.statistics import statistic_errors
-from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.metrics.grading import Grade
+from msprobe_builder.base.codes import Grade
 
 Int = NDArray[np.int64]
 

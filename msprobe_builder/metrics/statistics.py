@@ -17,30 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.texts import Texts
 
 Float = NDArray[np.float64]
 
 MEAN = 2
-_FLOAT32 = 2.0**-23
-# Distance from 1 to the next larger number of each floating-point type. PyTorch writes
-# torch.float8_e5m2, MindSpore Float8E5M2.
-_EPSILON = {
-    "float64": 2.0**-52,
-    "double": 2.0**-52,
-    "complex128": 2.0**-52,
-    "float32": _FLOAT32,
-    "complex64": _FLOAT32,
-    "float16": 2.0**-10,
-    "half": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "float8e4m3fn": 2.0**-3,
-    "float8e4m3fnuz": 2.0**-3,
-    "float8e5m2": 2.0**-2,
-    "float8e5m2fnuz": 2.0**-2,
-}
 
 
 @dataclass(frozen=True)
@@ -107,10 +91,3 @@ def worst_error(relative: Float, says_something: NDArray[np.bool_]) -> Float:
     bounded = np.where(np.isnan(relative), 1.0, np.minimum(relative, 1.0))
     worst = np.where(says_something, bounded, -1.0).max(axis=0, initial=-1.0)
     return np.where(worst < 0, np.nan, worst)
-
-
-def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> Float:
-    """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
-    words = (text.rpartition(".")[2].lower().replace("_", "") for text in texts.values)
-    known = [_EPSILON.get(word, _FLOAT32) for word in words]
-    return np.array([*known, _FLOAT32])[dtype_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from math import inf, isnan
@@ -10,13 +10,14 @@ from math import inf, isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.diagnostics import Diagnostic, about
+from msprobe_builder.base.codes import TENSOR_METRICS
+from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.graph.side import Side
-from msprobe_builder.metrics.comparison import TENSOR_METRICS, Metric
+from msprobe_builder.metrics.comparison import Metric
 from msprobe_builder.metrics.elementwise import TensorErrors, tensor_errors
 from msprobe_builder.metrics.joined import Readable, file_names, open_row
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.metrics.replicas import DISAGREE, is_disagreed
+from msprobe_builder.metrics.replicas import DISAGREE, Copy, copies_apart
 from msprobe_builder.metrics.tensor_file import TensorFileError, pieces, require_torch
 
 # Below this many elements a pair costs mostly Python time, which threads cannot share.
@@ -41,6 +42,7 @@ class RealData:
     metrics: dict[str, Metric]
     notes: dict[int, str]  # by position among the pairs
     diagnostics: list[Diagnostic]
+    apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> Rea
     values = np.full((len(TENSOR_METRICS), len(pairs)), np.nan)
     problems: dict[int, _Problem] = {}
     any_order: set[int] = set()
-    apart: set[tuple[int, int]] = set()  # side and row of replicas that disagree
+    apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]] = ({}, {})
 
     def compare(position: int) -> None:
         rows = int(pairs.npu[position]), int(pairs.bench[position])
@@ -71,8 +73,9 @@ def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> Rea
             if found.any_order:
                 any_order.add(position)
         for number, (side, row) in enumerate(zip((npu, bench), rows, strict=True)):
-            if is_disagreed(side, row):
-                apart.add((number, row))
+            copies = copies_apart(side, row)
+            if copies:
+                apart[number][row] = copies
 
     _run(compare, npu.table.numel[pairs.npu] >= _LARGE, threads)
     known = np.ones(len(pairs), dtype=bool)
@@ -84,7 +87,8 @@ def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> Rea
         notes=dict.fromkeys(any_order, _ANY_ORDER)
         | {position: f"{problem.code}: {problem.reason}" for position, problem in problems.items()},
         diagnostics=_diagnostics(problems[position] for position in sorted(problems))
-        + _drift((npu, bench), sorted(apart)),
+        + _drift((npu, bench), apart),
+        apart=apart,
     )
 
 
@@ -143,10 +147,10 @@ def _subject(side: Side, row: int) -> str:
     return side.table.file.get(row) or side.tree.names[int(side.table.node[row])]
 
 
-def _drift(sides: tuple[Side, Side], apart: list[tuple[int, int]]) -> list[Diagnostic]:
+def _drift(sides: tuple[Side, Side], apart: Sequence[Mapping[int, list[Copy]]]) -> list[Diagnostic]:
     found = []
     for number, side in enumerate(sides):
-        names = [_subject(side, row) for of_side, row in apart if of_side == number]
+        names = [_subject(side, row) for row in sorted(apart[number])]
         found += [
             one.at(side=number) for one in about("warning", "replicas_disagree", names, DISAGREE)
         ]

@@ -7,8 +7,11 @@ so a tensor larger than the memory is read piece by piece.
 
 from __future__ import annotations
 
+import functools
 import re
 import stat
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -19,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.errors import BuildError
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.metrics.tensor_store import stored_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -78,6 +82,9 @@ def pieces(shape: tuple[int, ...], size: int = PIECE) -> Iterator[Index]:
 
 def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
     """The tensor in the file ``name`` of dump_tensor_data; TensorFileError says why not."""
+    stored = _open_stored(directory, name)
+    if stored is not None:
+        return stored
     path = path_of(directory, name)
     if path.suffix not in (".pt", ".npy"):
         raise TensorFileError("refused", f"{name!r} is neither .pt nor .npy")
@@ -85,6 +92,33 @@ def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
         return _open_pt(path) if path.suffix == ".pt" else _open_npy(path)
     except TensorFileError:
         raise
+    except Exception as error:  # a damaged or hostile file may raise anything
+        text = " ".join(str(error).split())[:200]
+        if "weights_only" in text:  # torch's advice is to trust the file
+            reason = f"{name} is damaged or holds more than a tensor"
+            raise TensorFileError("unreadable", reason) from error
+        raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
+
+
+def is_stored(directory: Path | None, name: str | None) -> bool:
+    """Whether the tensor has no file of its own."""
+    return directory is not None and name is not None and stored_tensor(directory, name) is not None
+
+
+def _open_stored(directory: Path | None, name: str | None) -> StoredTensor | None:
+    """The tensor if it lies with all others of its step in one file."""
+    if directory is None or name is None:
+        return None
+    try:
+        found = stored_tensor(directory, name)
+        if found is None:
+            return None
+        numbers, kind = found
+        if kind is None:
+            return StoredTensor(numbers.shape, numbers)
+        torch = _torch()  # a copy, because torch has no tensors that cannot be written to
+        content = torch.from_numpy(np.array(numbers)).view(getattr(torch, kind))
+        return StoredTensor(numbers.shape, content)
     except Exception as error:  # a damaged or hostile file may raise anything
         text = " ".join(str(error).split())[:200]
         raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
@@ -125,6 +159,7 @@ def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
 
 def _open_pt(path: Path) -> StoredTensor:
     torch = _torch()
+    _require_checksums(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError as error:
@@ -140,6 +175,22 @@ def _open_pt(path: Path) -> StoredTensor:
         raise TensorFileError("unreadable", f"{path.name} claims more elements than it holds")
     _widened(content.new_empty(0))  # fails when the dtype holds no numbers
     return StoredTensor(tuple(content.shape), content)
+
+
+def _require_checksums(path: Path) -> None:
+    """Compare the checksums that torch wrote and does not check itself; an old form has none."""
+    status = path.stat()
+    if zipfile.is_zipfile(path) and not _is_whole(path, status.st_size, status.st_mtime_ns):
+        raise TensorFileError("unreadable", f"{path.name} is damaged: its checksum is wrong")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_whole(path: Path, _size: int, _modified: int) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        return False
 
 
 def _widened(x: torch.Tensor) -> NDArray[Any]:
@@ -160,13 +211,13 @@ def require_torch(dump: Path) -> None:
         torch = _torch()
     except ImportError as error:
         raise BuildError(
-            f"{dump} holds .pt files, which torch reads; install msprobe-graph[torch]."
+            f"{dump} holds .pt files, which torch reads; install torch 2.10 or newer."
         ) from error
     version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
     if version < _OLDEST_TORCH:
         raise BuildError(
             f"torch {torch.__version__} cannot read the .pt files of {dump} safely; "
-            f"install msprobe-graph[torch], which brings a newer one."
+            f"install torch 2.10 or newer."
         )
 
 

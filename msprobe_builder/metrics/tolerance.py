@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED, Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
+from msprobe_builder.graph.tree import Tree, operator_mask
 from msprobe_builder.link.signatures import Binding, Pattern, function_of
-from msprobe_builder.texts import Texts
 
 Bool = NDArray[np.bool_]
 
@@ -83,40 +83,6 @@ _ADD_PRODUCTS = frozenset(
     for name in ("addbmm", "addmm", "addmv", "addr", "baddbmm")
     for suffix in ("", "_")
 )
-
-_LOWEST = {
-    "float64": -np.finfo(np.float64).max,
-    "double": -np.finfo(np.float64).max,
-    "float32": -float(np.finfo(np.float32).max),
-    "float": -float(np.finfo(np.float32).max),
-    "bfloat16": -3.3895313892515355e38,
-    "float16": -65504.0,
-    "half": -65504.0,
-    "float8_e4m3fn": -448.0,
-    "float8_e4m3fnuz": -240.0,
-    "float8_e5m2": -57344.0,
-    "float8_e5m2fnuz": -57344.0,
-}
-
-
-def lowest_of(table: ParameterTable, texts: Texts) -> NDArray[np.float64]:
-    """The lowest finite number of each row's type, -inf where it is no real floating type."""
-    of_text = [
-        _LOWEST.get(text.rpartition(".")[2].lower(), -np.inf) if len(text) < 64 else -np.inf
-        for text in texts.values
-    ]
-    return np.array([*of_text, -np.inf])[table.dtype_id]
-
-
-def operator_mask(tree: Tree, operators: frozenset[str]) -> Bool:
-    """Whether each node is a call of one of ``operators``."""
-    return np.array(
-        [
-            name.kind is Kind.API and name.stem.rpartition(".")[2] in operators
-            for name in tree.parsed
-        ],
-        dtype=bool,
-    )
 
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:

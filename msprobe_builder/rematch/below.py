@@ -83,6 +83,10 @@ def pairs_below(
 
 def _subtree(connection: sqlite3.Connection, node: int) -> range:
     [[end]] = connection.execute("SELECT subtree_end FROM node WHERE node_id = ?", (node,))
+    query = "SELECT count(*) FROM node WHERE node_id BETWEEN ? AND ?"
+    [[count]] = connection.execute(query, (node, end))
+    if count != end - node + 1:
+        raise ValueError(f"node {node} has {count} nodes up to {end}")
     return range(node, end + 1)
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from msprobe_builder.match.matching import Source
+from msprobe_builder.base.codes import Source
 from msprobe_builder.rematch.table import (
     StoredMatch,
     delete_match,
@@ -18,8 +18,10 @@ from msprobe_builder.rematch.table import (
 MATCH, UNMATCH = "match", "unmatch"
 
 UNDOABLE = "SELECT max(batch) FROM edit WHERE NOT undone"
+# Values of edit.undone: what was undone can be done again until something else is done.
+UNDONE, UNDONE_FOR_GOOD = 1, 2
 REDOABLE = (
-    "SELECT min(batch) FROM edit WHERE undone"
+    f"SELECT min(batch) FROM edit WHERE undone = {UNDONE}"
     " AND batch > (SELECT ifnull(max(batch), 0) FROM edit WHERE NOT undone)"
 )
 
@@ -87,9 +89,11 @@ def undo(edits: Edits) -> bool:
 
 
 def redo(edits: Edits) -> bool:
-    """Do again what was undone last; whether there was anything."""
+    """Do again what was undone last; whether there was anything that still fits the matches."""
     [[batch]] = edits.connection.execute(REDOABLE)
     rows = _rows_of(edits.connection, batch)
+    if not _fits(edits.connection, rows):
+        return False
     for _, action, match in rows:
         if action == MATCH:
             insert_match(edits.connection, match)
@@ -100,11 +104,29 @@ def redo(edits: Edits) -> bool:
     return bool(rows)
 
 
+def _fits(connection: sqlite3.Connection, rows: list[tuple[int, str, StoredMatch]]) -> bool:
+    """Whether the matches are still those that the first rows of a batch were made on."""
+    partners: dict[tuple[int, int], int | None] = {}
+    for _, action, match in rows:
+        ends = ((0, match.npu), (1, match.bench))
+        for side, node in ends:
+            if (side, node) not in partners:
+                find = partner_of_bench if side else partner_of_npu
+                partners[side, node] = find(connection, node)
+        now = partners[ends[0]], partners[ends[1]]
+        if now != ((None, None) if action == MATCH else (match.bench, match.npu)):
+            return False
+        after = (match.bench, match.npu) if action == MATCH else (None, None)
+        partners[ends[0]], partners[ends[1]] = after
+    return True
+
+
 def _record(edits: Edits, change: Change, source: int) -> None:
     edits.changes.append(change)
     connection = edits.connection
     if not edits._batch:
         [[edits._batch]] = connection.execute("SELECT ifnull(max(edit_id), 0) + 1 FROM edit")
+        connection.execute("UPDATE edit SET undone = ? WHERE undone = ?", (UNDONE_FOR_GOOD, UNDONE))
     connection.execute(
         "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from msprobe_builder.match.match_file import ChosenPair
+from msprobe_builder.match.match_file import ChosenPair, as_known
 from msprobe_builder.rematch.edits import Edits, make
 from msprobe_builder.rematch.graphs import GraphPair
 from msprobe_builder.rematch.names import find_nodes
@@ -30,14 +30,15 @@ class _Found:
     nodes: dict[tuple[int, str], int]  # by first node of the graph
     taken: dict[int, str]
 
+    def known(self, first: int) -> Callable[[str], bool]:
+        """Whether the graph that begins with the node ``first`` has a node of a name."""
+        return lambda name: (first, name) in self.nodes
+
 
 def import_pairs(
     edits: Edits, pairs: list[GraphPair], chosen: list[ChosenPair], *, replace: bool
 ) -> list[Imported]:
-    """Match the pairs of a file; the first pair of a node counts.
-
-    A pair whose names are only known the other way round is turned round: old files hold such.
-    """
+    """Match the pairs of a file; the first pair of a node counts."""
     names = {name for pair in chosen for name in (pair.npu, pair.bench)}
     nodes = find_nodes(edits.connection, names)
     first = dict(edits.connection.execute("SELECT graph_id, first_node FROM graph"))
@@ -56,11 +57,7 @@ def _import(
     problems = []
     for pair in _places(pairs, chosen):
         npu, bench = pair.npu.first, pair.bench.first
-        names = chosen.npu, chosen.bench
-        is_turned = (npu, names[0]) not in found.nodes and (bench, names[1]) not in found.nodes
-        is_turned &= (npu, names[1]) in found.nodes and (bench, names[0]) in found.nodes
-        if is_turned:
-            names = chosen.bench, chosen.npu
+        *names, is_turned = as_known(chosen, found.known(npu), found.known(bench))
         i, j = found.nodes.get((npu, names[0])), found.nodes.get((bench, names[1]))
         problem = _problem(edits, pair, names, i, j, found, replace)
         if problem:
@@ -89,7 +86,7 @@ def _places(pairs: list[GraphPair], chosen: ChosenPair) -> Iterator[GraphPair]:
 def _problem(
     edits: Edits,
     pair: GraphPair,
-    names: tuple[str, str],
+    names: list[str],
     i: int | None,
     j: int | None,
     found: _Found,

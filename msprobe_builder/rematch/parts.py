@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.database.write.merged import StoredMerge, read_merge
 from msprobe_builder.dump.construct import Construct
 from msprobe_builder.dump.names import ROOT, Direction, Kind, Name, format_name
-from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.parameters import ALL_MISSING, ParameterKind, Parameters
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.dump.stack import Stacks
 from msprobe_builder.graph.parameter_table import ParameterTable, order_parameters
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.rematch.graphs import StoredGraph
 from msprobe_builder.rematch.texts import StoredTexts
-from msprobe_builder.store.merged import StoredMerge, read_merge
-from msprobe_builder.texts import Texts
 
 Int = NDArray[np.int64]
 
@@ -70,11 +71,12 @@ def _merged(side: Side, ids: Int, merge: StoredMerge) -> Side:
     """A side of which it is known what its rows were merged of."""
     nodes, ordinals = ids[side.table.node].tolist(), side.table.ordinal.tolist()
     row = {key: place for place, key in enumerate(zip(nodes, ordinals, strict=True))}
-    return replace(
-        side,
+    provenance = Provenance(
         assemblies={row[key]: one for key, one in merge.assemblies.items() if key in row},
         unknown={row[key]: reason for key, reason in merge.unknown.items() if key in row},
+        apart={row[key]: several for key, several in merge.apart.items() if key in row},
     )
+    return replace(side, provenance=provenance)
 
 
 def _runs(nodes: list[int]) -> Iterator[tuple[int, int]]:
@@ -119,11 +121,13 @@ def load_tree(
     without = {row[0] for row in _rows(connection, "SELECT node_id FROM unrecorded", runs)}
     without |= {0, graph.first}
     size = len(ids)
+    subtree_end = np.searchsorted(ids, ends, side="right") - 1
+    _check_nested(subtree_end)
     tree = Tree(
         names=[format_name(name) for name in parsed],
         parsed=parsed,
         parent=parent,
-        subtree_end=np.searchsorted(ids, ends, side="right") - 1,
+        subtree_end=subtree_end,
         depth=np.zeros(size, dtype=np.int64),
         micro_step=np.zeros(size, dtype=np.int64),
         record=np.where(np.isin(ids, list(without)), -1, np.arange(size)),
@@ -131,6 +135,17 @@ def load_tree(
         micro_steps=1,
     )
     return ids, tree
+
+
+def _check_nested(subtree_end: Int) -> None:
+    """ValueError unless every subtree lies within those it begins in: others never end."""
+    open_ends: list[int] = []
+    for node, end in enumerate(subtree_end.tolist()):
+        while open_ends and open_ends[-1] < node:
+            open_ends.pop()
+        if end < node or (open_ends and end > open_ends[-1]):
+            raise ValueError(f"the subtree of node {node} ends at {end}")
+        open_ends.append(end)
 
 
 def _read_table(
@@ -163,7 +178,7 @@ def _append(
     is_tensor = len(row) == _TENSOR_COLUMNS
     place = len(parameters)
     type_id, value_id = text[kind], text[value]
-    shape_id, dtype_id, missing, numel = -1, -1, 15, nan
+    shape_id, dtype_id, missing, numel = -1, -1, ALL_MISSING, nan
     requires_grad: int | None = None
     statistics: list[float | None] = [None] * 4
     if is_tensor:
@@ -178,19 +193,22 @@ def _append(
             parameters.file[place] = str(file)
     elif type_id >= 0 and texts.values[type_id] in _SHAPE_LIKE:
         shape_id = value_id
-    parameters.record.append(node)
-    parameters.section.append(section)
-    parameters.is_tensor.append(is_tensor)
-    parameters.name_id.append(text[name])
-    parameters.type_id.append(type_id)
-    parameters.dtype_id.append(dtype_id)
-    parameters.shape_id.append(shape_id)
-    parameters.value_id.append(value_id)
-    parameters.requires_grad.append(-1 if requires_grad is None else requires_grad)
-    parameters.missing.append(missing)
-    for column, number in zip(parameters.stats, statistics, strict=True):
-        column.append(nan if number is None else number)
-    parameters.numel.append(numel)
+    parameters.append(
+        node,
+        section,
+        text[name],
+        ParameterKind(
+            is_tensor,
+            type_id,
+            dtype_id,
+            shape_id,
+            value_id,
+            -1 if requires_grad is None else requires_grad,
+            numel,
+        ),
+        [nan if number is None else number for number in statistics],
+        missing,
+    )
 
 
 def _numel(shape: str) -> float:

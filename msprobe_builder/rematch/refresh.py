@@ -12,15 +12,16 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.codes import Grade
+from msprobe_builder.database.write.pair import write_comparisons
 from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.task import Task
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
-from msprobe_builder.metrics.grading import Band, Grade, collection_errors, grades
+from msprobe_builder.metrics.grading import Band, collection_errors, grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.rematch.graphs import GraphPair, StoredGraph
 from msprobe_builder.rematch.parts import load_part, load_tree
 from msprobe_builder.rematch.texts import StoredTexts
-from msprobe_builder.store.writer import write_comparisons
-from msprobe_builder.task import Task
 
 Int = NDArray[np.int64]
 

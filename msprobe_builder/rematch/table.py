@@ -38,7 +38,8 @@ def partner_of_bench(connection: sqlite3.Connection, node: int) -> int | None:
 def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
     """Match two nodes that have no partner; what was said of them is kept for later."""
     connection.execute(
-        "INSERT INTO match VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO match (npu_node, bench_node, source, author, matched_at, note)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
         (match.npu, match.bench, match.source, match.author, match.matched_at, match.note),
     )
     by_hand = _by_hand(connection)

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 
-from msprobe_builder.texts import Texts
+from msprobe_builder.base.texts import Texts
 
 
 class StoredTexts:

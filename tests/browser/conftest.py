@@ -12,14 +12,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 import node
 from tests.browser.watch import watched_page
 from tests.builder.small_dumps import forward, tensor, write_dump
-from tests.conftest import REPOSITORY, BuildDatabase
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 CHROMIUM_OPTIONS = (
     "--disable-gpu",
@@ -28,6 +29,8 @@ CHROMIUM_OPTIONS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Pages of all servers share a process, which compiles TensorBoard once.
+    "--process-per-site",
     # Names to be asked for, none of which exists.
     "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
@@ -54,15 +57,49 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """1440 by 900, in English and light until the test says otherwise."""
-    context = browser.new_context(
+@pytest.fixture(scope="session")
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """1440 by 900, in English and light until the test says otherwise: one for all tests."""
+    window = browser.new_context(
         viewport={"width": 1440, "height": 900}, locale="en-US", color_scheme="light"
     )
-    context.set_default_timeout(30_000)
-    yield context
-    context.close()
+    window.set_default_timeout(30_000)
+    yield window
+    window.close()
+
+
+@pytest.fixture(scope="session")
+def first_tab(
+    window: BrowserContext, tensorboard_server: StartTensorBoard, demo_database: Path
+) -> Page:
+    """A tab that stays open, and with it the process and what that has compiled."""
+    tab = window.new_page()
+    tab.goto(tensorboard_server(demo_database.parent) + "data/environment")
+    return tab
+
+
+@pytest.fixture
+def context(window: BrowserContext, first_tab: Page) -> Iterator[BrowserContext]:
+    """The window, which every test finds with nothing stored, nothing allowed and no other tab."""
+    origins: set[str] = set()
+
+    def on_request(request: Request) -> None:
+        address = urlsplit(request.url)
+        origins.add(f"{address.scheme}://{address.netloc}")
+
+    window.on("request", on_request)
+    yield window
+    window.remove_listener("request", on_request)
+    for tab in window.pages:
+        if tab != first_tab:
+            tab.close()
+    window.clear_permissions()
+    window.clear_cookies()
+    session = window.new_cdp_session(first_tab)
+    for origin in sorted(origins):
+        everything = {"origin": origin, "storageTypes": "all"}
+        session.send("Storage.clearDataForOrigin", everything)
+    session.detach()
 
 
 @pytest.fixture
@@ -93,16 +130,6 @@ def ddp_database(dumps: Path, build_database: BuildDatabase) -> Path:
 
 
 @pytest.fixture(scope="session")
-def nan_database(dumps: Path, build_database: BuildDatabase) -> Path:
-    """A run with one NaN in a weight against the correct run, with overflow."""
-    return build_database(
-        dumps / "llama_statistics_nan_weight" / "step0" / "rank",
-        dumps / "llama_statistics" / "step0" / "rank",
-        "-oc",
-    )
-
-
-@pytest.fixture(scope="session")
 def merged_database(dumps: Path, build_database: BuildDatabase) -> Path:
     """A model split over four ranks, joined, against the same on one rank."""
     split = {"rank_size": 4, "tp": 2, "pp": 2}
@@ -122,10 +149,11 @@ def single_database(dumps: Path, build_database: BuildDatabase) -> Path:
 
 @pytest.fixture(scope="session")
 def renamed_build(dumps: Path, build_database: BuildDatabase) -> Path:
-    """The same model under other names: hardly anything matches."""
+    """The same model under other names: by names alone hardly anything matches."""
     return build_database(
         dumps / "llama_statistics_renamed_all" / "step0" / "rank",
         dumps / "llama_statistics" / "step0" / "rank",
+        "--exact",
     )
 
 

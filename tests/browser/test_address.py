@@ -264,6 +264,7 @@ def test_a_link_to_a_file_that_is_gone_shows_no_other_under_its_name(
     expect(message).to_contain_text("runs/gone.vis.db")
 
 
+@pytest.mark.slow
 def test_a_link_stays_short_however_much_is_unfolded(
     page: Page, large_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

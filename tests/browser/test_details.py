@@ -48,7 +48,9 @@ def test_shows_the_tensors_of_both_sides_and_their_error(
         assert float(cells[f"Debug {label}"]["title"]) == npu[statistic]
         assert float(cells[f"Reference {label}"]["title"]) == bench[statistic]
         assert float(cells[f"Debug {label}"]["text"]) == pytest.approx(npu[statistic], rel=1e-3)
-        assert float(cells[f"Error {label} diff"]["title"]) == npu[statistic] - bench[statistic]
+        assert (
+            float(cells[f"Difference {label} diff"]["title"]) == npu[statistic] - bench[statistic]
+        )
     assert cells["Dtype"]["text"] == npu["dtype"]
     assert cells["Shape"]["text"] == npu["shape"]
     relative = abs(npu["min"] - bench["min"]) / abs(bench["min"])
@@ -95,10 +97,10 @@ def test_values_that_are_no_numbers_are_shown_as_what_they_are(
     select_node(frame, infinite_node)
     cell = table_cells(frame, "output.0")["Debug Mean"]
     assert cell["text"] == "-Infinity"
-    assert "notfinite" in cell["tone"]
+    assert "notfinite" not in cell["tone"]  # of a mask: the reference has the same
 
 
-def test_the_stack_shows_own_frames_first(
+def test_the_stack_shows_the_calling_line_and_own_frames(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
@@ -107,12 +109,42 @@ def test_the_stack_shows_own_frames_first(
 
     debug, reference = frame.locator("ga-stack").all()
     for stack in (debug, reference):
-        expect(stack.locator("li")).to_have_count(1)
-        expect(stack.locator("li")).to_contain_text("dump_model.py")
+        expect(stack.locator("li:not(.folded)")).to_have_count(2)
+        expect(stack.locator("li.site")).to_contain_text("modeling_llama.py")
+        expect(stack.locator("li:not(.folded)").last).to_contain_text("dump_model.py")
+    debug.locator("li.folded", has_text="torch").first.get_by_role("button").click()
+    expect(debug.locator("li.library")).to_contain_text(
+        ["modeling_llama.py", "site-packages/torch"]
+    )
     debug.get_by_role("button", name="library frames").click()
     for stack in (debug, reference):
         assert stack.locator("li.library").count() > 5
         expect(stack.locator("li").first).to_contain_text("site-packages")
+
+
+def test_the_line_that_calls_is_in_sight_and_leads_to_the_stack(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    """The wrong scale stands in the source, one line that no folding may hide."""
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    select_node(frame, "Tensor.__mul__.19.forward")
+    with sqlite3.connect(demo_database) as connection:
+        frames = connection.execute(
+            "SELECT file.value, line, source.value FROM node_view node"
+            " JOIN node AS raw ON raw.node_id = node.node_id JOIN stack USING (stack_id)"
+            " JOIN frame USING (frame_id) JOIN text file ON file.text_id = file_id"
+            " JOIN text source ON source.text_id = source_id"
+            " WHERE node.side = 'npu' AND node.name = 'Tensor.__mul__.19.forward' ORDER BY depth"
+        ).fetchall()
+    [path, line, source] = next(
+        row for row in frames if "/torch/" not in row[0] and "msprobe" not in row[0]
+    )
+
+    site = frame.locator("ga-call-site button")
+    expect(site).to_contain_text(f"{Path(path).name}:{line}")
+    expect(site).to_contain_text(source.strip())
+    site.click()
+    expect(frame.locator("ga-stack .site").first).to_contain_text(f"{path}:{line}")
 
 
 def test_the_full_name_can_be_copied(

@@ -72,13 +72,17 @@ def test_menus_open_walk_and_close_by_keys(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     button = frame.get_by_role("button", name="View", exact=True)
+    frame.locator("ga-legend #colours").wait_for()
     button.focus()
     page.keyboard.press("ArrowDown")
-    expect(frame.get_by_role("menuitemcheckbox", name="Both sides")).to_be_focused()
+    expect(
+        frame.get_by_role("menuitemcheckbox", name="Colour by the documented error")
+    ).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(frame.get_by_role("menuitem", name="Save as SVG image")).to_be_focused()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(frame.get_by_role("menu")).to_be_hidden()
     expect(button).to_be_focused()

@@ -36,6 +36,10 @@ COVERED = """() => {
       const isScrolled = at.scrollHeight > at.clientHeight + 1
         && getComputedStyle(at).overflowY === 'auto';
       if (at.inert || isScrolled) return true;
+      // The last columns of a table are reached by scrolling it sideways.
+      const [own, all] = [element.getBoundingClientRect(), at.getBoundingClientRect()];
+      const isBeside = own.x + own.width / 2 > all.x + at.clientWidth;
+      if (isBeside && getComputedStyle(at).overflowX === 'auto') return true;
     }
     return false;
   };

@@ -70,7 +70,7 @@ def test_shards_are_shown_with_the_numbers_of_each_rank(
     account = open_recipe(frame, parameter)
     expect(account.locator("strong")).to_have_text("Debug: Shards put together")
     [dimension] = re.findall(r"along dimension (\d+)", recipe)
-    expect(account.locator("p")).to_contain_text(f"cut along dimension {dimension}")
+    expect(account.locator("p").first).to_contain_text(f"cut along dimension {dimension}")
     table = account.locator("table")
     assert table.locator("thead th").all_text_contents() == [
         *("Statistic", "Rank 0", "Rank 1", "Merged", "Rule")
@@ -118,7 +118,7 @@ def test_every_recipe_of_a_real_merge_is_understood(
     frame = open_viewer(page, tensorboard_server(merged_database.parent))
     kinds = {
         "partial results%": "Partial results, reduced",
-        "from pipeline stage%": "Replica: alike on all ranks",
+        "alike on ranks%from pipeline stage%": "Replica: alike on all ranks",
     }
     for recipe, kind in kinds.items():
         node, parameter, sentence = merged_value(merged_database, recipe)

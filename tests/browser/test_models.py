@@ -59,6 +59,7 @@ def test_twenty_nodes_are_all_in_view_and_what_is_wrong_is_unfolded(
     frame.wait_for_function(in_view)
 
 
+@pytest.mark.slow
 def test_two_hundred_thousand_nodes(
     page: Page, large_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -42,12 +42,11 @@ def test_opens_on_both_hierarchies(
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
 
     npu, bench = scene(frame, NPU), scene(frame, BENCH)
-    # It opens where the numbers first go wrong: the earliest call that is moderate or worse.
+    # It opens where the run first goes wrong, as the verdict has it.
     with sqlite3.connect(demo_database) as connection:
-        [first] = connection.execute(
-            "SELECT name FROM node_view WHERE side = 'npu' AND kind = 'api'"
-            " AND grade IN ('moderate', 'serious', 'severe') ORDER BY seq LIMIT 1"
-        ).fetchone()
+        [[first]] = connection.execute(
+            "SELECT name FROM suspect JOIN node_view USING (node_id) WHERE overall = 1"
+        )
     assert first in [row["name"] for row in npu]
     # Matched nodes stand at the same height.
     assert [(row["name"], row["y"]) for row in npu] == [(row["name"], row["y"]) for row in bench]
@@ -57,7 +56,7 @@ def test_opens_on_both_hierarchies(
     )
 
 
-def test_opens_at_the_first_error_with_animations_too(
+def test_opens_at_the_first_suspect_with_animations_too(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
@@ -67,19 +66,24 @@ def test_opens_at_the_first_error_with_animations_too(
     # The address follows once the view rests.
     page.wait_for_url(re.compile(r"p\.graph_ascend\.at="))
     with sqlite3.connect(demo_database) as connection:
-        [first] = connection.execute(
-            "SELECT name FROM node_view WHERE side = 'npu' AND kind = 'api'"
-            " AND grade IN ('moderate', 'serious', 'severe') ORDER BY seq LIMIT 1"
-        ).fetchone()
+        suspects = connection.execute(
+            "SELECT name FROM suspect JOIN node_view USING (node_id)"
+            " WHERE overall IS NOT NULL ORDER BY overall"
+        ).fetchall()
+    [first], [second], *_ = suspects
+    wait_for_details(frame, first)
     box = canvas(frame).bounding_box()
     assert box is not None
     assert box["height"] / 4 < find_row(frame, first)["y"] < box["height"] * 3 / 4
 
     # A jump arrives although its details come meanwhile.
     frame.get_by_role("button", name="Collapse all").click()
-    frame.get_by_role("button", name="Go to the first error").click()
+    frame.click("ga-verdict-line #nextSuspect")
+    wait_for_details(frame, second)
+    wait_for_row(frame, second)
+    # The focus is in the graph, whatever led there.
+    page.keyboard.press("S")
     wait_for_details(frame, first)
-    wait_for_row(frame, first)
 
 
 def test_shows_the_way_to_the_worst_nodes_in_their_colours(

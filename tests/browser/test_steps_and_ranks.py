@@ -102,6 +102,7 @@ def test_an_unmatched_node_says_why(
     database = build_database(
         dumps / "llama_statistics" / "step0" / "rank",
         dumps / "resnet_statistics" / "step0" / "rank",
+        "--exact",
     )
     frame = open_viewer(page, tensorboard_server(database.parent))
     select_node(frame, "Functional.softmax.0.forward")

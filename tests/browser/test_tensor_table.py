@@ -118,7 +118,7 @@ def test_columns_are_chosen_and_remembered(
     expect(chooser).to_be_hidden()
     cells = table_cells(frame, "output.0")
     assert not {"Debug Mean", "Reference Mean", "Shape"} & set(cells)
-    assert {"Debug Max", "Reference Norm", "Error Mean diff", "Dtype"} <= set(cells)
+    assert {"Debug Max", "Reference Norm", "Difference Mean diff", "Dtype"} <= set(cells)
     frame.click("ga-table-tools #exact")
     exact = table_cells(frame, "output.0")["Debug Max"]
     assert exact["text"] == exact["title"]

@@ -30,8 +30,8 @@ class Watch:
 
 def watched_page(context: BrowserContext) -> Watch:
     """A new page whose errors, policy violations, failed and foreign requests are noted."""
-    context.add_init_script(REPORT_POLICY_VIOLATIONS)
     watch = Watch(context.new_page())
+    watch.page.add_init_script(REPORT_POLICY_VIOLATIONS)
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
@@ -76,3 +78,18 @@ def tensors(record: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]
     elif isinstance(record, list):
         for position, part in enumerate(record):
             yield from tensors(part, f"{path}.{position}")
+
+
+def saved_tensor(directory: Path, name: str) -> torch.Tensor:
+    """A tensor of the dump in ``directory``, from a file of its own or from that of the step."""
+    folder = directory / "dump_tensor_data"
+    if (folder / name).exists():
+        return torch.load(folder / name)
+    entry = json.loads((folder / "index.json").read_text())[name]
+    kind = getattr(torch, entry["dtype"].removeprefix("torch."))
+    content = bytearray((folder / "tensors.bin").read_bytes())
+    count = math.prod(entry["shape"])
+    if not count:
+        return torch.empty(entry["shape"], dtype=kind)
+    flat = torch.frombuffer(content, dtype=kind, count=count, offset=entry["offset"])
+    return flat.reshape(entry["shape"]).clone()

@@ -85,6 +85,7 @@ def test_every_task_can_be_compared_with_itself(
         assert grade in ("ok", "ungraded", None), name
 
 
+@pytest.mark.slow
 def test_the_example_shows_its_fault(tmp_path: Path, build_database: Callable[..., Path]) -> None:
     for folder, arguments in (("good", []), ("bad", ["--fault"])):
         subprocess.run(

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
+import math
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +92,34 @@ CALLS: dict[str, Callable[[], object]] = {
 def test_every_kind_of_call_has_its_name(label: str, tmp_path: Path) -> None:
     dump = record(tmp_path, CALLS[label], level="L1")
     assert f"{label}.0.forward" in dump.data
+
+
+def through(value: Any) -> Any:
+    return value
+
+
+REFLECTED: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "a computed number": (lambda: math.sqrt(2.0) * x, ["Tensor.__rmul__"]),
+    "two computed operands": (lambda: through(2) * through(x), ["Tensor.__rmul__"]),
+    "the built-in sum": (lambda: sum([x, x]), ["Tensor.__radd__", "Tensor.__add__"]),
+    "the operator module": (lambda: operator.mul(x, y), ["Tensor.__mul__"]),
+    "a fold": (lambda: functools.reduce(operator.add, [x, y]), ["Tensor.__add__"]),
+    "a comparison from the right": (lambda: through(2) > x, ["Tensor.__lt__"]),
+    "in place": (lambda: operator.itruediv(x.clone(), 2), ["Tensor.clone", "Tensor.__itruediv__"]),
+    "methods inside": (
+        lambda: x.add(1) + x.mul(2),
+        ["Tensor.add", "Tensor.mul", "Tensor.__add__"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFLECTED)
+def test_an_operator_has_the_name_of_the_method_that_python_called(
+    case: str, tmp_path: Path
+) -> None:
+    run, wanted = REFLECTED[case]
+    dump = record(tmp_path, run, level="L1")
+    assert [name.removesuffix(".0.forward") for name in dump.data] == wanted
 
 
 def test_operators_of_torch_npu_are_seen(tmp_path: Path) -> None:

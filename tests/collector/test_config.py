@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from msprobe_collector import CollectorError, PrecisionDebugger
-from msprobe_collector.config import load_config, parse_config
-from msprobe_collector.selector import expand_selector
+from msprobe_collector.config.selector import expand_selector
+from msprobe_collector.config.settings import load_config, parse_config
 from tests.collector.recording import record
 
 
@@ -56,8 +56,8 @@ def test_a_selector_is_the_union_of_its_parts(parts: list[tuple[int, int]]) -> N
     [
         ({}, "dump_path is missing"),
         ({"dump_path": ""}, "dump_path is missing"),
-        ({"dump_path": "d", "task": "run_ut"}, "task is 'run_ut'"),
-        ({"dump_path": "d", "level": "L2"}, "level is 'L2'"),
+        ({"dump_path": "d", "task": "run_ut"}, "Task run_ut is not recorded here"),
+        ({"dump_path": "d", "level": "L2"}, "Level L2 records kernels"),
         ({"dump_path": "d", "statistics": []}, "statistics in the configuration"),
         ({"dump_path": "d", "statistics": {"scope": ["a"]}}, "scope must be empty or hold"),
         ({"dump_path": "d", "statistics": {"scope": ["Module.a", "b"]}}, "At level L1"),

@@ -260,6 +260,15 @@ def test_fsdp2(tmp_path: Path) -> None:
             gradient = dump.data[f"Module.{layer}.Linear.parameters_grad"]["weight"][0]
             assert gradient["placements"] == ["S(0)"]
             assert gradient["shape"] == [4, 4]
+        # one for each layer on the way there and back; the second one in backward is not needed
+        gathers = dump.names("Distributed.all_gather_")
+        assert len(gathers) >= 2
+        for name in gathers:
+            whole, part = dump.data[name]["output"][:2]
+            assert whole["shape"] == [2 * part["shape"][0]]
+            assert whole["Norm"] >= part["Norm"] > 0
+        assert dump.names("Distributed.reduce_scatter_")
+        assert not dump.names("Torch.all_gather") + dump.names("Torch.reduce_scatter")
 
 
 def pipeline(rank: int, path: str) -> None:
@@ -309,14 +318,19 @@ def test_rank_selects_processes(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "dump" / "step0").iterdir()] == ["rank1"]
 
 
-def functional(_rank: int, path: str) -> None:
+def functional(rank: int, path: str) -> None:
     import torch.distributed._functional_collectives as collectives
 
     debugger = PrecisionDebugger(config_path=write_config(Path(path), level="L1"))
     x = torch.ones(3)
     with debugger:
-        result = collectives.all_reduce(x, "sum", [0, 1])
-        assert (result + 0).tolist() == [2, 2, 2]
+        for count in range(20):
+            result = collectives.all_reduce(x * (rank + 1), "sum", [0, 1])
+            if count % 2:
+                result = collectives.wait_tensor(result)
+            assert (result + 0).tolist() == [3, 3, 3]
+        gathered = collectives.all_gather_tensor(x * (rank + 1), 0, [0, 1])
+        assert gathered.tolist() == [1, 1, 1, 2, 2, 2]
         open_until_stop = dist.all_reduce(x, async_op=True)
         dist.barrier()
     assert open_until_stop is not None
@@ -328,5 +342,9 @@ def test_functional_and_unfinished_calls(tmp_path: Path) -> None:
     run_in_two(functional, str(tmp_path))
     for dump in dumps_of(tmp_path):
         names = dump.names("Distributed.all_reduce")
-        assert names[:1] == ["Distributed.all_reduce.0.forward"]
-        assert len(names) == 2
+        assert names == [f"Distributed.all_reduce.{number}.forward" for number in range(21)]
+        outputs = [dump.data[name]["output"] for name in names]
+        assert [output[0]["Max"] for output in outputs[:20]] == [3] * 20
+        gathered = dump.data["Distributed.all_gather_into_tensor.0.forward"]["output"][0]
+        assert (gathered["Min"], gathered["Max"], gathered["Mean"]) == (1, 2, 1.5)
+        assert not dump.names("Distributed.wait_tensor")

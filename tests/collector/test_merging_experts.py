@@ -14,7 +14,7 @@ import pytest
 import torch.distributed as dist
 
 from msprobe_builder import BuildConfig, BuildResult, build
-from msprobe_builder.merge.layout import parse_layout
+from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_collector import PrecisionDebugger
 from tests.collector.expert_model import Model, Spread, fill, train
 from tests.collector.processes import run_in_two

@@ -138,7 +138,7 @@ def test_files_are_complete_after_every_flush(tmp_path: Path) -> None:
     debugger.start()
     for count in range(1, 4):
         torch.ones(1)
-        debugger._session.flush()
+        debugger._session.ledger.flush()
         dump = read_dump(tmp_path / "step0" / "rank")
         assert len(dump.data) == count
         assert set(dump.stacks) == set(dump.data)

@@ -15,7 +15,7 @@ from torch import nn
 
 from msprobe_collector import PrecisionDebugger
 from tests.collector.models import MODELS, Decoder, loss_of
-from tests.collector.recording import record, tensors, write_config
+from tests.collector.recording import record, saved_tensor, tensors, write_config
 
 BATCH = torch.tensor([[1, 2, 3, 4]])
 
@@ -54,27 +54,38 @@ def test_checksums_are_those_of_the_bytes(dtype: torch.dtype, tmp_path: Path) ->
     assert dump.data["Tensor.t.0.forward"]["output"][0]["md5"] == f"{number:08x}"
 
 
+@pytest.mark.parametrize("layout", ["one_file", "files"])
 @pytest.mark.parametrize("name", MODELS)
-def test_saved_tensors_are_what_the_statistics_say(name: str, tmp_path: Path) -> None:
+def test_saved_tensors_are_what_the_statistics_say(name: str, layout: str, tmp_path: Path) -> None:
     build, data = MODELS[name]
     model = build()
     batch = data()
-    dump = record(tmp_path, lambda: loss_of(model, batch).backward(), model, task="tensor")
+    dump = record(
+        tmp_path,
+        lambda: loss_of(model, batch).backward(),
+        model,
+        task="tensor",
+        tensor={"layout": layout},
+    )
     folder = Path(dump.header["dump_data_dir"])
     seen = set()
     for call, entry in dump.data.items():
         for where, item in tensors(entry):
             if item["type"] != "torch.Tensor":
                 continue
-            file = folder / item["data_name"]
-            assert file.name.startswith(call)
-            seen.add(file.name)
-            saved = torch.load(file, weights_only=True)
+            file = item["data_name"]
+            assert file.startswith(call)
+            seen.add(file)
+            saved = saved_tensor(dump.directory, file)
             assert list(saved.shape) == item["shape"], where
             if saved.numel() and saved.dtype is not torch.bool:
                 assert saved.double().max().item() == pytest.approx(item["Max"])
                 assert saved.double().min().item() == pytest.approx(item["Min"])
-    assert seen == {path.name for path in folder.iterdir()}
+    files = {path.name for path in folder.iterdir()}
+    if layout == "one_file":
+        assert files == {"tensors.bin", "index.json"}
+        files = set(json.loads((folder / "index.json").read_text()))
+    assert seen == files
     assert "Module.head.Linear.parameters_grad.weight.pt" in seen
     assert any(file.endswith(".kwargs.mask.pt") for file in seen) == (name in ("llama", "mixtral"))
 
@@ -87,10 +98,12 @@ def test_tensors_are_saved_before_later_changes(tmp_path: Path) -> None:
         x.zero_()
 
     dump = record(tmp_path, step, level="L1", task="tensor")
-    folder = dump.directory / "dump_tensor_data"
-    assert torch.load(folder / "Torch.neg.0.forward.input.0.pt").tolist() == [1, 1, 1]
-    assert torch.load(folder / "Tensor.zero_.0.forward.input.0.pt").tolist() == [1, 1, 1]
-    assert torch.load(folder / "Tensor.zero_.0.forward.output.0.pt").tolist() == [0, 0, 0]
+    for name, numbers in {
+        "Torch.neg.0.forward.input.0.pt": [1, 1, 1],
+        "Tensor.zero_.0.forward.input.0.pt": [1, 1, 1],
+        "Tensor.zero_.0.forward.output.0.pt": [0, 0, 0],
+    }.items():
+        assert saved_tensor(dump.directory, name).tolist() == numbers
 
 
 def test_structure_has_the_hierarchy_of_a_full_dump(tmp_path: Path) -> None:
@@ -101,7 +114,10 @@ def test_structure_has_the_hierarchy_of_a_full_dump(tmp_path: Path) -> None:
 
     bare = record(tmp_path / "bare", step, model, task="structure")
     full = record(tmp_path / "full", step, model)
-    assert bare.data == {}
+    assert list(bare.data) == list(full.data)
+    for (where, outline), (_, item) in zip(tensors(bare.data), tensors(full.data), strict=True):
+        wanted = {key: item[key] for key in ("type", "dtype", "shape", "requires_grad")}
+        assert outline == wanted, where
     assert bare.header["task"] == "structure"
     assert bare.parents == full.parents
     assert list(bare.parents) == list(full.parents)

@@ -64,6 +64,7 @@ def train(name: str, debugger: PrecisionDebugger | None) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_training_is_bit_identical(name: str, tmp_path: Path) -> None:
     plain = train(name, None)
@@ -77,11 +78,17 @@ def test_training_is_bit_identical(name: str, tmp_path: Path) -> None:
             assert all(same), f"{what} differ with {level} {task} {section}"
 
 
+def entry_of_custom_functions() -> tuple[Any, Any]:
+    """A Python function up to torch 2.13, made in C from 2.14 on."""
+    entry = torch.autograd.Function.__dict__["apply"]
+    return entry, getattr(getattr(entry, "__func__", None), "__code__", None)
+
+
 def test_nothing_stays_installed(tmp_path: Path) -> None:
     build, data = MODELS["llama"]
     model = build()
     watched: dict[str, Any] = {
-        "apply": torch.autograd.Function.apply.__func__.__code__,  # type: ignore[attr-defined]
+        "apply": entry_of_custom_functions(),
         "clip": nn.utils.clip_grad_norm_.__code__,
         "add": torch.Tensor.__add__,
         "linear": torch.nn.functional.linear,
@@ -94,7 +101,7 @@ def test_nothing_stays_installed(tmp_path: Path) -> None:
     loss = loss_of(model, data())
     debugger.stop()
     after = {
-        "apply": torch.autograd.Function.apply.__func__.__code__,  # type: ignore[attr-defined]
+        "apply": entry_of_custom_functions(),
         "clip": nn.utils.clip_grad_norm_.__code__,
         "add": torch.Tensor.__add__,
         "linear": torch.nn.functional.linear,
@@ -102,6 +109,7 @@ def test_nothing_stays_installed(tmp_path: Path) -> None:
     }
     assert torch._C._len_torch_function_stack() == 0
     assert after == watched
+    debugger.step()  # until then the gradients of what was recorded may still come
     assert all(not parameter._backward_hooks for parameter in model.parameters())
     loss.backward()  # the hooks in the graph are inert now
     assert all(parameter.grad is not None for parameter in model.parameters())

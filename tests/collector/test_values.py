@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from msprobe_collector.statistics import measure, unseen
+from msprobe_collector.record.statistics import Measured, measure
+from msprobe_collector.unseen import unseen
 from tests.collector.models import MODELS, Decoder, loss_of
 from tests.collector.recording import Dump, record, tensors
 
@@ -290,15 +291,17 @@ def test_micro_steps_keep_the_gradients_of_every_pass(tmp_path: Path) -> None:
 def test_statistics_of_every_kind(tensor: torch.Tensor, wanted: tuple[Any, ...]) -> None:
     with unseen():
         found = measure(tensor)
-    for number, want in zip(found, wanted, strict=True):
+    assert isinstance(found, Measured)
+    for number, want in zip(found.values, wanted, strict=True):
         assert number is want if want is None else number == pytest.approx(want, nan_ok=True)
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40))
 def test_statistics_agree_with_exact_sums(values: list[float]) -> None:
     with unseen():
-        numbers: Any = measure(torch.tensor(values))
-    high, low, mean, norm = numbers
+        measured = measure(torch.tensor(values))
+    assert isinstance(measured, Measured)
+    high, low, mean, norm = measured.values
     assert (high, low) == (max(values), min(values))
     scale = max(map(abs, values)) + 1e-30
     assert mean == pytest.approx(math.fsum(values) / len(values), abs=1e-5 * scale, rel=1e-5)

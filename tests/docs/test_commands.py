@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.metrics.grading import PROFILES, Grade
-from msprobe_builder.task import Task
-from msprobe_builder.version import __version__
+from msprobe_builder.base.codes import Grade
+from msprobe_builder.base.version import __version__
+from msprobe_builder.dump.task import Task
+from msprobe_builder.metrics.grading import PROFILES
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 READMES = ["README.md", "README.zh.md"]
@@ -91,7 +92,7 @@ def test_every_shell_command_is_one_we_know_how_to_check(document: str) -> None:
         elif program == "pip":
             assert arguments == ["install", f"dist/msprobe_graph-{__version__}-py3-none-any.whl"]
         else:
-            assert program in {"msprobe-build", "tensorboard"}, command
+            assert program in {"msprobe-build", "msprobe-operators", "tensorboard"}, command
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -172,7 +173,7 @@ def test_every_dependency_is_explained() -> None:
     }
     package = json.loads((REPOSITORY / "frontend_polymer" / "package.json").read_text())
     npm = {*package["dependencies"], *package["devDependencies"]}
-    assert (python | npm) - {"", "msprobe-graph[test]"} <= explained
+    assert (python | npm) - {"", "msprobe-graph[test]", "msprobe-graph[tables]"} <= explained
 
 
 def blocks(text: str, language: str) -> list[str]:

@@ -15,11 +15,18 @@ from pathlib import Path
 import pytest
 from tensorboard.plugins.base_plugin import TBContext
 
-from tb_graph_ascend import answers, plugin
+from msprobe_builder.database import problems
+from tb_graph_ascend import plugin
+from tb_graph_ascend.http import answers
 from tests.plugin.example import REPOSITORY, write_example
 
 TEXT = (REPOSITORY / "docs" / "http-api.md").read_text(encoding="utf-8")
-SOURCES = {path: path.read_text("utf-8") for path in Path(plugin.__file__).parent.glob("*.py")}
+SOURCES = {path: path.read_text("utf-8") for path in Path(plugin.__file__).parent.rglob("*.py")}
+
+READERS = {
+    path: path.read_text("utf-8")
+    for path in (REPOSITORY / "msprobe_builder" / "database").rglob("*.py")
+}
 
 
 def table(heading: str) -> list[list[str]]:
@@ -69,6 +76,12 @@ def test_every_problem_is_documented_with_its_status() -> None:
         for status, code in re.findall(r'ProblemError\(\s*HTTPStatus\.(\w+),\s*"(\w+)"', text)
     }
     raised |= {(500, code) for code in re.findall(r'"code": "(\w+)"', "".join(SOURCES.values()))}
+    # What is wrong with a file is decided where files are opened.
+    for text in READERS.values():
+        for code, rest in re.findall(r'\bFileError\(\s*"(\w+)"((?:[^()]|\([^()]*\))*)\)', text):
+            raised.add((503 if "may_pass=True" in rest else 422, code))
+    for _, code, _, _, may_pass in problems._FAULTS:
+        raised.add((503 if may_pass else 507 if code == "disk_full" else 422, code))
     documented = {(int(status), words(code)[0]) for status, code, _ in table("status")}
     assert documented == raised
 

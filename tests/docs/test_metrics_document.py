@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe_builder.base.codes import METRICS, Grade
 from msprobe_builder.dump.names import UNINITIALISED
-from msprobe_builder.metrics.comparison import METRICS
+from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.elementwise import tensor_errors
-from msprobe_builder.metrics.grading import PROFILES, Grade
+from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.statistics import statistic_errors
 from msprobe_builder.metrics.tensor_file import PIECE, StoredTensor
-from msprobe_builder.task import Task
 
 TEXT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
 # Metrics of the user's document beside those that hold numbers.

@@ -19,6 +19,7 @@ import pytest
 
 from tests.conftest import REPOSITORY, run_tensorboard
 
+pytestmark = pytest.mark.slow
 HEAVY = {"torch", "torch_npu", "pandas", "dask", "tensorflow"}
 
 
@@ -94,7 +95,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
         "msprobe_builder/py.typed",
-        "msprobe_builder/store/schema.sql",
+        "msprobe_builder/database/schema.sql",
         "tb_graph_ascend/py.typed",
         "tb_graph_ascend/static/index.js",
         "tb_graph_ascend/generated/graph_pb2.py",
@@ -117,7 +118,7 @@ def test_tensorboard_of_the_empty_environment_offers_the_tab(address: str) -> No
         assert fetch(folder + asset)
 
 
-@pytest.mark.parametrize("module", ["tb_graph_ascend.plugin", "msprobe_builder.cli"])
+@pytest.mark.parametrize("module", ["tb_graph_ascend.plugin", "msprobe_builder.command.main"])
 def test_importing_is_light(installed: Path, module: str) -> None:
     loaded = run_alone(installed, "-c", f"import sys, {module}; print(*sys.modules)").split()
     assert module in loaded
@@ -131,7 +132,7 @@ def test_comparing_statistics_needs_neither_torch_nor_pandas(
     compare = tmp_path / "compare.json"
     compare.write_text(json.dumps({"npu_path": str(rank), "bench_path": str(rank)}))
     program = (
-        "import sys; from msprobe_builder.cli import main;"
+        "import sys; from msprobe_builder.command.main import main;"
         f"status = main(['-i', {str(compare)!r}, '-o', {str(tmp_path / 'out')!r}, '--quiet']);"
         "print(status, *sys.modules)"
     )

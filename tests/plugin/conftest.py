@@ -26,6 +26,7 @@ MESSAGES: dict[str, type[Message]] = {
     "search": pb.SearchResult,
     "candidates": pb.Candidates,
     "across": pb.NodeAcross,
+    "measures": pb.Measures,
     "matches": pb.MatchFile,
 }
 EXAMPLE = "runs/example.vis.db"
@@ -36,6 +37,7 @@ GOOD: dict[str, dict[str, str]] = {
     "search": {"file": EXAMPLE},
     "candidates": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu", "index": "4"},
     "across": {"file": EXAMPLE, "name": "Functional.linear.3.forward", "side": "npu"},
+    "measures": {"file": EXAMPLE, "step": "0", "rank": "0"},
     "matches": {"file": EXAMPLE},
 }
 

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCHEMA = REPOSITORY / "msprobe_builder" / "store" / "schema.sql"
+SCHEMA = REPOSITORY / "msprobe_builder" / "database" / "schema.sql"
 
 TEXTS = {
     1: "DefaultModel",

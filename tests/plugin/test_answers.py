@@ -167,3 +167,18 @@ def test_requests_at_the_same_time_do_not_influence_each_other(ask: Ask) -> None
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("known", ["*", '*, "a"', 'W/"*"'])
+def test_a_star_is_no_tag_of_an_answer(ask: Ask, known: str) -> None:
+    headers = {"If-None-Match": known}
+    assert ask("node", **GOOD["node"], headers=headers).status_code == 200
+    missing = ask("node", **{**GOOD["node"], "index": "99"}, headers=headers)
+    assert missing.status_code == 404
+
+
+def test_an_unchanged_answer_has_neither_a_body_nor_a_type(ask: Ask) -> None:
+    etag = ask("node", **GOOD["node"]).headers["ETag"]
+    response = ask("node", **GOOD["node"], headers={"If-None-Match": etag})
+    assert (response.status_code, response.data) == (304, b"")
+    assert "Content-Type" not in response.headers

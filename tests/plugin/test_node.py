@@ -7,8 +7,8 @@ from math import inf, isnan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.database.read.parameters import Comparison, Parameter, pair_parameters
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query_parameters import Comparison, Parameter, pair_parameters
 from tests.plugin.conftest import Ask, node
 
 

@@ -23,7 +23,7 @@ HEAVY = {
     "pandas",
     "msprobe_builder",
     "tb_graph_ascend.generated",
-    "tb_graph_ascend.encode",
+    "tb_graph_ascend.encode.answers",
 }
 QUERY = "?file=runs%2Fexample.vis.db&step=0&rank=0&side=npu"
 

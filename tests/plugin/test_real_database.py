@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.dump.names import Direction, Kind, Name, format_name
-from msprobe_builder.metrics import comparison
+from msprobe_builder.base.codes import METRICS
+from msprobe_builder.database.read.names import stored_name
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query_names import node_name
-from tb_graph_ascend.query_parameters import METRICS
 from tests.plugin.conftest import Ask, client_of
 from tests.plugin.conftest import catalog as ask_catalog
 from tests.plugin.conftest import node as ask_node
@@ -40,7 +38,7 @@ def database(demo_database: Path) -> Iterator[sqlite3.Connection]:
 
 def names_of(skeleton: pb.Skeleton) -> list[str]:
     columns = zip(skeleton.kind, skeleton.stem, skeleton.direction, skeleton.call, strict=True)
-    return [node_name(kind, skeleton.stems[stem], way, call) for kind, stem, way, call in columns]
+    return [stored_name(kind, skeleton.stems[stem], way, call) for kind, stem, way, call in columns]
 
 
 def parents_of(skeleton: pb.Skeleton) -> list[int | None]:
@@ -127,11 +125,3 @@ def test_every_node_agrees_with_tensor_view(
             assert (row.bench.name or None) == (tensor["matched"] or row.bench.name or None)
             seen += 1
     assert seen == sum(len(rows) for (side, _), rows in expected.items() if side == "npu")
-
-
-def test_metrics_and_names_follow_the_builder() -> None:
-    assert comparison.METRICS == METRICS
-    for kind in Kind:
-        for direction in Direction:
-            expected = format_name(Name(kind, "A.b", direction, 3))
-            assert node_name(kind, "A.b", direction, 3) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from math import isnan, nan
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.query import expressions
 from tests.conftest import BuildDatabase
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of
 
@@ -84,6 +86,30 @@ def found(ask: Ask, file: Path, **query: object) -> list[Row]:
             {"dtype": "int64"},
             "node_id IN (SELECT node_id FROM tensor_view WHERE dtype = 'torch.int64')",
         ),
+        (
+            {"input_dtype": "int64"},
+            "node_id IN (SELECT node_id FROM tensor_view WHERE dtype = 'torch.int64'"
+            " AND direction IN ('input', 'parameters'))",
+        ),
+        (
+            {"output_dtype": "torch.int64"},
+            "node_id IN (SELECT node_id FROM tensor_view WHERE dtype = 'torch.int64'"
+            " AND direction IN ('output', 'parameters_grad'))",
+        ),
+        ({"direction": "backward"}, "name LIKE '%.backward%'"),
+        (
+            {"below": "model.layers.1"},
+            "EXISTS (SELECT 1 FROM node_view AS module JOIN node ON node.node_id = module.node_id"
+            " WHERE node_view.node_id BETWEEN module.node_id AND node.subtree_end"
+            " AND module.name LIKE 'Module.model.layers.1.%DecoderLayer.%')",
+        ),
+        (
+            {"below": "Module.Model.Layers.1.self_attn"},
+            "EXISTS (SELECT 1 FROM node_view AS module JOIN node ON node.node_id = module.node_id"
+            " WHERE node_view.node_id BETWEEN module.node_id AND node.subtree_end"
+            " AND module.name LIKE 'Module.model.layers.1.self_attn.%Attention.%')",
+        ),
+        ({"below": "layers.1"}, "0"),
         ({"step": "0", "rank": "0"}, "1"),
         ({"step": "7"}, "0"),
     ],
@@ -175,6 +201,7 @@ def test_a_name_of_two_names_is_damage(ask: Ask, logdir: Path) -> None:
         ("(", "bad_parameter"),
         ("x" * 2000, "bad_parameter"),
         ("(.*.*.*.*.*.*.*)*!", "slow_expression"),
+        ("(" * 500, "bad_parameter"),
     ],
 )
 def test_a_regular_expression_that_cannot_be_used(
@@ -183,6 +210,36 @@ def test_a_regular_expression_that_cannot_be_used(
     response = ask_other("search", file=other.name, name=pattern, regex=1)
     assert response.status_code == 400
     assert problem_of(response).code == code
+
+
+def test_compiling_an_expression_counts_as_well(
+    ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expressions, "EXPRESSION_SECONDS", 0.5)
+    costly = "[\u0100-\U000fffff]" * 120  # takes a second and more to compile
+    response = ask_other("search", file=other.name, name=costly, regex=1)
+    assert (response.status_code, problem_of(response).code) == (400, "slow_expression")
+
+
+def test_an_expression_may_take_only_so_much_memory(
+    ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expressions, "EXPRESSION_MEMORY", 2**20)  # less than Python itself needs
+    wide = "[\u0100-\U000fffff]"
+    response = ask_other("search", file=other.name, name=wide, regex=1)
+    assert (response.status_code, problem_of(response).code) == (400, "slow_expression")
+    assert "memory" in problem_of(response).message
+
+
+def test_expressions_wait_for_each_other(
+    ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expressions, "_free", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(expressions, "EXPRESSION_WAIT_SECONDS", 0.0)
+    with expressions._free:
+        response = ask_other("search", file=other.name, name="linear", regex=1)
+    assert (response.status_code, problem_of(response).code) == (503, "busy")
+    assert ask_other("search", file=other.name, name="linear", regex=1).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import Client, TestResponse
 from werkzeug.wrappers import Request
 
-from tb_graph_ascend.static_files import serve
+from tb_graph_ascend.http.static_files import serve
 
 SCRIPT = "export function render() {}\n" * 100
 

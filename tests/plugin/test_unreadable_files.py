@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tb_graph_ascend.database import check_header
-from tb_graph_ascend.discover import DatabaseFile
+from msprobe_builder.base.codes import SCHEMA_VERSION
+from tb_graph_ascend.files.database import check_header
+from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.problems import ProblemError
 from tests.plugin.conftest import EXAMPLE, GOOD, Ask, catalog, problem_of, skeleton
 
@@ -65,7 +66,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "truncated": cut_off,
     "foreign_database": foreign,
     "reference_format": of_another_builder,
-    "newer_schema": lambda path: execute(path, "PRAGMA user_version = 2"),
+    "newer_schema": lambda path: execute(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}"),
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "no version": lambda path: execute(path, "PRAGMA user_version = 0"),
@@ -170,6 +171,7 @@ def test_a_damaged_node_is_refused_alone(ask: Ask, logdir: Path, damage: str) ->
     assert ask("node", **{**GOOD["node"], "index": 5}).status_code == 200
 
 
+@pytest.mark.slow
 def test_every_single_overwritten_byte_leaves_an_answer(ask: Ask, logdir: Path) -> None:
     content = (logdir / EXAMPLE).read_bytes()
     for place in range(0, len(content), 509):
@@ -217,7 +219,7 @@ def another_program(path: Path, statement: str) -> Iterator[None]:
 def test_a_file_that_is_being_written_is_said_to_be_and_recovers(
     ask: Ask, logdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tb_graph_ascend.database.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("tb_graph_ascend.files.database.BUSY_SECONDS", 0.0)
     with another_program(logdir / EXAMPLE, "BEGIN EXCLUSIVE"):
         response = ask("skeleton", **GOOD["skeleton"])
         assert response.status_code == 503
@@ -238,7 +240,7 @@ def test_a_query_that_never_ends_is_ended(
         " SELECT value FROM n)",
         "INSERT INTO stack SELECT 1, frame_id, frame_id FROM frame WHERE frame_id > 100",
     )
-    monkeypatch.setattr("tb_graph_ascend.database.QUERY_SECONDS", 0.0)
+    monkeypatch.setattr("tb_graph_ascend.files.database.QUERY_SECONDS", 0.0)
     response = ask("node", **GOOD["node"])
     assert response.status_code == 503
     assert problem_of(response).code == "too_slow"

@@ -1,15 +1,20 @@
+import { Mark } from '../data/colouring';
 import { lowerBound } from '../data/sorted';
 import { Grade } from '../generated/graph_pb';
-import type { Frame } from './draw';
+import type { Frame } from './frame';
 import type { Box } from './geometry';
-import { BAR_WIDTH, columnsOf, type Columns, type Item } from './items';
-import type { Brush } from './sheet';
+import {
+  BAR_WIDTH,
+  chevronRoom,
+  columnsOf,
+  hasBar,
+  overflowOf,
+  type Columns,
+  type Item,
+} from './items';
+import { HATCH_SIZE, type Brush } from './sheet';
 import { drawText } from './text';
-import { TONES, TONE_SEVERITY } from './tone';
-
-// As colour classes: nothing is known, and all is well.
-const UNGRADED: number = Grade.UNGRADED;
-const OK: number = Grade.OK;
+import { OK, TONES, TONE_SEVERITY, UNGRADED } from './tone';
 
 /** Order of the pieces of a distribution bar: the worst first, where the eye begins. */
 const BAR_ORDER = Array.from({ length: TONES }, (_, tone) => tone).sort(
@@ -25,6 +30,7 @@ const OUTLINED_ROW = 13;
 /** Draws rows: fill, marks and text, one pass per colour. */
 export function drawItems(frame: Frame, items: Item[]): void {
   drawFills(frame, items);
+  drawMarks(frame, items);
   drawStrips(frame, items);
   drawHits(frame, items);
   if (frame.placer.geometry.font > 0) {
@@ -82,6 +88,31 @@ function drawFills({ surface, palette, placer }: Frame, items: Item[]): void {
   context.setLineDash([]);
 }
 
+/** What the documented error makes too much of is hatched; what it hides has a notch. */
+function drawMarks({ surface, palette, placer, tones }: Frame, items: Item[]): void {
+  const { context } = surface;
+  const { radius, rowHeight } = placer.geometry;
+  if (rowHeight < OUTLINED_ROW) return;
+  for (const { id, node, box, isOpen } of items) {
+    const mark = id === node || !isOpen ? tones.mark(node) : Mark.NONE;
+    if (mark === Mark.NONE) continue;
+    context.beginPath();
+    if (mark === Mark.NEAR_ZERO) {
+      context.roundRect(box.x + 1, box.y + 1, box.width - 2, box.height - 2, radius);
+      context.fillStyle = surface.hatch(palette.nearZero, box.y % HATCH_SIZE);
+      context.fill();
+      continue;
+    }
+    const size = Math.min(9, rowHeight / 2);
+    const right = box.x + box.width - 0.5;
+    context.moveTo(right - size, box.y + 0.5);
+    context.lineTo(right, box.y + 0.5);
+    context.lineTo(right, box.y + 0.5 + size);
+    context.fillStyle = palette.tones[Grade.SEVERE]!.solid;
+    context.fill();
+  }
+}
+
 /** A folded module shows the worst that it hides at its left edge. */
 function drawStrips({ surface, palette, tones, placer }: Frame, items: Item[]): void {
   const { context } = surface;
@@ -134,18 +165,6 @@ function drawChevrons({ surface, palette, placer }: Frame, items: Item[]): void 
     context.strokeStyle = palette.tones[tone]!.quiet;
     context.stroke();
   }
-}
-
-/** Width of the part of a module's row that folds and unfolds it on a click. */
-export function chevronRoom(font: number): number {
-  return font * 1.55;
-}
-
-/** Whether the grades below a module are worth a bar: not if all is well or nothing is known. */
-export function hasBar({ tones }: Frame, { from, to, hasChildren }: Item): boolean {
-  if (!hasChildren) return false;
-  const worst = tones.worst(from, to);
-  return worst !== UNGRADED && worst !== OK;
 }
 
 /** How the grades below a module are distributed. */
@@ -207,13 +226,6 @@ function drawTicks(frame: Frame, items: Item[], columns: Columns): void {
     const middle = box.y + box.height / 2;
     drawArrows(surface.context, columns.flag + 7 * unit, middle, unit, level, text);
   }
-}
-
-/** The worst of a node itself, or of the layers of a folded series. */
-export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number {
-  if (!tree.isSeries(id)) return graph.overflow[id]!;
-  if (isOpen) return 0;
-  return Math.max(...Array.from(tree.children(id), (layer) => graph.overflow[layer]!));
 }
 
 function drawArrows(

@@ -25,6 +25,14 @@ export class Controls implements GestureTarget, KeyTarget {
   /** The side that keys and buttons act on: the one used last. */
   active: Side = Side.NPU;
   hovered: NodeRef | null = null;
+  /** Where the pointer rests, in a pane and in the window. */
+  private pointer: {
+    readonly side: Side;
+    readonly x: number;
+    readonly y: number;
+    readonly clientX: number;
+    readonly clientY: number;
+  } | null = null;
   readonly pairing: Pairing;
 
   constructor(private readonly of: Controlled) {
@@ -39,7 +47,7 @@ export class Controls implements GestureTarget, KeyTarget {
 
   reset(): void {
     this.active = this.of.panes.shown[0]!.side;
-    this.hovered = null;
+    this.hovered = this.pointer = null;
     this.pairing.reset();
   }
 
@@ -71,6 +79,7 @@ export class Controls implements GestureTarget, KeyTarget {
   }
 
   hoverAt(side: Side, x: number, y: number, event: PointerEvent): void {
+    this.pointer = { side, x, y, clientX: event.clientX, clientY: event.clientY };
     const node = this.hitAt(side, x, y)?.node ?? null;
     const isPicking = this.pairing.pickMode === side && node && this.pairing.canPair(node);
     const cursor = isPicking ? 'crosshair' : node ? 'pointer' : 'default';
@@ -78,7 +87,16 @@ export class Controls implements GestureTarget, KeyTarget {
     this.hover(node, event.clientX, event.clientY);
   }
 
+  /** What lies under a pointer that rests, after the rows have moved beneath it. */
+  followRows(): void {
+    const { pointer } = this;
+    if (!pointer || !this.of.hierarchy()) return;
+    const node = this.hitAt(pointer.side, pointer.x, pointer.y)?.node ?? null;
+    this.hover(node, pointer.clientX, pointer.clientY);
+  }
+
   leave(): void {
+    this.pointer = null;
     this.hover(null, 0, 0);
   }
 

@@ -1,7 +1,7 @@
 import type { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { rowAt, UNITS_PER_ROW } from '../layout/rows';
-import { chevronRoom } from './content';
+import { chevronRoom } from './items';
 import type { Placer } from './geometry';
 import { stickyRows } from './sticky';
 import { unitAt } from './viewport';

@@ -1,8 +1,6 @@
-import type { Frame } from './draw';
-import { Grade } from '../generated/graph_pb';
-import type { Tree } from '../layout/tree';
+import type { Frame } from './frame';
 import type { Box } from './geometry';
-import { TONE_SEVERITY, type Tones } from './tone';
+import { OK, toneOf, UNGRADED } from './tone';
 
 /** A node or series that is in view, and where. */
 export interface Item {
@@ -40,16 +38,23 @@ export function itemOf({ tree, tones, open }: Frame, id: number, row: number, bo
   };
 }
 
-/** The colour class of a row itself: a series has that of its worst layer while that is hidden. */
-export function toneOf(tree: Tree, tones: Tones, id: number, isOpen: boolean): number {
-  if (!tree.isSeries(id)) return tones.of(id);
-  let worst: number = Grade.UNGRADED;
-  if (isOpen) return worst;
-  for (const layer of tree.children(id)) {
-    const tone = tones.of(layer);
-    if (TONE_SEVERITY[tone]! > TONE_SEVERITY[worst]!) worst = tone;
-  }
-  return worst;
+/** Width of the part of a module's row that folds and unfolds it on a click. */
+export function chevronRoom(font: number): number {
+  return font * 1.55;
+}
+
+/** Whether the grades below a module are worth a bar: not if all is well or nothing is known. */
+export function hasBar({ tones }: Frame, { from, to, hasChildren }: Item): boolean {
+  if (!hasChildren) return false;
+  const worst = tones.worst(from, to);
+  return worst !== UNGRADED && worst !== OK;
+}
+
+/** The worst of a node itself, or of the layers of a folded series. */
+export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number {
+  if (!tree.isSeries(id)) return graph.overflow[id]!;
+  if (isOpen) return 0;
+  return Math.max(...Array.from(tree.children(id), (layer) => graph.overflow[layer]!));
 }
 
 /** Where the columns at the right end of the rows begin; the same at all depths. */

@@ -1,5 +1,5 @@
 import { rowAt } from '../layout/rows';
-import type { Frame } from './draw';
+import type { Frame } from './frame';
 import { GAP } from './pyramid';
 import { unitAt, yOf } from './viewport';
 

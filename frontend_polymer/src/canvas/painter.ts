@@ -1,4 +1,6 @@
 import type { ColourMode } from '../data/codes';
+import { colouringOf, type Known } from '../data/colouring';
+import type { Graph } from '../data/graph';
 import { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { otherSide } from '../layout/sides';
@@ -6,7 +8,7 @@ import { drawPane } from './draw';
 import { geometryOf, Placer } from './geometry';
 import { canvasRuler, Measure } from './measure';
 import { drawMinimap } from './minimap';
-import { paletteOf, type Palette, type Theme } from './palette';
+import { paletteOf, type Palette } from './palette';
 import type { Pane } from './panes';
 import { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
@@ -14,6 +16,20 @@ import { Tones } from './tone';
 import type { Extent, View } from './viewport';
 
 const NONE = new Int32Array();
+
+/** What colours and numbers say. */
+export interface Colours {
+  readonly mode: ColourMode;
+  readonly known: Known;
+  /** Whether small numbers are written as powers of ten. */
+  readonly asPower: boolean;
+}
+
+const DOCUMENTED: Colours = {
+  mode: 'precision',
+  known: { measures: null, bands: [] },
+  asPower: false,
+};
 
 /** What is pointed out in the picture. */
 export interface Attention {
@@ -25,8 +41,8 @@ export interface Attention {
 
 /** Draws panes: holds the colours, the search hits, and what drawing has computed before. */
 export class Painter {
-  palette: Palette = paletteOf('light');
-  private mode: ColourMode = 'precision';
+  palette: Palette = paletteOf('light', []);
+  private colours: Colours = DOCUMENTED;
   private hierarchy: Hierarchy | null = null;
   private tones: [Tones | null, Tones | null] = [null, null];
   private pyramids: [Pyramid | null, Pyramid | null] = [null, null];
@@ -39,20 +55,21 @@ export class Painter {
     this.readTones();
   }
 
-  setTheme(theme: Theme): void {
-    this.palette = paletteOf(theme);
+  setPalette(palette: Palette): void {
+    this.palette = palette;
   }
 
-  setMode(mode: ColourMode): void {
-    if (mode === this.mode) return;
-    this.mode = mode;
+  setColours(colours: Colours): void {
+    this.colours = colours;
     this.readTones();
   }
 
   private readTones(): void {
-    const { mode } = this;
+    const { mode, known, asPower } = this.colours;
+    const tones = (graph: Graph | null, isReference: boolean) =>
+      graph && new Tones(graph, mode, colouringOf(graph, mode, known, isReference), asPower);
     const [npu, bench] = this.hierarchy?.graphs ?? [null, null];
-    this.tones = [npu && new Tones(npu, mode), bench && new Tones(bench, mode)];
+    this.tones = [tones(npu, false), tones(bench, true)];
     this.rowsChanged();
   }
 

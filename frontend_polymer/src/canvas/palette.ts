@@ -1,4 +1,14 @@
+import { GRADES } from '../data/codes';
+import { Grade } from '../generated/graph_pb';
+import { contrast, formatColour, parseColour, type Oklch } from './colour';
+
 export type Theme = 'light' | 'dark';
+
+/** The colour of a grade on white, `#rrggbb`, as the database has it. */
+export interface GradeColour {
+  readonly grade: Grade;
+  readonly colour: string;
+}
 
 /** How one colour class is painted. */
 export interface Tone {
@@ -24,6 +34,8 @@ export interface Palette {
   readonly boxStroke: string;
   readonly gap: string;
   readonly gapHatch: string;
+  /** Lines over an error that a value near zero makes too much of. */
+  readonly nearZero: string;
   /** Falls from the modules that stick to the upper edge; fades to nothing. */
   readonly shadow: string;
   readonly hover: string;
@@ -43,15 +55,15 @@ const tone = (
   dashed = false,
 ): Tone => ({ fill, stroke, text, quiet, solid, ticks, dashed });
 
-const LIGHT: Palette = {
-  tones: [
-    tone(['#ffffff', '#cfd5dd', '#1f2328', '#5d6673', '#dde2e8']),
-    tone(['#fffcf3', '#dcd6c4', '#1f2328', '#5f6570', '#ebe3c9']),
-    tone(['#ffedbe', '#e0c687', '#1f2328', '#595f69', '#ffe08f'], 1),
-    tone(['#ffdc7f', '#d6ab3c', '#1f2328', '#50555e', '#ffd05c'], 2),
-    tone(['#ffc62e', '#c6920a', '#1f2328', '#464a51', '#ffb000'], 3),
-    tone(['#ff704d', '#c7401e', '#1c0a05', '#33150c', '#f04a21'], 4),
-    tone(['#c7c7c7', '#7d838c', '#1f2328', '#454a52', '#a9aeb5'], 0, true),
+/** All but the grades, whose colours come with the file. */
+type Surroundings = Omit<Palette, 'tones'> & {
+  readonly ungraded: Tone;
+  readonly overflow: readonly Tone[];
+};
+
+const LIGHT: Surroundings = {
+  ungraded: tone(['#ffffff', '#cfd5dd', '#1f2328', '#5d6673', '#dde2e8']),
+  overflow: [
     tone(['#e0e8ff', '#a5b6ea', '#1f2328', '#535a67', '#b6c7fc'], 1),
     tone(['#a9baf9', '#6f87de', '#151a2b', '#383f52', '#7e96f0'], 2),
     tone(['#4668b8', '#2c4a92', '#ffffff', '#e8edfb', '#34549f'], 3),
@@ -61,6 +73,7 @@ const LIGHT: Palette = {
   boxStroke: '#d3d9e1',
   gap: '#f4f5f7',
   gapHatch: '#e3e6ea',
+  nearZero: 'rgba(255, 255, 255, 0.85)',
   shadow: 'rgba(30, 40, 60, 0.16)',
   hover: 'rgba(32, 90, 200, 0.07)',
   selection: '#1a56db',
@@ -71,15 +84,9 @@ const LIGHT: Palette = {
   minimapShade: 'rgba(244, 245, 247, 0.3)',
 };
 
-const DARK: Palette = {
-  tones: [
-    tone(['#26292e', '#444a53', '#e8eaed', '#a3abb6', '#3b4048']),
-    tone(['#2b2b29', '#4a4a44', '#e8eaed', '#a9adae', '#45453e']),
-    tone(['#41391f', '#6d6033', '#f3efe2', '#bdb398', '#6f5f2a'], 1),
-    tone(['#5c4812', '#8d7127', '#fbf3dc', '#d3c190', '#9c7a17'], 2),
-    tone(['#7d5600', '#b78417', '#fff6e0', '#f2dcae', '#d29500'], 3),
-    tone(['#b93a1b', '#f0765a', '#ffffff', '#ffe3da', '#ff6a45'], 4),
-    tone(['#44484e', '#8b929c', '#f0f1f3', '#c3c8cf', '#6a7078'], 0, true),
+const DARK: Surroundings = {
+  ungraded: tone(['#26292e', '#444a53', '#e8eaed', '#a3abb6', '#3b4048']),
+  overflow: [
     tone(['#2a3350', '#4a5a8c', '#e6ebfb', '#a9b6dc', '#43558c'], 1),
     tone(['#33478a', '#6079c9', '#f0f3ff', '#c3cff5', '#5f7be0'], 2),
     tone(['#3f5fd0', '#93aaff', '#ffffff', '#e4eaff', '#8ea6ff'], 3),
@@ -89,6 +96,7 @@ const DARK: Palette = {
   boxStroke: '#3b4149',
   gap: '#1f2125',
   gapHatch: '#2d3137',
+  nearZero: 'rgba(27, 29, 32, 0.75)',
   shadow: 'rgba(0, 0, 0, 0.5)',
   hover: 'rgba(140, 175, 255, 0.10)',
   selection: '#8ab0ff',
@@ -99,6 +107,85 @@ const DARK: Palette = {
   minimapShade: 'rgba(27, 29, 32, 0.3)',
 };
 
-export function paletteOf(theme: Theme): Palette {
-  return theme === 'dark' ? DARK : LIGHT;
+/** What marks a grade beside its colour. */
+const MARKS: Readonly<Record<number, Tone['ticks'] | undefined>> = {
+  [Grade.SLIGHT]: 1,
+  [Grade.MODERATE]: 2,
+  [Grade.SERIOUS]: 3,
+  [Grade.SEVERE]: 4,
+};
+
+/** The colours of a theme, with grades as the file has them; one it lacks looks ungraded. */
+export function paletteOf(theme: Theme, grades: readonly GradeColour[]): Palette {
+  const { ungraded, overflow, ...rest } = theme === 'dark' ? DARK : LIGHT;
+  const tones = GRADES.map((grade) => {
+    const base = parseColour(grades.find((one) => one.grade === grade)?.colour ?? '');
+    const isPlain = !base || base.lightness > 0.999;
+    const colours = isPlain ? ungraded : theme === 'dark' ? onDark(base) : onLight(base);
+    const ticks = MARKS[grade] ?? 0;
+    return { ...colours, ticks, dashed: grade === Grade.UNMATCHED };
+  });
+  return { ...rest, tones: [...tones, ...overflow] };
+}
+
+type Colours = Omit<Tone, 'ticks' | 'dashed'>;
+
+function onLight(base: Oklch): Colours {
+  const { lightness, chroma } = base;
+  const fill = formatColour(base);
+  return {
+    fill,
+    stroke: formatColour({ ...base, lightness: lightness - 0.13, chroma: chroma * 0.85 }),
+    ...words(fill),
+    // The palest has to be told from the background where it is a line of pixels.
+    solid: formatColour({
+      ...base,
+      lightness: Math.min(0.92, lightness - 0.05),
+      chroma: Math.max(chroma * 1.15, chroma + 0.025 * Math.min(1, chroma / 0.01)),
+    }),
+  };
+}
+
+/**
+ * What is near white lies near the dark background, and what stands out there stands out here: the
+ * distance from white becomes lightness, the hue stays.
+ */
+function onDark(base: Oklch): Colours {
+  const distance = Math.hypot(1 - base.lightness, base.chroma);
+  const lightness = 0.265 + 0.83 * distance;
+  const chroma = base.chroma * Math.min(0.85, 0.3 + 2 * distance);
+  const fill = formatColour({ ...base, lightness, chroma });
+  return {
+    fill,
+    stroke: formatColour({ ...base, lightness: lightness + 0.17, chroma }),
+    ...words(fill),
+    solid: formatColour({
+      ...base,
+      lightness: lightness + 0.05 + 0.45 * distance,
+      chroma: chroma * 1.2,
+    }),
+  };
+}
+
+/** Contrast that WCAG 2.2 asks of small text, with a little to spare for rounding. */
+const READABLE = 4.6;
+const INK = { lightness: 0.25, chroma: 0.01, hue: 4.5 };
+const CHALK = { lightness: 0.98, chroma: 0.005, hue: 1.5 };
+
+/** The colours of name and class on a fill. */
+function words(fill: string): Pick<Tone, 'text' | 'quiet'> {
+  const isDark = contrast('#000000', fill) >= contrast('#ffffff', fill);
+  const from = isDark ? INK : CHALK;
+  const readable = (lightness: number) => {
+    const colour = formatColour({ ...from, lightness });
+    return contrast(colour, fill) >= READABLE ? colour : null;
+  };
+  const plain = isDark ? '#000000' : '#ffffff';
+  const text = readable(from.lightness) ?? plain;
+  let quiet = text;
+  // As far from the text as it can be read, but not farther than is calm.
+  for (let step = 1; step <= 9; step++) {
+    quiet = readable(from.lightness + (isDark ? 0.025 : -0.025) * step) ?? quiet;
+  }
+  return { text, quiet };
 }

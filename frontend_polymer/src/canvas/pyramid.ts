@@ -1,8 +1,7 @@
 import type { Rows } from '../layout/rows';
 import type { Side } from '../generated/graph_pb';
 import type { Tree } from '../layout/tree';
-import { toneOf } from './items';
-import { TONE_SEVERITY, type Tones } from './tone';
+import { TONE_SEVERITY, toneOf, type Tones } from './tone';
 
 /**
  * The colour class to look at first in any run of rows, so that an overview costs as much as its

@@ -1,8 +1,7 @@
 import { Direction } from '../generated/graph_pb';
 import type { Graph } from '../data/graph';
-import { chevronRoom, hasBar, overflowOf } from './content';
-import type { Frame } from './draw';
-import type { Columns, Item } from './items';
+import type { Frame } from './frame';
+import { chevronRoom, hasBar, overflowOf, type Columns, type Item } from './items';
 import { fontOf } from './measure';
 
 const REGULAR = 400;
@@ -21,7 +20,7 @@ export function drawText(frame: Frame, items: Item[], columns: Columns): void {
   const pieces: Piece[] = [];
   for (const item of items) {
     const isHidden = frame.tree.isSeries(item.id) && item.isOpen;
-    const error = isHidden ? '' : errorText(frame.graph.error[item.node]!);
+    const error = isHidden ? '' : frame.tones.number(item.node);
     addName(frame, item, nameEnd(frame, item, columns, error), pieces);
     if (columns.areShown && error !== '') addError(frame, item, columns, error, pieces);
   }
@@ -103,11 +102,4 @@ export function callTexts(graph: Graph, node: number): string[] {
     case Direction.NONE:
       return [];
   }
-}
-
-/** The precision index, short; nothing for none and for no error at all. */
-export function errorText(error: number): string {
-  if (!(error > 0)) return '';
-  if (error >= 0.9995) return '1';
-  return error < 0.0005 ? '<0.001' : error.toFixed(3);
 }

@@ -1,11 +1,17 @@
 import type { Graph } from '../data/graph';
 import { GRADES, OVERFLOWS, type ColourMode } from '../data/codes';
+import { Mark, type Colouring } from '../data/colouring';
 import { SEVERITY } from '../data/rollup';
 import { Grade, Overflow } from '../generated/graph_pb';
+import type { Tree } from '../layout/tree';
 
 /** The colour classes of the palette: the grades and, after them, the overflow levels. */
 export const TONES = 10;
 const OVERFLOW_TONE = 6;
+
+// As colour classes: nothing is known, and all is well.
+export const UNGRADED: number = Grade.UNGRADED;
+export const OK: number = Grade.OK;
 
 /** From the calmest to the one to look at first. */
 export const TONE_SEVERITY: readonly number[] = [...SEVERITY, 7, 8, 9];
@@ -15,24 +21,27 @@ export class Tones {
   constructor(
     private readonly graph: Graph,
     private readonly mode: ColourMode,
+    private readonly colouring: Colouring,
+    private readonly asPower = false,
   ) {}
 
   of(node: number): number {
-    if (this.mode === 'precision') return this.graph.grade[node]!;
+    if (this.mode !== 'overflow') return this.colouring.grade[node]!;
     return overflowTone(this.graph.overflowOf(node));
   }
 
   /** The class to look at first among the nodes [from, to). */
   worst(from: number, to: number): number {
-    if (this.mode === 'precision') return this.graph.rollup.mostSevere(from, to);
-    return overflowTone(this.graph.rollup.worstOverflow(from, to));
+    const { rollup } = this.colouring;
+    if (this.mode !== 'overflow') return rollup.mostSevere(from, to);
+    return overflowTone(rollup.worstOverflow(from, to));
   }
 
   /** How many of the nodes [from, to) have each class. */
   count(from: number, to: number): number[] {
-    const { rollup } = this.graph;
+    const { rollup } = this.colouring;
     const counts = new Array<number>(TONES).fill(0);
-    if (this.mode === 'precision') {
+    if (this.mode !== 'overflow') {
       for (const grade of GRADES) counts[grade] = rollup.grade(grade, from, to);
       return counts;
     }
@@ -45,8 +54,30 @@ export class Tones {
     counts[Grade.UNGRADED] = rest;
     return counts;
   }
+
+  /** What the documented error hides, where it is what the colours say. */
+  mark(node: number): Mark {
+    return this.mode === 'precision' ? (this.colouring.mark?.[node] ?? Mark.NONE) : Mark.NONE;
+  }
+
+  /** The number beside a node; empty where there is none. */
+  number(node: number): string {
+    return this.colouring.number(node, this.asPower);
+  }
 }
 
 export function overflowTone(level: Overflow): number {
   return level === Overflow.NONE ? Grade.UNGRADED : OVERFLOW_TONE + level;
+}
+
+/** The colour class of a row itself: a series has that of its worst layer while that is hidden. */
+export function toneOf(tree: Tree, tones: Tones, id: number, isOpen: boolean): number {
+  if (!tree.isSeries(id)) return tones.of(id);
+  let worst: number = Grade.UNGRADED;
+  if (isOpen) return worst;
+  for (const layer of tree.children(id)) {
+    const tone = tones.of(layer);
+    if (TONE_SEVERITY[tone]! > TONE_SEVERITY[worst]!) worst = tone;
+  }
+  return worst;
 }

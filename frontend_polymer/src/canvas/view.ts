@@ -1,4 +1,3 @@
-import type { ColourMode } from '../data/codes';
 import type { Graph } from '../data/graph';
 import { Grade, type Side } from '../generated/graph_pb';
 import type { Expansion } from '../layout/expansion';
@@ -11,8 +10,8 @@ import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
 import { scrollTo, stateOf } from './look';
-import { Painter } from './painter';
-import type { Theme } from './palette';
+import { Painter, type Colours } from './painter';
+import type { Palette } from './palette';
 import { Panes } from './panes';
 import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
@@ -106,15 +105,14 @@ export class HierarchyView extends Emitter {
     this.camera.set(this.active, { ...this.camera.view(this.active), top: -Infinity });
   }
 
-  setTheme(theme: Theme): void {
-    this.painter.setTheme(theme);
-    this.panes.paint(this.painter.palette);
+  setPalette(palette: Palette): void {
+    this.painter.setPalette(palette);
+    this.panes.paint(palette);
     this.invalidate();
   }
 
-  /** Colours by error or by overflow level. */
-  setColourMode(mode: ColourMode): void {
-    this.painter.setMode(mode);
+  setColours(colours: Colours): void {
+    this.painter.setColours(colours);
     this.invalidate();
   }
 
@@ -356,6 +354,7 @@ export class HierarchyView extends Emitter {
   draw(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
+    this.controls.followRows();
     const { hovered, pairing } = this.controls;
     const attention = { selected: this.chosen, hovered, wanted: pairing.wanted };
     for (const pane of this.panes.shown) {

@@ -1,10 +1,12 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import {
   CatalogSchema,
+  MeasuresSchema,
   NodeAcrossSchema,
   NodeDetailSchema,
   SearchResultSchema,
   type Catalog,
+  type Measures,
   type NodeAcross,
   type NodeDetail,
   type SearchResult,
@@ -15,6 +17,11 @@ import { damaged, decodeProblem, ProblemError } from './problem';
 
 /** As many nodes as the search route answers at once. */
 const LARGEST_PAGE = 10_000;
+
+/** How requests leave: the browser's own `fetch`, or what answers without any server. */
+export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
+
+export const browserFetch: Fetch = (url, init) => globalThis.fetch(url, init);
 
 /** Names one graph in a request. */
 export interface GraphKey {
@@ -35,37 +42,54 @@ export function routeUrl(route: string, query: Record<string, string | number> =
 }
 
 /** The files below the log directory, with what can be seen in each. */
-export async function fetchCatalog(signal?: AbortSignal): Promise<Catalog> {
-  const body = await fetchBytes(routeUrl('catalog'), signal);
+export async function fetchCatalog(fetch: Fetch, signal?: AbortSignal): Promise<Catalog> {
+  const body = await fetchBytes(fetch, routeUrl('catalog'), signal);
   return decoded(() => fromBinary(CatalogSchema, body));
 }
 
 /** The whole hierarchy of one side. */
-export async function fetchGraph(key: GraphKey, signal?: AbortSignal): Promise<Graph> {
-  return Graph.decode(await fetchBytes(routeUrl('skeleton', { ...key }), signal));
+export async function fetchGraph(
+  fetch: Fetch,
+  key: GraphKey,
+  signal?: AbortSignal,
+): Promise<Graph> {
+  return Graph.decode(await fetchBytes(fetch, routeUrl('skeleton', { ...key }), signal));
 }
 
 /** Tensors, errors and stack of a node and of its partner. */
 export async function fetchNode(
+  fetch: Fetch,
   key: GraphKey,
   index: number,
   signal?: AbortSignal,
 ): Promise<NodeDetail> {
-  const body = await fetchBytes(routeUrl('node', { ...key, index }), signal);
+  const body = await fetchBytes(fetch, routeUrl('node', { ...key, index }), signal);
   return decoded(() => fromBinary(NodeDetailSchema, body));
+}
+
+/** How far the outputs of each node of the debug side are off, by the size of their tensors. */
+export async function fetchMeasures(
+  fetch: Fetch,
+  key: Omit<GraphKey, 'side'>,
+  signal: AbortSignal,
+): Promise<Measures> {
+  const body = await fetchBytes(fetch, routeUrl('measures', { ...key }), signal);
+  return decoded(() => fromBinary(MeasuresSchema, body));
 }
 
 /** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */
 export async function fetchSearch(
+  fetch: Fetch,
   query: Record<string, string | number>,
   signal: AbortSignal,
 ): Promise<SearchResult> {
-  const body = await fetchBytes(routeUrl('search', query), signal);
+  const body = await fetchBytes(fetch, routeUrl('search', query), signal);
   return decoded(() => fromBinary(SearchResultSchema, body));
 }
 
 /** Places in a graph of all nodes that the server finds there, in execution order. */
 export async function fetchIndices(
+  fetch: Fetch,
   query: Record<string, string | number>,
   graph: Graph,
   signal: AbortSignal,
@@ -74,6 +98,7 @@ export async function fetchIndices(
   let cursor = '';
   do {
     const page = await fetchSearch(
+      fetch,
       { ...query, limit: LARGEST_PAGE, ...(cursor && { cursor }) },
       signal,
     );
@@ -88,18 +113,20 @@ export async function fetchIndices(
 
 /** The nodes of one name in all steps and ranks. */
 export async function fetchAcross(
+  fetch: Fetch,
   query: { readonly file: string; readonly name: string; readonly side: Side },
   signal: AbortSignal,
 ): Promise<NodeAcross> {
-  const body = await fetchBytes(routeUrl('across', query), signal);
+  const body = await fetchBytes(fetch, routeUrl('across', query), signal);
   return decoded(() => fromBinary(NodeAcrossSchema, body));
 }
 
 /**
- * Fetches a protobuf body, or posts one and fetches the answer. Whatever goes wrong becomes a `ProblemError`, except that an aborted
- * request fails with the signal's own reason (`AbortError`).
+ * Fetches a protobuf body, or posts one and fetches the answer. Whatever goes wrong becomes a
+ * `ProblemError`, except that an aborted request fails with the signal's own reason (`AbortError`).
  */
 export async function fetchBytes(
+  fetch: Fetch,
   url: URL,
   signal?: AbortSignal,
   sent?: Uint8Array<ArrayBuffer>,

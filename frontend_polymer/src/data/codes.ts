@@ -1,7 +1,11 @@
-import { Direction, Grade, Kind, Overflow } from '../generated/graph_pb';
+import { CallRole, Direction, Grade, Kind, Overflow } from '../generated/graph_pb';
 
-/** What colours say: how far the numbers are off, or where values overflow. */
-export type ColourMode = 'precision' | 'overflow';
+/**
+ * What colours say: the documented error, what no rounding explains, the error as a share of its
+ * tensor, or where values overflow.
+ */
+export type ColourMode = 'precision' | 'beyond' | 'scaled' | 'overflow';
+export const COLOUR_MODES: readonly ColourMode[] = ['precision', 'beyond', 'scaled', 'overflow'];
 
 // The enumerations of the contract by their codes, to read them off columns of numbers.
 
@@ -20,4 +24,9 @@ export const GRADES: readonly Grade[] = [
 
 export const OVERFLOWS: readonly Overflow[] = [
   ...[Overflow.NONE, Overflow.MEDIUM, Overflow.HIGH, Overflow.CRITICAL],
+];
+
+export const CALL_ROLES: readonly CallRole[] = [
+  ...[CallRole.UNKNOWN, CallRole.CLEAN, CallRole.SUSPECT],
+  ...[CallRole.CARRIER, CallRole.AMPLIFIER],
 ];

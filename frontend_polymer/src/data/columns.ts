@@ -19,6 +19,7 @@ export interface SkeletonColumns {
   overflow: Int32Array;
   unmatchedReason: Int32Array;
   unmatchedReasons: string[];
+  role: Int32Array;
 }
 
 const number = (name: string): number => {
@@ -35,7 +36,7 @@ const INTEGER_COLUMNS = new Map<number, IntegerColumn>(
   (
     [
       ...['stem', 'direction', 'call', 'kind', 'subtreeSize', 'microStep', 'grade'],
-      ...['partnerOffset', 'overflow', 'unmatchedReason'],
+      ...['partnerOffset', 'overflow', 'unmatchedReason', 'role'],
     ] as IntegerColumn[]
   ).map((name) => [number(name), name]),
 );
@@ -91,7 +92,7 @@ function emptyColumns(): SkeletonColumns {
     ...{ revision: '', nodeCount: 0, stems: [], unmatchedReasons: [] },
     ...{ stem: none, direction: none, call: none, kind: none, subtreeSize: none },
     ...{ microStep: none, grade: none, partnerOffset: none, overflow: none },
-    ...{ unmatchedReason: none, error: new Float32Array() },
+    ...{ unmatchedReason: none, role: none, error: new Float32Array() },
   };
 }
 

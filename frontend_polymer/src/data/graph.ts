@@ -1,8 +1,8 @@
-import { Direction, Grade, Kind, type Overflow } from '../generated/graph_pb';
+import { type CallRole, Direction, Grade, Kind, type Overflow } from '../generated/graph_pb';
 import { decodeColumns, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
-import { DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
+import { CALL_ROLES, DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
 import { Rollup } from './rollup';
 
 /** Real models nest a few dozen levels; what exceeds this is an attack on the call stack. */
@@ -37,6 +37,8 @@ export class Graph {
   /** Place in `unmatchedReasons`, -1 when matched or unknown. */
   readonly unmatchedReason: Int32Array;
   readonly unmatchedReasons: readonly string[];
+  /** What the verdict says of the node; `UNKNOWN` on the bench side and without a verdict. */
+  readonly role: Uint8Array;
   readonly rollup: Rollup;
   readonly deepest: number;
   private readonly labels = new Map<number, Label>();
@@ -56,6 +58,7 @@ export class Graph {
     this.grade = Uint8Array.from(checked(columns, 'grade', GRADES.length));
     this.overflow = Uint8Array.from(optional(columns, 'overflow', OVERFLOWS.length));
     const reason = optional(columns, 'unmatchedReason', unmatchedReasons.length + 1);
+    this.role = Uint8Array.from(optional(columns, 'role', CALL_ROLES.length));
     this.unmatchedReason = reason.map((value) => value - 1);
     this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
     if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
@@ -85,6 +88,10 @@ export class Graph {
 
   overflowOf(index: number): Overflow {
     return OVERFLOWS[this.overflow[index]!]!;
+  }
+
+  roleOf(index: number): CallRole {
+    return CALL_ROLES[this.role[index]!]!;
   }
 
   hasChildren(index: number): boolean {
@@ -147,7 +154,7 @@ type Integers = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' |
 /** A column with one value of [0, limit) per node. */
 function checked(
   columns: SkeletonColumns,
-  name: Integers | 'overflow' | 'unmatchedReason',
+  name: Integers | 'overflow' | 'unmatchedReason' | 'role',
   limit = Infinity,
 ): Int32Array {
   const values = columns[name];
@@ -164,7 +171,7 @@ function checked(
 
 function optional(
   columns: SkeletonColumns,
-  name: 'overflow' | 'unmatchedReason',
+  name: 'overflow' | 'unmatchedReason' | 'role',
   limit: number,
 ): Int32Array {
   if (columns[name].length === 0) return new Int32Array(columns.nodeCount);

@@ -19,6 +19,10 @@ export interface Recipe {
   readonly combinations: readonly Combination[];
   /** The pipeline stage it was taken from, and its ranks, where the node ran on several. */
   readonly stage?: { readonly number: string; readonly ranks: readonly string[] };
+  /** What ranks have that differ in it, as the builder words it. */
+  readonly apart?: readonly string[];
+  /** The rule that tells what the value is, as the builder words it. */
+  readonly reason?: string;
   /** How the value of the first of these ranks had been made before. */
   readonly before?: { readonly rank: string; readonly recipe: Recipe };
   readonly sentence: string;
@@ -26,6 +30,9 @@ export interface Recipe {
 
 const STAGE = /(?:^|; )from pipeline stage (\d+) \(rank ([\d, ]+)\)$/;
 const BEFORE = /; of rank (\d+) before: /;
+const APART = /(?:^|; )but (.*)$/;
+const BECAUSE = /(?:^|; )because ([^;]*)$/;
+const ALIKE = /^(?:alike on ranks [\d, ]+|different on ranks [\d, ]+, shown as on rank \d+)$/;
 const SHARDS = /^shards of ranks ([\d, ]+) along (?:dimension (\d+)|an unknown dimension): (.*)$/;
 const RULES: readonly (readonly [Statistic, RegExp])[] = [
   ['max', /^max\((.*)\) = (\S+)$/],
@@ -36,15 +43,21 @@ const RULES: readonly (readonly [Statistic, RegExp])[] = [
 
 /** Reads what the builder wrote; an empty text means that a rank's own record is shown. */
 export function parseRecipe(sentence: string): Recipe {
-  const stage = STAGE.exec(sentence);
-  const whole = stage ? sentence.slice(0, stage.index) : sentence;
+  const apart = APART.exec(sentence);
+  const merged = apart ? sentence.slice(0, apart.index) : sentence;
+  const stage = STAGE.exec(merged);
+  const whole = stage ? merged.slice(0, stage.index) : merged;
+  const but = apart ? { apart: apart[1]!.split('; ') } : {};
   const from = stage ? { stage: { number: stage[1]!, ranks: list(stage[2]!) } } : {};
   const turn = BEFORE.exec(whole);
-  const rest = turn ? whole.slice(0, turn.index) : whole;
+  const told = turn ? whole.slice(0, turn.index) : whole;
+  const because = BECAUSE.exec(told);
+  const rest = because ? told.slice(0, because.index) : told;
+  const why = because ? { reason: because[1]! } : {};
   const earlier = turn && {
     before: { rank: turn[1]!, recipe: parseRecipe(whole.slice(turn.index + turn[0].length)) },
   };
-  const base = { ranks: [], combinations: [], ...from, ...earlier, sentence };
+  const base = { ranks: [], combinations: [], ...from, ...earlier, ...why, ...but, sentence };
   const shards = SHARDS.exec(rest);
   if (shards) {
     const [, ranks, dimension, rules] = shards;
@@ -54,7 +67,7 @@ export function parseRecipe(sentence: string): Recipe {
       return { ...base, kind: 'shards', ranks: list(ranks!), combinations, ...cut };
     }
   }
-  if (rest === '') return { ...base, kind: 'asRecorded' };
+  if (rest === '' || ALIKE.test(rest)) return { ...base, kind: 'asRecorded' };
   if (rest.startsWith('partial results,')) return { ...base, kind: 'partial' };
   if (rest.startsWith('partial sums') && isUnknown(rest)) return { ...base, kind: 'lostTotal' };
   if (isUnknown(rest)) return { ...base, kind: 'unknown' };

@@ -1,10 +1,11 @@
-import { readSetting, writeSetting } from '../settings';
+import { readSetting, writeSetting } from '../data/settings';
 import { en, type Texts } from './en';
 import { zh } from './zh';
 
 export type { Texts } from './en';
 
-const LANGUAGES = { en, zh } satisfies Record<string, Texts>;
+/** A language is a folder beside this file and an entry here, in the order of the switch. */
+export const LANGUAGES = { en, zh } satisfies Record<string, Texts>;
 export type Language = keyof typeof LANGUAGES;
 
 const SETTING = 'language';
@@ -36,13 +37,15 @@ export function texts(): Texts {
   return LANGUAGES[current];
 }
 
-export function language(): Language {
-  return current;
+/** What a click on the switch leads to. */
+export function nextLanguage(): Language {
+  const all = Object.keys(LANGUAGES) as Language[];
+  return all[(all.indexOf(current) + 1) % all.length]!;
 }
 
 export function setLanguage(next: Language): void {
   current = next;
-  document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';
+  document.documentElement.lang = texts().language.tag;
   document.title = texts().title;
   for (const listener of listeners) listener(texts());
 }

@@ -9,12 +9,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump import json_stream
 from msprobe_builder.dump.json_stream import DumpReader
-from msprobe_builder.errors import BuildError
 
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
@@ -40,7 +40,6 @@ def _read(path: Path, text: str, window: int) -> tuple[dict[str, Any], list[tupl
     return reader.header, records
 
 
-@settings(max_examples=150)
 @given(
     before=_HEADERS,
     data=_DATA,

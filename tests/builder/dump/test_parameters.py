@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Parameters, Section
-from msprobe_builder.texts import Texts
 
 _TENSOR = {
     "type": "torch.Tensor",
@@ -65,7 +67,7 @@ def test_missing_and_nan_are_told_apart() -> None:
 
 
 def test_booleans_and_huge_integers_are_numbers() -> None:
-    tensor = {**_TENSOR, "Max": True, "Min": False, "Mean": 10**400, "Norm": "7"}
+    tensor = {**_TENSOR, "Max": True, "Min": False, "Mean": 10**400, "Norm": "seven"}
     parameters, _ = _flatten({"output": [tensor]})
     assert parameters.statistic_columns()[:3, 0].tolist() == [1.0, 0.0, math.inf]
     assert parameters.missing[0] == 0b1000
@@ -111,3 +113,38 @@ def test_gradients_come_in_lists_of_one() -> None:
     names = [parameters.texts.values[name] for name in parameters.name_id]
     assert names == ["parameters_grad.weight", "parameters_grad.bias"]
     assert set(parameters.section) == {Section.PARAMETERS_GRAD}
+
+
+def test_the_short_way_for_usual_tensors_reads_what_the_long_way_reads() -> None:
+    """Values that are equal in Python but not the same stay apart: 1, 1.0 and True."""
+    changes: list[dict[str, Any]] = [
+        {},
+        *({"requires_grad": value} for value in (False, 1, None, "True", True)),
+        *({"shape": value} for value in ([2, True], [2, 1], [2, 1.0], [], None, 3, "[2, 4]")),
+        *({"dtype": value} for value in (None, 5, "torch.float32", "torch.float16")),
+        *({"type": value} for value in (None, 7, "torch.nn.parameter.Parameter")),
+        *({key: value} for key in ("Max", "Norm") for value in (1, True, None, "1.0", math.nan)),
+    ]
+    records = [{**_TENSOR, "Mean": 0.5, **change} for change in changes * 2]
+    short, long = Parameters(Texts()), Parameters(Texts())
+    for number, record in enumerate(records):
+        short.add_record(number, {"output": [record]})
+        # One key more, which nobody reads, is not the usual form.
+        long.add_record(number, {"output": [{**record, "unknown": 0}]})
+    columns = ("record", "section", "name_id", "missing", "is_tensor", "dtype_id", "numel")
+    rows = [place for place, record in enumerate(records) if isinstance(record["type"], str)]
+    assert len(rows) > 40
+    for column in (*columns, "type_id", "shape_id", "requires_grad"):
+        one, other = (_of_tensors(side, column) for side in (short, long))
+        np.testing.assert_array_equal(one, other, err_msg=column)
+    np.testing.assert_array_equal(
+        short.statistic_columns()[:, short.is_tensor], long.statistic_columns()[:, long.is_tensor]
+    )
+
+
+def _of_tensors(parameters: Parameters, column: str) -> list[object]:
+    """A column, text ids as texts."""
+    values = getattr(parameters, column)[parameters.is_tensor].tolist()
+    if column in ("record", "section", "missing", "is_tensor", "requires_grad", "numel"):
+        return list(values)
+    return [None if value < 0 else parameters.texts.values[value] for value in values]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.cli import main
+from msprobe_builder.command.main import main
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 
@@ -129,8 +129,8 @@ def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) ->
     [
         ("missing.vis.db", "r.html", 2, "does not exist"),
         ("demo.vis.db", "demo.vis.db", 2, "suffix .html"),
-        ("text.vis.db", "r.html", 1, "damaged"),
-        ("other.vis.db", "r.html", 1, "no database of msprobe-build"),
+        ("text.vis.db", "r.html", 1, "not a SQLite database"),
+        ("other.vis.db", "r.html", 1, "not one of msprobe-build"),
         ("demo.vis.db", "text.vis.db/r.html", 1, "Cannot write"),
     ],
 )

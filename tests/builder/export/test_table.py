@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,10 +14,17 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import Selection, export_table
-from msprobe_builder.cli import main
+from msprobe_builder.command.main import main
 from tests.conftest import BuildDatabase
 
 STATISTICS = ("max", "min", "mean", "norm")
+# As docs/metrics.md lists them; bit k of nan_flags is that of the k-th.
+METRICS = (
+    *(f"{name}_diff" for name in STATISTICS),
+    *(f"{name}_relative_err" for name in STATISTICS),
+    *("cosine", "euclidean_distance", "max_abs_err", "max_elementwise_relative_err"),
+    *("one_thousandth_ratio", "five_thousandths_ratio"),
+)
 HOSTILE = 'a,"b"\r\n\tc'
 
 
@@ -80,7 +88,7 @@ def test_every_tensor_stands_beside_the_one_it_was_compared_with(
             for name in ("dtype", "shape", *STATISTICS):
                 assert row[f"{side}_{name}"] == written(tensor[name])
             if side == "npu":
-                for name in ("max_diff", "norm_relative_err", "error", "note"):
+                for name in (*METRICS, "md5_equal", "error", "note"):
                     assert row[name] == written(tensor[name])
     sides = [sum(1 for row in rows if row[f"{side}_name"]) for side in ("npu", "bench")]
     assert sides == [len(of_npu), len(tensors) - len(of_npu)]
@@ -103,6 +111,28 @@ def test_what_is_not_a_number_and_what_is_missing_can_be_told_apart(
     )
     lone = sum(1 for row in rows if not row["npu_name"])
     assert values.count("") == len(missing) + lone
+
+
+def test_each_metric_stands_in_its_column(database: Path, tmp_path: Path) -> None:
+    """Pair k has only metric k, pair k + 14 a NaN in its place."""
+    marked = Path(shutil.copy(database, tmp_path))
+    with closing(sqlite3.connect(marked)) as connection, connection:
+        nothing = ", ".join(f"{name} = NULL" for name in METRICS)
+        connection.execute(f"UPDATE comparison SET {nothing}, nan_flags = 0")
+        keys = connection.execute(
+            "SELECT npu_node, npu_ordinal FROM comparison ORDER BY npu_node, npu_ordinal"
+        ).fetchmany(2 * len(METRICS))
+        for place, name in enumerate(METRICS):
+            row = "WHERE npu_node = ? AND npu_ordinal = ?"
+            connection.execute(f"UPDATE comparison SET {name} = {place}.5 {row}", keys[place])
+            flag = f"UPDATE comparison SET nan_flags = {1 << place} {row}"
+            connection.execute(flag, keys[place + len(METRICS)])
+    rows = export(marked, tmp_path / "marked.csv", "--table", "tensors")
+    pairs = [row for row in rows if row["npu_name"] and row["bench_name"]]
+    for place, name in enumerate(METRICS):
+        for at, value in ((place, f"{place}.5"), (place + len(METRICS), "NaN")):
+            filled = {column: pairs[at][column] for column in METRICS if pairs[at][column]}
+            assert filled == {name: value}
 
 
 def test_options_choose_rows(database: Path, tmp_path: Path) -> None:
@@ -141,6 +171,21 @@ def test_whatever_a_name_holds_stays_in_its_cell(database: Path, tmp_path: Path)
         rows = export(hostile, tmp_path / name)
         assert len(rows) == len(rows_of(hostile, "SELECT 1 FROM node"))
         assert all(HOSTILE in row["name"] for row in rows)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+def test_no_name_is_a_formula(database: Path, tmp_path: Path, start: str) -> None:
+    hostile = Path(shutil.copy(database, tmp_path))
+    with closing(sqlite3.connect(hostile)) as connection, connection:
+        connection.execute("UPDATE text SET value = ? || value", (f"{start}cmd|' /C calc'!A0",))
+    for table in ("nodes", "tensors"):
+        content = (tmp_path / f"{table}.csv", "--table", table)
+        for row in export(hostile, *content):
+            for cell in row.values():
+                assert not cell.startswith(("=", "@", "\t", "\r"))
+                assert (
+                    not cell.startswith(("+", "-")) or math.isfinite(float(cell)) or cell == "-inf"
+                )
 
 
 @pytest.mark.parametrize(

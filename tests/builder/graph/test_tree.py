@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.graph.tree import Tree, build_tree
-from msprobe_builder.texts import Texts
 
 M, MB = "Module.fc.Linear.forward.0", "Module.fc.Linear.backward.0"
 
@@ -116,6 +116,16 @@ def test_rounds_of_forward_and_backward_are_micro_steps(tmp_path: Path) -> None:
             assert tree.micro_step[tree.names.index(name)] == call
 
 
+def test_a_backward_call_before_any_forward_call_begins_no_micro_step(tmp_path: Path) -> None:
+    names = ["Module.a.A.backward.0", "Module.a.A.forward.0", "Module.a.A.backward.1"]
+    tree = _tree(tmp_path, dict.fromkeys(names))
+    assert tree.micro_steps == 1
+    assert tree.micro_step.tolist() == [0, 0, 0, 0]
+    tree = _tree(tmp_path, dict.fromkeys([*names, "Module.a.A.forward.1", "Module.a.A.backward.2"]))
+    assert tree.micro_steps == 2
+    assert tree.micro_step.tolist() == [0, 0, 0, 0, 1, 1]
+
+
 def test_megatron_micro_steps_are_recorded_and_inherited(tmp_path: Path) -> None:
     tree = _tree(
         tmp_path,
@@ -154,7 +164,6 @@ _NAMES = [
 _RECORDS = st.fixed_dictionaries({}, optional={"is_recompute": st.booleans()})
 
 
-@settings(max_examples=300)
 @given(
     construct=st.dictionaries(
         st.sampled_from(_NAMES),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, BuildError, BuildOptions, build
-from msprobe_builder.pipeline import BuildResult
+from msprobe_builder.pipeline.build import BuildResult
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 LENIENT = BuildOptions(allow_missing=True)

@@ -10,8 +10,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from msprobe_builder.config import DEFAULT_OPTIONS, BuildOptions
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.codes import Reason
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.parameter_table import order_parameters
@@ -19,8 +21,6 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.match.matching import Matching
-from msprobe_builder.match.reasons import Reason
-from msprobe_builder.texts import Texts
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.cli import EXIT_USAGE, main
+from msprobe_builder.command.frame import EXIT_USAGE
+from msprobe_builder.command.main import main
 from tests.builder.match.test_reference_matches import MAPPING, rank
 from tests.conftest import BuildDatabase
 
@@ -25,13 +26,13 @@ SOURCES = "SELECT source, count(*) FROM match GROUP BY source ORDER BY source"
 @pytest.mark.parametrize("flag", ["-f", "--fuzzy-match", "--fuzzy_match"])
 def test_fuzzy(dumps: Path, build_database: BuildDatabase, flag: str) -> None:
     runs = rank(dumps, "llama_statistics"), rank(dumps, "llama_statistics_bf16")
-    assert rows(build_database(*runs, flag), SOURCES) == [(0, 668), (1, 10)]
+    assert rows(build_database(*runs, flag, "--exact"), SOURCES) == [(0, 668), (1, 10)]
 
 
 @pytest.mark.parametrize("flag", ["-lm", "--layer-mapping", "--layer_mapping"])
 def test_bare_layer_mapping(dumps: Path, build_database: BuildDatabase, flag: str) -> None:
     runs = rank(dumps, "llama_statistics"), rank(dumps, "llama_statistics_renamed_classes")
-    assert rows(build_database(*runs, flag), SOURCES) == [(0, 30), (2, 658)]
+    assert rows(build_database(*runs, flag, "--exact"), SOURCES) == [(0, 30), (2, 658)]
 
 
 def test_layer_mapping_and_match_file(

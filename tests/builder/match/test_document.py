@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from msprobe_builder.base.codes import Reason, Source
 from msprobe_builder.match.match_file import read_match_file
-from msprobe_builder.match.matching import Source
-from msprobe_builder.match.reasons import Reason
 from msprobe_builder.match.rules import read_rules
 
 TEXT = (Path(__file__).parents[3] / "docs" / "matching.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.config import BuildOptions
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
 from tests.builder.match.models import Api, Model, Module, dump_of, match, models

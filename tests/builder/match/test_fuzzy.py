@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe_builder.config import BuildOptions
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.dump.source import InMemoryDump
 from tests.builder.match.models import Api, Model, Module, Result, dump_of, match
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.config import BuildOptions
-from msprobe_builder.diagnostics import Diagnostic
-from msprobe_builder.errors import UsageError
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.match.rules import Rule, read_rules
 from msprobe_builder.match.translate import translate
 from tests.builder.match.models import Api, Model, Module, Result, dump_of, match

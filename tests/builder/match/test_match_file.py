@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from msprobe_builder.config import BuildOptions
-from msprobe_builder.errors import UsageError
+from msprobe_builder.base.codes import Source
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.match.match_file import read_match_file
-from msprobe_builder.match.matching import Source
 from tests.builder.match.models import Api, Module, Result, dump_of, match
 
 NPU = dump_of((Module("a", "A", (Api("Torch.add"),)), Module("b", "B"), Module("c", "C")))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.config import BuildOptions
-from msprobe_builder.match.matching import Source
+from msprobe_builder.base.codes import Source
+from msprobe_builder.base.options import BuildOptions
 from tests.builder.match.models import Result, match
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"

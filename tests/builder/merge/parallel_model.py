@@ -205,6 +205,7 @@ def train(rank: int, path: str, split: Split) -> None:
         with torch.no_grad():
             model.get_parameter("layers.0.mlp.linear_fc1.weight").mul_(1.05)
     content: dict[str, Any] = {"task": split.task, "level": split.level}
+    content["tensor"] = {"layout": "files"}  # the tests change some of them
     if split.task == "md5":
         content |= {"task": "statistics", "statistics": {"summary_mode": "md5"}}
     debugger = PrecisionDebugger(config_path=write_config(Path(path), **content))

@@ -19,7 +19,7 @@ from msprobe_builder.graph.assembly import (
     joined_shape,
     to_text,
 )
-from msprobe_builder.merge.context import sequence_orders
+from msprobe_builder.merge.flow.context import sequence_orders
 from msprobe_builder.metrics.joined import open_assembly
 from msprobe_builder.metrics.tensor_file import TensorFileError, pieces
 

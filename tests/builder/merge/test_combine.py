@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.merge.combine import Combined, combine
-from msprobe_builder.merge.dimensions import Cut
-from msprobe_builder.merge.share import LOCAL, REPLICA, UNKNOWN, Share, State
-from msprobe_builder.texts import Texts
+from msprobe_builder.merge.flow.dimensions import Cut
+from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.merge.values.combine import Combined, combine
 
 SHARD = State(Share.SHARD, Cut(0))
 
@@ -59,8 +59,8 @@ def test_the_norms_of_the_document() -> None:
     found, _ = merge(SHARD, [1.0, -1.0, 0.03, 0.6], [2.0, -0.5, 0.031, 1.1])
     expected = [2.0, -1.0, 0.0305, 1.252996408614167]
     np.testing.assert_allclose(found.table.statistics[:, 0], expected, rtol=1e-15)
-    assert "√(0.6² + 1.1²) = 1.25299641" in found.recipes[0]
-    assert "ranks 4, 5 along dimension 0" in found.recipes[0]
+    assert "√(0.6² + 1.1²) = 1.25299641" in found.provenance.recipes[0]
+    assert "ranks 4, 5 along dimension 0" in found.provenance.recipes[0]
 
 
 def test_the_mean_is_weighted_by_elements() -> None:
@@ -109,7 +109,7 @@ def test_what_one_part_has_of_nan_and_infinity_the_whole_has(value: float) -> No
 def test_replicas_are_shown_as_they_are() -> None:
     found, _ = merge(REPLICA, [1, 0, 0.5, 2], [1, 0, 0.5, 2])
     assert found.table.statistics[:, 0].tolist() == [1, 0, 0.5, 2]
-    assert (found.drifted, found.recipes) == ([], {})
+    assert (found.drifted, found.provenance.recipes) == ([], {0: "alike on ranks 4, 5"})
 
 
 def test_replicas_that_disagree_are_named() -> None:
@@ -122,7 +122,7 @@ def test_what_cannot_be_known_is_marked_missing(state: State) -> None:
     found, texts = merge(state, [1, 0, 0.5, 2], [3, 0, 0.5, 2])
     assert found.table.missing[0] == 0b1111
     assert all(isnan(value) for value in found.table.statistics[:, 0])
-    assert "unknown" in found.recipes[0] or "not recorded" in found.recipes[0]
+    assert "unknown" in found.provenance.recipes[0] or "not recorded" in found.provenance.recipes[0]
     shape_id = found.table.shape_id[0]
     assert (shape_id < 0) if state is UNKNOWN else (texts.values[shape_id] == "[2, 3]")
 
@@ -131,3 +131,22 @@ def test_a_shard_cut_somewhere_unknown_has_no_shape() -> None:
     found, _ = merge(State(Share.SHARD), [1, 0, 0.5, 3], [1, 0, 0.5, 4])
     assert found.table.statistics[3, 0] == 5
     assert found.table.shape_id[0] == -1
+
+
+@pytest.mark.parametrize("state", [SHARD, REPLICA])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_what_any_rank_did_not_record_is_missing_in_the_whole(state: State, rank: int) -> None:
+    texts = Texts()
+    tables = [table(texts, [[1.0, -1.0, 0.5, 2.0]] * 4, [2, 3]) for _ in range(3)]
+    for bit in range(4):
+        tables[rank].missing[bit] = 1 << bit
+    found = combine(tables, [state] * 4, texts, [0, 1, 2])
+    assert found.table.missing.tolist() == [1, 2, 4, 8]
+
+
+def test_the_recipe_leaves_out_what_is_missing() -> None:
+    texts = Texts()
+    tables = [table(texts, [[1.0, -1.0, 0.5, 2.0]], [2, 3]) for _ in range(2)]
+    tables[1].missing[0] = 0b0101
+    recipe = combine(tables, [SHARD], texts, [0, 1]).provenance.recipes[0]
+    assert [word in recipe for word in ("max(", "min(", "mean", "norm")] == [0, 1, 0, 1]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from msprobe_builder.command.main import main
 from tests.builder.integrity import check, is_one_sentence
 
 ONE = {"rank_size": 1, "tp": 1, "pp": 1}
@@ -22,22 +24,11 @@ TP2 = {"rank_size": 2, "tp": 2, "pp": 1}
 def run(folder: Path, **config: Any) -> subprocess.CompletedProcess[str]:
     compare = folder / "compare.json"
     compare.write_text(json.dumps({"is_print_compare_log": False, **config}), encoding="utf-8")
-    command = [sys.executable, "-m", "msprobe_builder.cli"]
-    return subprocess.run(
-        [
-            *command,
-            "-i",
-            str(compare),
-            "-o",
-            str(folder / "out"),
-            "--output-name",
-            "merged",
-            "--quiet",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["-i", str(compare), "-o", str(folder / "out"), "--output-name", "merged", "--quiet"]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        status = main(command)
+    return subprocess.CompletedProcess(command, status, stderr=said.getvalue())
 
 
 def paths(dumps: Path, npu: str, bench: str | None = None) -> dict[str, str]:
@@ -115,9 +106,13 @@ def test_a_directory_named_rank_is_the_only_rank(dumps: Path, tmp_path: Path) ->
         ({"bench": ONE}, 2, "parallel_merge lacks 'npu'"),
         ({"npu": TP2}, 2, "parallel_merge lacks 'bench'"),
         ({}, 2, "parallel_merge lacks 'npu'"),
-        ([], 2, "parallel_merge must be an object"),
-        (3, 2, "parallel_merge must be an object"),
-        ({"npu": TP2, "bench": ONE, "cpu": ONE}, 2, "parallel_merge must be an object with"),
+        ([], 2, 'parallel_merge must be "auto", or an object'),
+        (3, 2, 'parallel_merge must be "auto", or an object'),
+        (
+            {"npu": TP2, "bench": ONE, "cpu": ONE},
+            2,
+            'parallel_merge must be "auto", or an object with',
+        ),
         ({"npu": {**TP2, "tp": "2"}, "bench": ONE}, 2, "'tp' is '2'"),
         ({"npu": {**TP2, "tp": True}, "bench": ONE}, 2, "'tp' is True"),
         ({"npu": {**TP2, "tp": 2.0}, "bench": ONE}, 2, "'tp' is 2.0"),

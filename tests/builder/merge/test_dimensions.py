@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.merge.dimensions import (
+from msprobe_builder.merge.flow.dimensions import (
     Cut,
     alike,
     broadcast_from,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe_builder.compare import read_rank
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.experts import ExpertPlace, expert_place
-from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.flow.experts import ExpertPlace, expert_place
+from msprobe_builder.merge.ranks.layout import parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import Array, tensor
 
 

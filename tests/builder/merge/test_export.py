@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from merge_truth import SPLITS, Split
-from msprobe_builder.compare import read_rank
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.dump.parameters import Parameters
@@ -24,9 +24,9 @@ from msprobe_builder.export.record import RecordWriter
 from msprobe_builder.graph.parameter_table import ParameterTable, order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.layout import parse_layout, replicas
+from msprobe_builder.merge.ranks.layout import parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import Model
 from tests.builder.merge.simulator import Cluster, simulate
 from tests.builder.merge.test_simulator import splits
@@ -34,7 +34,7 @@ from tests.builder.merge.test_simulator import splits
 
 def check_round_trip(side: Side, texts: Texts, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_dump(side.dump, side.tree, side.table, texts, side.origins, folder)
+    write_dump(side.dump, side.tree, side.table, texts, folder, side.provenance)
     again, found = read_rank(folder, texts)
     assert {one.code for one in found} <= {"call_without_record"}
     assert again.tree.names == side.tree.names

@@ -33,7 +33,7 @@ def command(folder: Path, *options: str, **config: Any) -> list[str]:
     folder.mkdir(exist_ok=True)
     compare = folder / "compare.json"
     compare.write_text(json.dumps({"is_print_compare_log": False, **config}), encoding="utf-8")
-    return [sys.executable, "-m", "msprobe_builder.cli", "-i", str(compare), *options]
+    return [sys.executable, "-m", "msprobe_builder", "-i", str(compare), *options]
 
 
 def verdicts(folder: Path) -> list[tuple[Any, ...]]:
@@ -192,7 +192,7 @@ def test_a_target_that_cannot_be_written(dumps: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ([], "required: -o/--output-path"),
+        ([], "-o/--output-path is required"),
         (["--export-merged", "x", "-f"], "--fuzzy-match has no effect without a database"),
         (["--export-merged", "x", "-lm"], "--layer-mapping has no effect"),
         (["--export-merged", "x", "-oc"], "--overflow-check has no effect"),
@@ -209,6 +209,7 @@ def test_wrong_usage(options: list[str], sentence: str, dumps: Path, tmp_path: P
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_export_leaves_nothing_that_looks_finished(
     number: signal.Signals, dumps: Path, tmp_path: Path

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, BuildResult, build
-from msprobe_builder.merge.layout import parse_layout
-from msprobe_builder.summary import summary_lines
+from msprobe_builder.command.summary import summary_lines
+from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, scale, scale_weight
 
 TRUTH = parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "truth")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.compare import read_rank
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.layers import LayerNumbering, layer_place, number_layers
-from msprobe_builder.texts import Texts
+from msprobe_builder.merge.join.layers import LayerNumbering, layer_place, number_layers
+from msprobe_builder.pipeline.compare import read_rank
 
 
 def tree(*stems: str) -> Tree:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.errors import UsageError
-from msprobe_builder.merge.layout import expert_peers, groups, parse_layout, replicas, united
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.merge.ranks.layout import expert_peers, groups, parse_layout, replicas, united
 
 
 # Groups as Megatron's own rank generator gives them.

@@ -28,7 +28,7 @@ def test_many_stages_and_replicas_with_few_open_files(dumps: Path, tmp_path: Pat
     config = {"npu_path": str(ranks), "parallel_merge": {"npu": layout}}
     (tmp_path / "compare.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "msprobe_builder.cli", "-i", "compare.json", "-o", "out"],
+        [sys.executable, "-m", "msprobe_builder", "-i", "compare.json", "-o", "out"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -63,7 +63,7 @@ def test_progress_names_the_stage_that_is_read(dumps: Path, tmp_path: Path) -> N
     }
     (tmp_path / "compare.json").write_text(json.dumps(config), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "msprobe_builder.cli", "-i", "compare.json", "-o", "out"],
+        [sys.executable, "-m", "msprobe_builder", "-i", "compare.json", "-o", "out"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.merge.layout import parse_layout
+from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_builder.rematch.edits import MATCH, UNMATCH, Edits
 from msprobe_builder.rematch.graphs import read_pairs
 from msprobe_builder.rematch.operations import Operation, carry_out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msprobe_builder.cli import main
+from msprobe_builder.command.main import main
 from tests.builder.integrity import is_one_sentence
 from tests.builder.small_dumps import forward, tensor, write_dump
 
@@ -75,9 +75,9 @@ def test_layouts(
 @pytest.mark.parametrize(
     ("merge", "with_bench", "sentence"),
     [
-        ([], False, "must be an object"),
-        ("tp2", False, "must be an object"),
-        (True, False, "must be an object"),
+        ([], False, 'must be "auto", or an object'),
+        ("tp2", False, 'must be "auto", or an object'),
+        (True, False, 'must be "auto", or an object'),
         ({}, False, "lacks 'npu'"),
         ({"bench": TP2}, False, "lacks 'npu'"),
         ({"bench": TP2}, True, "lacks 'npu'"),

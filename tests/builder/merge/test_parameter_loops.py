@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from msprobe_builder.compare import read_rank
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import Model, Record
 from tests.builder.merge.simulator import Cluster, simulate, whole
 from tests.builder.merge.test_simulator import merged, outline, values

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.merge.layout import parse_layout
+from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 Array = NDArray[Any]

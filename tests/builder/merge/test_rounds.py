@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.compare import read_rank
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.merge.layers import number_layers
-from msprobe_builder.merge.operators import PEER_CALLS
-from msprobe_builder.merge.rounds import FINAL, Round, sort_top
-from msprobe_builder.texts import Texts
+from msprobe_builder.merge.flow.operators import PEER_CALLS
+from msprobe_builder.merge.join.layers import number_layers
+from msprobe_builder.merge.join.rounds import FINAL, Round, sort_top
+from msprobe_builder.pipeline.compare import read_rank
 
 PEERS = PEER_CALLS | {"Torch.empty"}
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.merge.sequence import common_subsequence, supersequence
+from msprobe_builder.merge.join.sequence import common_subsequence, supersequence
 
 WORDS = st.text("abc", max_size=12)
 

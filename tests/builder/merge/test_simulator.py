@@ -8,17 +8,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from msprobe_builder.compare import read_rank
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.layout import expert_peers, parse_layout, replicas
+from msprobe_builder.merge.ranks.layout import expert_peers, parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import HIDDEN, INNER, VOCABULARY, Model
 from tests.builder.merge.simulator import Cluster, simulate, whole
 
@@ -124,7 +124,6 @@ def splits(draw: st.DrawFn) -> tuple[Model, Cluster]:
     return model, cluster
 
 
-@settings(max_examples=60)
 @given(splits())
 def test_the_merge_of_a_split_is_the_whole(split: tuple[Model, Cluster]) -> None:
     check_against_truth(*split)
@@ -143,7 +142,6 @@ def spreads(draw: st.DrawFn) -> tuple[Model, Cluster, int]:
     return replace(model, experts=experts), cluster, draw(st.integers(0, dp - 1))
 
 
-@settings(max_examples=30)
 @given(spreads())
 def test_the_merge_of_parts_of_sequences_and_experts_is_the_whole(
     spread: tuple[Model, Cluster, int],

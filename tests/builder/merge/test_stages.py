@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe_builder.compare import read_rank
-from msprobe_builder.merge.part import StageGraph
-from msprobe_builder.merge.stages import MergedModel, MergedNode, join_stages
-from msprobe_builder.merge.tensor_parallel import merge_ranks
-from msprobe_builder.texts import Texts
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.merge.join.stages import MergedModel, MergedNode, join_stages
+from msprobe_builder.merge.ranks.part import StageGraph
+from msprobe_builder.merge.values.tensor_parallel import merge_ranks
+from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.small_dumps import forward, number, tensor, write_dump
 
 BLOCK = "Module.decoder.Block.forward.0"

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe_builder import BuildConfig, build
-from msprobe_builder.metrics.grading import PROFILES, Grade, grades
+from msprobe_builder.base.codes import Grade
+from msprobe_builder.dump.task import Task
+from msprobe_builder.metrics.grading import PROFILES, grades
 from msprobe_builder.metrics.rollup import roll_up
-from msprobe_builder.task import Task
 from tests.builder.metrics.small_dump import Record, call, number, tensor, write_dump, write_npy
 
 ADD = "Torch.add.0.forward"

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.read import read_dump
+from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
 from msprobe_builder.metrics.measure import Measured, measure
-from msprobe_builder.task import Task
-from msprobe_builder.texts import Texts
 from tests.builder.metrics.small_dump import Record, call, tensor, write_dump, write_npy
 
 CALL = "Functional.loss.0.forward"

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe_builder.metrics.statistics import (
-    epsilons,
     mean_is_zero,
     statistic_errors,
     worst_error,
 )
-from msprobe_builder.texts import Texts
 
 ANY = st.floats()
 
@@ -81,30 +79,3 @@ def test_a_mean_is_zero_below_the_rounding_unit_of_the_elements(
         np.array([[nan], [nan], [mean], [norm]]), np.array([float(len(values))]), np.array(epsilon)
     )
     assert found.tolist() == [abs(mean) <= epsilon * root_mean_square]
-
-
-@pytest.mark.parametrize(
-    ("words", "epsilon"),
-    [
-        (("torch.float64", "Float64", "mindspore.float64"), 2.0**-52),
-        (("torch.float32", "Float32", "torch.complex64", "Complex64"), 2.0**-23),
-        (("torch.float16", "Float16", "torch.half"), 2.0**-10),
-        (("torch.bfloat16", "BFloat16"), 2.0**-7),
-        (("torch.float8_e4m3fn", "Float8E4M3FN"), 2.0**-3),
-        (("torch.float8_e5m2", "Float8E5M2"), 2.0**-2),
-        (("torch.int64", "Bool", "unheard of"), 2.0**-23),
-    ],
-)
-def test_rounding_units_of_both_frameworks(words: tuple[str, ...], epsilon: float) -> None:
-    texts = Texts()
-    ids = np.array([*(texts.id(word) for word in words)])
-    assert set(epsilons(ids, texts).tolist()) == {epsilon}
-    assert epsilons(np.array([-1]), texts).tolist() == [2.0**-23]
-
-
-def test_rounding_units_are_those_of_torch() -> None:
-    torch = pytest.importorskip("torch")
-    texts = Texts()
-    for name in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        unit = torch.finfo(getattr(torch, name)).eps
-        assert epsilons(np.array([texts.id(f"torch.{name}")]), texts).tolist() == [unit]

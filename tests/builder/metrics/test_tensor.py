@@ -125,7 +125,7 @@ def test_without_torch_one_sentence_says_what_to_install(tmp_path: Path) -> None
     shown = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     ).stdout
-    assert shown == (f"{npu} holds .pt files, which torch reads; install msprobe-graph[torch].\n")
+    assert shown == (f"{npu} holds .pt files, which torch reads; install torch 2.10 or newer.\n")
     assert not list(tmp_path.glob("out/*"))
 
 

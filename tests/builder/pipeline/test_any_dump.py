@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msprobe_builder import BuildConfig, BuildError, BuildOptions, build
-from msprobe_builder.pipeline import BuildResult
+from msprobe_builder.pipeline.build import BuildResult
 from tests.builder.integrity import check, check_names, is_one_sentence, read_json
 from tests.builder.small_dumps import forward, tensor
 
@@ -125,7 +125,7 @@ def write(directory: Path, content: dict[str, Any]) -> Path:
     return directory
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(npu=arbitrary_dumps(), bench=st.none() | arbitrary_dumps())
 def test_arbitrary_content(
     tmp_path_factory: pytest.TempPathFactory, npu: dict[str, Any], bench: dict[str, Any] | None
@@ -182,7 +182,7 @@ def originals(dumps: Path) -> list[dict[str, Any]]:
     return [*contents, resnet]
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_real_dump_with_changes_anywhere(
     tmp_path_factory: pytest.TempPathFactory,
@@ -199,7 +199,6 @@ def test_a_real_dump_with_changes_anywhere(
     shutil.rmtree(folder)
 
 
-@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_a_file_with_damaged_text(
     tmp_path_factory: pytest.TempPathFactory,

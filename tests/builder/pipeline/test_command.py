@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.cli import main, parser
+from msprobe_builder.command.frame import parser_of
+from msprobe_builder.command.main import command_module, main
 from tests.builder.small_dumps import forward, tensor, write_dump
+
+PARSER = parser_of(command_module("build"), "")
 
 
 def config(folder: Path, ranks: int = 1, **more: object) -> Path:
@@ -31,11 +34,11 @@ def run(path: Path, output: Path, *options: str) -> int:
     [["-oc"], ["--overflow_check"], ["--overflow-check"]],
 )
 def test_flags_in_the_users_spelling(options: list[str]) -> None:
-    assert parser().parse_args(["-i", "a", "-o", "b", *options]).overflow_check
+    assert PARSER.parse_args(["-i", "a", "-o", "b", *options]).overflow_check
     long = ["--input_path", "a", "--output_path", "b"]
-    assert parser().parse_args(long) == parser().parse_args(["-i", "a", "-o", "b"])
+    assert PARSER.parse_args(long) == PARSER.parse_args(["-i", "a", "-o", "b"])
     hyphens = ["--input-path", "a", "--output-path", "b"]
-    assert parser().parse_args(hyphens) == parser().parse_args(long)
+    assert PARSER.parse_args(hyphens) == PARSER.parse_args(long)
 
 
 def test_help_fits_a_terminal(
@@ -128,7 +131,16 @@ def test_names_with_any_character_are_printed(tmp_path: Path) -> None:
     path = tmp_path / "compare.json"
     path.write_text(json.dumps({"npu_path": str(tmp_path / "dump")}))
     done = subprocess.run(
-        [sys.executable, "-m", "msprobe_builder.cli", "-i", path, "-o", tmp_path / "out", "-oc"],
+        [
+            sys.executable,
+            "-m",
+            "msprobe_builder.command.main",
+            "-i",
+            path,
+            "-o",
+            tmp_path / "out",
+            "-oc",
+        ],
         capture_output=True,
         env={"PYTHONIOENCODING": "ascii", "PATH": ""},
         cwd=Path(__file__).parents[3],

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.compare import PairJob, Report
-from msprobe_builder.executor import remove_shards, run_jobs
-from msprobe_builder.progress import Progress
+from msprobe_builder.pipeline.compare import PairJob, Report
+from msprobe_builder.pipeline.executors.processes import remove_shards, run_jobs
+from msprobe_builder.pipeline.kept import Keeper
+from msprobe_builder.pipeline.progress import Progress
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 RANKS = 3
@@ -38,7 +39,15 @@ def slow_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(config: Path, output: Path, workers: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "msprobe_builder.cli", "-i", str(config), "-o", str(output)]
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe_builder.command.main",
+        "-i",
+        str(config),
+        "-o",
+        str(output),
+    ]
     return subprocess.Popen(
         [*command, "--workers", str(workers)],
         stdout=subprocess.DEVNULL,
@@ -61,9 +70,13 @@ def wait_for(process: subprocess.Popen[str], word: str) -> str:
 
 # The stages of one job in this process, of jobs in other processes, and of the last step.
 MOMENTS = [(1, "read bench"), (1, "match"), (1, "store"), (1, "rank 1"), (2, "rank"), (2, "gather")]
+TYPICAL = [(1, "store"), (2, "rank")]
 
 
-@pytest.mark.parametrize(("workers", "moment"), MOMENTS)
+@pytest.mark.parametrize(
+    ("workers", "moment"),
+    [one if one in TYPICAL else pytest.param(*one, marks=pytest.mark.slow) for one in MOMENTS],
+)
 def test_kill_leaves_nothing_that_looks_finished(
     slow_config: Path, tmp_path: Path, workers: int, moment: str
 ) -> None:
@@ -82,8 +95,13 @@ def test_kill_leaves_nothing_that_looks_finished(
 @pytest.mark.parametrize(
     ("workers", "moment", "number"),
     [
-        *((workers, moment, signal.SIGTERM) for workers, moment in MOMENTS),
-        (1, "match", signal.SIGINT),
+        *((*one, signal.SIGTERM) for one in TYPICAL),
+        *(
+            pytest.param(*one, signal.SIGTERM, marks=pytest.mark.slow)
+            for one in MOMENTS
+            if one not in TYPICAL
+        ),
+        pytest.param(1, "match", signal.SIGINT, marks=pytest.mark.slow),
         (2, "rank", signal.SIGINT),
         (1, "match", signal.SIGHUP),
     ],
@@ -119,7 +137,7 @@ def test_workers_end_when_the_build_is_killed(slow_config: Path, tmp_path: Path)
     assert is_alone
 
 
-def dies_on_rank_1(job: PairJob, shard: Path, _: Report) -> None:
+def dies_on_rank_1(job: PairJob, shard: Path, _: Report, __: Keeper) -> None:
     """Stands in for a build whose process is killed for lack of memory."""
     if job.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -9,12 +9,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from msprobe_builder import compare
-from msprobe_builder.compare import PairJob
-from msprobe_builder.diagnostics import Diagnostic
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
-from msprobe_builder.pipeline import store_pair
+from msprobe_builder.pipeline import compare
+from msprobe_builder.pipeline.build import store_pair
+from msprobe_builder.pipeline.compare import PairJob
+from msprobe_builder.pipeline.kept import Keeper
 
 Pairs = dict[str, str]
 
@@ -44,7 +45,7 @@ def rebuild(npu: Path, bench: Path, pairs: Pairs, target: Path) -> Path:
         return Matching(partner, back, np.zeros(len(partner), np.int64), nothing, nothing), found
 
     with patch.object(compare, "match_nodes", given_matching):
-        store_pair(PairJob(0, 0, npu, bench), target, lambda _: None)
+        store_pair(PairJob(0, 0, npu, bench), target, lambda _: None, Keeper())
     return target
 
 

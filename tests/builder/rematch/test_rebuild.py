@@ -106,7 +106,14 @@ def sides_of(case: str, dumps: Path, folder: Path) -> tuple[Path, Path]:
     return npu, bench
 
 
-@pytest.mark.parametrize("case", [*CASES, "odd"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(one for one in CASES if one != "tensor"),
+        pytest.param("tensor", marks=pytest.mark.slow),
+        "odd",
+    ],
+)
 def test_any_sequence_equals_a_build_with_those_matches(
     case: str, dumps: Path, build_database: BuildDatabase, tmp_path: Path
 ) -> None:

@@ -1,0 +1,108 @@
+// Colours of a graph's nodes: what each grade says, and how its number is written.
+
+import { Grade, type GradeBand, type Measures } from '../generated/graph_pb';
+import { GRADES, type ColourMode } from './codes';
+import type { Graph } from './graph';
+import { beyondGrade, gradeOf } from './grades';
+import { Rollup } from './rollup';
+
+/** An error below this share of its tensor is small, whatever its relative error says. */
+export const SMALL = 0.05;
+
+export enum Mark {
+  NONE,
+  /** The documented grade is not fine, yet the error is small for its tensor: a value near zero. */
+  NEAR_ZERO,
+  /** The documented grade is fine, yet the output is off: the error was there before. */
+  HIDDEN,
+}
+
+/** What is known of the errors beside the documented ones. */
+export interface Known {
+  readonly measures: Measures | null;
+  readonly bands: readonly GradeBand[];
+}
+
+/** One way to colour the nodes of one side. */
+export interface Colouring {
+  readonly grade: Uint8Array;
+  readonly rollup: Rollup;
+  readonly mark: readonly Mark[] | null;
+  /** The number of a node as it is drawn; `asPower` keeps small ones apart. */
+  number(index: number, asPower: boolean): string;
+}
+
+/** Whether a file has what the measured colourings need. */
+export function hasMeasures(measures: Measures | null, graph: Graph | null | undefined): boolean {
+  return measures !== null && measures.scaled.length === graph?.count;
+}
+
+/** Colours by the documented error, or as a measure grades it; the reference has no errors. */
+export function colouringOf(
+  graph: Graph,
+  mode: ColourMode,
+  { measures, bands }: Known,
+  isReference: boolean,
+): Colouring {
+  const own = isReference || !hasMeasures(measures, graph) ? null : measures;
+  const isDocumented = mode === 'precision' || mode === 'overflow';
+  if (isDocumented || !own) {
+    return {
+      ...{ grade: graph.grade, rollup: graph.rollup },
+      mark: own && marksOf(graph, own),
+      number: (index, asPower) => errorText(graph.error[index]!, asPower),
+    };
+  }
+  const { scaled, roundings } = own;
+  const grade = graph.grade.map((documented, index) => {
+    const known = GRADES[documented]!;
+    if (known === Grade.UNMATCHED) return documented;
+    if (scaled[index]! < 0) return known === Grade.OK ? Grade.OK : Grade.UNGRADED;
+    return mode === 'scaled'
+      ? gradeOf(scaled[index]!, bands)
+      : beyondGrade(scaled[index]!, roundings[index]!);
+  });
+  return {
+    ...{ grade, mark: null },
+    rollup: new Rollup(grade, graph.overflow),
+    number: (index, asPower) =>
+      mode === 'scaled' ? shareText(scaled[index]!, asPower) : timesText(roundings[index]!),
+  };
+}
+
+function marksOf(graph: Graph, { scaled }: Measures): Mark[] {
+  return Array.from(graph.grade, (documented, index) => {
+    const error = scaled[index]!;
+    const grade = GRADES[documented]!;
+    if (error < 0 || grade === Grade.UNMATCHED || grade === Grade.UNGRADED) return Mark.NONE;
+    if (grade === Grade.OK) return error >= SMALL ? Mark.HIDDEN : Mark.NONE;
+    return error < SMALL ? Mark.NEAR_ZERO : Mark.NONE;
+  });
+}
+
+/** The documented error, short; nothing for none and for no error at all. */
+export function errorText(error: number, asPower = false): string {
+  if (!(error > 0)) return '';
+  if (error >= 0.9995) return '1';
+  if (error >= 0.0005) return error.toFixed(3);
+  return asPower ? powerText(error) : '<0.001';
+}
+
+/** `6e-8` */
+function powerText(value: number): string {
+  return value.toExponential(0);
+}
+
+function shareText(share: number, asPower: boolean): string {
+  if (!(share > 0)) return '';
+  if (share >= 10) return '>999 %';
+  if (share >= 0.995) return `${(share * 100).toFixed(0)} %`;
+  if (share >= 0.0005) return `${(share * 100).toPrecision(share < 0.00995 ? 1 : 2)} %`;
+  return asPower ? powerText(share) : '<0.1 %';
+}
+
+function timesText(times: number): string {
+  if (!(times > 0)) return '';
+  if (times < 1) return '<×1';
+  return times < 9995 ? `×${times.toFixed(0)}` : `×${powerText(times).replace('+', '')}`;
+}

@@ -1,0 +1,399 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import { AddressBar } from '../../session/address-bar';
+import { isFocusFree, onReturn } from '../../session/returning';
+import { paletteOf, type Palette } from '../../canvas/palette';
+import { Side, type GradeBand } from '../../generated/graph_pb';
+import { initialLanguage, setLanguage, type Texts } from '../../i18n';
+import type { NodeRef } from '../../layout/hierarchy';
+import { fileOf, type AppState } from '../../session/app-state';
+import { Session } from '../../session/session';
+import { moduleAt } from '../../session/conditions';
+import { searchBelow, type NodePlace } from '../../session/finding';
+import { nextColours, shownColouring } from '../../session/colours';
+import { nextError, nextSuspect, placeOf } from '../../session/verdict';
+import type { ViewState } from '../../session/state';
+import {
+  hostTheme,
+  onHostThemeChange,
+  rememberThemeChoice,
+  storedThemeChoice,
+  type Theme,
+  type ThemeChoice,
+} from '../../session/theme';
+import { appParts } from './app-parts';
+import { appStyles } from './app-styles';
+import { Agreement } from './agreement';
+import { commandsOf, placesOf, type Command, type CommandTarget } from './commands';
+import { firstError, leastError } from '../parts/first-error';
+import { copyText } from '../parts/ga-copy';
+import type { GraphPlace } from '../overview/ga-overview';
+import type { GaHelp } from './ga-help';
+import type { GaHierarchy } from '../graph/ga-hierarchy';
+import type { GaPalette } from './ga-palette';
+import type { GaToast } from '../parts/ga-toast';
+import type { GaToolbar } from './ga-toolbar';
+import type { ViewCommand } from '../graph/ga-view-tools';
+import { LocalizedElement } from '../parts/localized';
+import { pickRefusal } from '../match/match-choices';
+import { controls, tokens } from '../parts/styles';
+import { takeBack, type TakeBack } from '../match/take-back';
+import { keyOf, titleOf } from './window-words';
+
+/** Before the catalogue is there. */
+const NO_BANDS: readonly GradeBand[] = [];
+
+/** The whole viewer: puts the parts together and passes the state of the session down. */
+export class GaApp extends LocalizedElement implements CommandTarget {
+  static get template() {
+    return html`${tokens}${controls}${appStyles}${appParts}`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      themeChoice: { type: String, value: storedThemeChoice },
+      theme: { type: String, reflectToAttribute: true },
+      palette: { type: Object, computed: '_palette(theme, bands)', observer: '_paletteChanged' },
+      bands: { type: Array, computed: '_bands(state)' },
+      isListOpen: { type: Boolean, value: false },
+      zoom: { type: Number, value: 1 },
+      layers: { type: Object, value: null },
+    };
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare themeChoice: ThemeChoice;
+  declare theme: Theme;
+  declare palette: Palette;
+  declare isListOpen: boolean;
+  private address!: AddressBar;
+  private readonly agreement = new Agreement();
+  private malformed: readonly string[] = [];
+  private readonly cleanups: (() => void)[] = [];
+
+  override ready(): void {
+    setLanguage(initialLanguage());
+    this.address = new AddressBar(() => this.currentView(this.state.view));
+    const { view, malformed } = this.address.read();
+    this.session = new Session(view);
+    this.malformed = malformed;
+    this.state = this.session.state;
+    this.applyTheme();
+    super.ready();
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    const onKey = (event: KeyboardEvent) => this.key(event);
+    window.addEventListener('keydown', onKey);
+    this.cleanups.push(
+      () => window.removeEventListener('keydown', onKey),
+      onHostThemeChange(() => this.applyTheme()),
+      this.address.onChange(({ view, malformed }) => {
+        void this.session.follow(view).then(() => this.missMalformed(malformed));
+      }),
+      this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
+      onReturn(() => void this.session.lookAround()),
+    );
+    this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
+    this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
+    void this.session.refresh().then(() => {
+      this.missMalformed(this.malformed);
+      if (this.state.graphs && isFocusFree()) this.hierarchy.focusGraph();
+    });
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    for (const cleanup of this.cleanups.splice(0)) cleanup();
+  }
+
+  /** What the canvas shows, for tests: the boxes in view of both sides, top to bottom. */
+  get scene() {
+    return this.hierarchy.scene;
+  }
+
+  /** The tree items that screen readers get, for tests. */
+  get outline(): Element[] {
+    return this.hierarchy.outline;
+  }
+
+  _themeChosen(event: CustomEvent<ThemeChoice>): void {
+    this.themeChoice = event.detail;
+    rememberThemeChoice(event.detail);
+    this.applyTheme();
+  }
+
+  _bands(state: AppState): readonly GradeBand[] {
+    return fileOf(state)?.bands ?? NO_BANDS;
+  }
+
+  _palette(theme: Theme, bands: readonly GradeBand[]): Palette {
+    return paletteOf(theme, bands);
+  }
+
+  /** The grades have the same colours in tables and legend as on the canvas. */
+  _paletteChanged({ tones }: Palette): void {
+    for (const [grade, tone] of tones.entries()) {
+      for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
+        this.style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
+      }
+    }
+  }
+
+  /** Whether all steps and ranks are shown, on top of the graph. */
+  _isOverview(state: AppState): boolean {
+    return state.view.page === 'overview' && fileOf(state) !== undefined && !this._message(state);
+  }
+
+  _stepSuspect(event: CustomEvent<1 | -1>): void {
+    this.stepSuspect(event.detail);
+  }
+
+  _stepError(event: CustomEvent<1 | -1>): void {
+    this.stepError(event.detail);
+  }
+
+  _showNode(event: CustomEvent<NodePlace>): void {
+    this.showNode(event.detail);
+  }
+
+  /** Keys work in the graph as soon as it is there. */
+  private enter({ step, rank }: GraphPlace): void {
+    void this.session.enter(step, rank).then(() => this.hierarchy.focusGraph());
+  }
+
+  private showNode(place: NodePlace): void {
+    void this.session.goTo(place).then(() => this.hierarchy.focusGraph());
+  }
+
+  _enter(event: CustomEvent<GraphPlace>): void {
+    this.enter(event.detail);
+  }
+
+  _run(event: CustomEvent<ViewCommand>): void {
+    this.hierarchy.run(event.detail);
+  }
+
+  _stepHit(event: CustomEvent<1 | -1>): void {
+    this.stepHit(event.detail);
+  }
+
+  _chooseHit(event: CustomEvent<number>): void {
+    const node = this.session.finding.choose(event.detail);
+    if (node) this.goTo(node);
+  }
+
+  _listShown(state: AppState, isOpen: boolean): boolean {
+    return isOpen && !this._message(state);
+  }
+
+  _goTo(event: CustomEvent<NodeRef>): void {
+    this.goTo(event.detail);
+  }
+
+  _showFile(event: CustomEvent<string>): void {
+    void this.session.open({ file: event.detail, page: 'auto', node: '' });
+  }
+
+  _retry(): void {
+    void this.session.refresh();
+  }
+
+  _busy(state: AppState): boolean {
+    return state.busy !== null || state.detailBusy;
+  }
+
+  _waiting(state: AppState, text: Texts): string {
+    return state.busy === null ? '' : text.progress[state.busy];
+  }
+
+  /** Whether there is something to say instead of a graph. */
+  _message(state: AppState): boolean {
+    return state.problem !== null || (state.catalog?.files.length === 0 && state.busy === null);
+  }
+
+  private say(message: string): void {
+    (this.$['toast'] as GaToast).say(message);
+  }
+
+  _lookChanged(): void {
+    this.address.touch();
+  }
+
+  private stateChanged(state: AppState, previous: AppState): void {
+    const isJump = state.jumps !== previous.jumps;
+    this.state = state;
+    document.title = titleOf(state, this.text);
+    if (state.view !== previous.view) {
+      this.address.write(this.currentView(state.view), isJump);
+    }
+  }
+
+  /** The view with what is unfolded now, or will be once the graph is there. */
+  private currentView(view: ViewState): ViewState {
+    return { ...view, look: this.hierarchy.look ?? view.look };
+  }
+
+  private missMalformed(malformed: readonly string[]): void {
+    this.session.miss(malformed.map((wanted) => ({ kind: 'malformed', wanted })));
+  }
+
+  private get hierarchy(): GaHierarchy {
+    return this.$['hierarchy'] as unknown as GaHierarchy;
+  }
+
+  private applyTheme(): void {
+    this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
+  }
+
+  private goTo(node: NodeRef): void {
+    void this.session.select(node);
+    this.hierarchy.reveal(node);
+  }
+
+  // --- what commands act on
+
+  help(): void {
+    (this.$['helpDialog'] as GaHelp).open();
+  }
+
+  openPalette(): void {
+    const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
+    const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
+    (this.$['palette'] as GaPalette).open(commands, graphs, (node) => this.goTo(node));
+  }
+
+  toggleOverview(): void {
+    const { view } = this.state;
+    if (view.page === 'overview') this.enter(view);
+    else this.session.showOverview();
+  }
+
+  toggleList(): void {
+    this.isListOpen = !this.isListOpen;
+  }
+
+  toggleTheme(): void {
+    this.toolbar._theme();
+  }
+
+  toggleLanguage(): void {
+    this.toolbar._language();
+  }
+
+  focusSearch(): void {
+    this.toolbar.focusSearch();
+  }
+
+  stepHit(direction: 1 | -1): void {
+    const node = this.session.finding.step(direction);
+    if (node) this.goTo(node);
+  }
+
+  goToFirstError(): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    const index = graph ? firstError(graph) : -1;
+    if (index >= 0) this.goTo({ side: Side.NPU, index });
+    this.hierarchy.focusGraph();
+  }
+
+  stepSuspect(direction: 1 | -1): void {
+    const suspect = nextSuspect(this.state, direction);
+    if (suspect) this.showNode(placeOf(suspect));
+    else this.say(this.text.verdict.noSuspect);
+  }
+
+  stepError(direction: 1 | -1): void {
+    const graph = this.state.graphs?.[Side.NPU];
+    if (!graph) return;
+    const { grade } = shownColouring(this.state, graph);
+    const index = nextError(graph, grade, this.state.selected, leastError(graph), direction);
+    if (index >= 0) this.goTo({ side: Side.NPU, index });
+    else this.say(this.text.verdict.noError);
+    this.hierarchy.focusGraph();
+  }
+
+  /** Everything below the selected node's module is listed. */
+  findBelow(): void {
+    const { selected, graphs } = this.state;
+    const graph = selected && graphs?.[selected.side];
+    const path = graph ? moduleAt(graph, selected.index) : '';
+    if (!selected || path === '') {
+      this.say(this.text.find.belowWhat);
+      return;
+    }
+    searchBelow(this.session, selected.side, path);
+    this.isListOpen = true;
+  }
+
+  nextColours(): void {
+    const colours = nextColours(this.state);
+    this.session.setView({ colours });
+    this.say(`${this.text.colours.by[colours]}. ${this.text.colours.meaning[colours]}`);
+  }
+
+  togglePowers(): void {
+    this.session.setView({ powers: !this.state.view.powers });
+  }
+
+  /** The node to match the selected one with is chosen in the graph, or it is said why not. */
+  pickPartner(): void {
+    const refusal = pickRefusal(this.state, this.text);
+    if (refusal) this.say(refusal);
+    else this.session.startPick();
+    if (this.state.pick) this.hierarchy.focusGraph();
+  }
+
+  takeBack(route: TakeBack): void {
+    void takeBack(this.session, route, this.text).then((outcome) => this.say(outcome));
+  }
+
+  copyLink(): void {
+    const { shell } = this.text;
+    const isShort = this.hierarchy.look?.openInView !== undefined;
+    void copyText(this.address.link()).then((isCopied) =>
+      this.say(!isCopied ? shell.linkFailed : isShort ? shell.linkShortened : shell.linkCopied),
+    );
+  }
+
+  runView(command: ViewCommand): void {
+    this.hierarchy.run(command);
+  }
+
+  private get toolbar(): GaToolbar {
+    return this.$['toolbar'] as GaToolbar;
+  }
+
+  private press({ name, run, isNamedFirst = false }: Command): void {
+    const isAgreed = !isNamedFirst || this.agreement.isAgreed(name);
+    if (isAgreed) run();
+    else this.say(this.text.match.pressAgain(name));
+  }
+
+  /** Keys that work wherever the focus is, unless it is in a field to type in. */
+  private key(event: KeyboardEvent): void {
+    const [target] = event.composedPath();
+    const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
+    const isTyping = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+    if (event.composedPath().some((part) => part instanceof HTMLDialogElement)) return;
+    const key = keyOf(event);
+    if (!isPalette && (isTyping || key === '')) return;
+    const isOverview = this._isOverview(this.state);
+    const command = commandsOf(this, this.text).find(
+      ({ keys, isEverywhere }) => keys.includes(key) && (isEverywhere === true || !isOverview),
+    );
+    if (isPalette) this.openPalette();
+    else if (command) this.press(command);
+    // Otherwise Escape is the browser's own, which closes a dialog with it.
+    else if (event.key === 'Escape' && this.state.pick) this.session.endPick(null);
+    else return;
+    event.preventDefault();
+  }
+}
+
+customElements.define('ga-app', GaApp);

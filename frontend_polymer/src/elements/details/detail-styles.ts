@@ -1,0 +1,89 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+/** How the panel at the bottom is laid out. */
+export const detailStyles = html`<style>
+  :host {
+    display: flex;
+    flex-direction: column;
+    flex: none;
+    position: relative;
+    background: var(--ga-surface);
+    border-top: 1px solid var(--ga-border);
+    min-height: 0;
+  }
+  .header {
+    display: flex;
+    align-items: center;
+    gap: 8px;
+    padding: 4px 8px 0 12px;
+    flex: none;
+  }
+  .tabs {
+    display: flex;
+    align-items: center;
+    justify-content: space-between;
+    gap: 12px;
+    padding: 2px 8px 3px;
+    border-bottom: 1px solid var(--ga-border);
+    flex: none;
+    overflow: hidden;
+  }
+  .tabs button {
+    height: 24px;
+  }
+  ga-call-site {
+    flex: none;
+    padding: 0 8px 0 6px;
+  }
+  ga-node-summary {
+    flex: 1;
+    min-width: 0;
+  }
+  [role='tablist'] {
+    display: flex;
+    gap: 4px;
+    flex: none;
+  }
+  [role='tab'][aria-selected='true'] {
+    background: var(--ga-accent-soft);
+    color: var(--ga-accent);
+    font-weight: 600;
+  }
+  .body {
+    flex: 1;
+    min-height: 0;
+    display: flex;
+    position: relative;
+  }
+  ga-tensor-table,
+  ga-communication,
+  ga-across {
+    flex: 1;
+    min-width: 0;
+  }
+  .stacks {
+    flex: 1;
+    display: grid;
+    grid-auto-flow: column;
+    grid-auto-columns: minmax(0, 1fr);
+    overflow: auto;
+  }
+  .stacks ga-stack + ga-stack {
+    border-left: 1px solid var(--ga-border);
+  }
+  .empty {
+    margin: auto;
+    text-align: center;
+    color: var(--ga-muted);
+  }
+  .empty button {
+    margin-top: 8px;
+  }
+  .empty p {
+    margin: 4px 16px;
+  }
+  .body[data-busy] > * {
+    opacity: 0.5;
+    transition: opacity 0.1s 0.3s;
+  }
+</style>`;

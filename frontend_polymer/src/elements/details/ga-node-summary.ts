@@ -1,0 +1,233 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-if.js';
+
+import { Grade, Overflow, Side, type NodeDetail, type NodeRecord } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import type { NodeRef } from '../../layout/hierarchy';
+import { hasBench, pairOf, type AppState } from '../../session/app-state';
+import { formatExact, formatNumber } from '../parts/format';
+import '../parts/ga-copy';
+import '../parts/ga-icon';
+import { gradeStyle, overflowStyle } from '../parts/grade-style';
+import { LocalizedElement } from '../parts/localized';
+import { rankList } from './merge-recipe';
+import { controls } from '../parts/styles';
+import { gradeName, kindName, overflowName, translated } from '../parts/words';
+
+/** One line about the selected node: its name, its grade, its match or why there is none. */
+export class GaNodeSummary extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          align-items: center;
+          gap: 8px;
+          height: 28px;
+        }
+        h2 {
+          font: 600 13px/20px var(--ga-mono);
+          margin: 0;
+          user-select: all;
+          direction: ltr;
+        }
+        .chip {
+          padding: 0 8px;
+          border-radius: 10px;
+          border: 1px solid var(--ga-border);
+          white-space: nowrap;
+          flex: none;
+        }
+        .chip.grade,
+        #overflow {
+          font-weight: 600;
+          font-variant-numeric: tabular-nums;
+        }
+        .nothing {
+          color: var(--ga-muted);
+        }
+        .match {
+          display: flex;
+          align-items: center;
+          gap: 6px;
+          min-width: 0;
+          flex: 0 1 auto;
+        }
+        .match button {
+          max-width: 100%;
+          min-width: 0;
+        }
+      </style>
+      <span class="nothing" hidden$="[[state.selected]]">[[text.details.nothing]]</span>
+      <template is="dom-if" if="[[record]]">
+        <span class="chip">[[_kind(record, text)]]</span>
+        <h2 class="cut" title="[[_path(record)]]">[[record.name]]</h2>
+        <ga-copy value="[[record.name]]" label="[[text.details.copyName]]"></ga-copy>
+        <span class="chip" hidden$="[[!_microStep(state, record, text)]]">
+          [[_microStep(state, record, text)]]
+        </span>
+        <span class="chip" hidden$="[[!record.originRanks.length]]" title="[[text.origin.hint]]">
+          [[_origin(record, text)]]
+        </span>
+        <span class="chip" hidden$="[[!record.isRecompute]]">[[text.details.recompute]]</span>
+        <span
+          class="chip grade"
+          hidden$="[[!isComparison]]"
+          title="[[_errorTitle(detail, text)]]"
+          style$="[[_gradeStyle(record, detail)]]"
+        >
+          [[_grade(record, detail, text)]]
+        </span>
+        <span
+          id="overflow"
+          class="chip"
+          hidden$="[[!record.overflow]]"
+          title="[[_overflow(record, text, 'hint')]]"
+          style$="[[_overflowStyle(record)]]"
+          >[[text.legend.overflow]]: [[_overflow(record, text, 'name')]]</span
+        >
+        <span class="match" hidden$="[[!isComparison]]">
+          <span class="cut" title="[[_reasonTitle(record)]]"
+            >[[_match(record, partner, text)]]</span
+          >
+          <button
+            id="jump"
+            class="plain"
+            hidden$="[[!_target(record, partner)]]"
+            title="[[_jumpLabel(record, partner, text)]]"
+            aria-label="[[_jumpLabel(record, partner, text)]]"
+            on-click="_jump"
+          >
+            <span class="mono cut">[[_shownTarget(record, partner)]]</span>
+            <ga-icon name="jump"></ga-icon>
+          </button>
+        </span>
+      </template>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      state: Object,
+      detail: { type: Object, computed: '_detail(state)' },
+      record: { type: Object, computed: '_record(detail, state.selected)' },
+      partner: { type: Object, computed: '_partner(detail, state.selected)' },
+      isComparison: { type: Boolean, computed: '_isComparison(state)' },
+    };
+  }
+
+  declare state: AppState;
+  declare detail: NodeDetail | null;
+  declare record: NodeRecord | undefined;
+  declare partner: NodeRecord | undefined;
+
+  _detail(state: AppState): NodeDetail | null {
+    return state.detail;
+  }
+
+  _record(detail: NodeDetail | null, selected: NodeRef | null): NodeRecord | undefined {
+    return selected?.side === Side.BENCH ? detail?.bench : detail?.npu;
+  }
+
+  _partner(detail: NodeDetail | null, selected: NodeRef | null): NodeRecord | undefined {
+    return selected?.side === Side.BENCH ? detail?.npu : detail?.bench;
+  }
+
+  _isComparison(state: AppState): boolean {
+    return hasBench(state);
+  }
+
+  _kind(record: NodeRecord, text: Texts): string {
+    return kindName(record.kind, text);
+  }
+
+  _path(record: NodeRecord): string {
+    return [...record.path, record.name].join('\n');
+  }
+
+  _microStep(state: AppState, record: NodeRecord, text: Texts): string {
+    return (pairOf(state)?.microSteps ?? 0) > 1 ? text.details.microStep(record.microStep) : '';
+  }
+
+  _origin({ originRanks }: NodeRecord, text: Texts): string {
+    const ranks = rankList(originRanks);
+    return originRanks.length > 1 ? text.origin.from(ranks) : text.origin.fromOne(ranks);
+  }
+
+  /** The grade is kept on the debug side. */
+  _grade(record: NodeRecord, detail: NodeDetail, text: Texts): string {
+    const { grade, error } = graded(record, detail);
+    const name = gradeName(grade, text);
+    return error === undefined ? name : `${name} ${formatNumber(error)}`;
+  }
+
+  _errorTitle(detail: NodeDetail, text: Texts): string {
+    const error = detail.npu?.error;
+    return error === undefined ? '' : `${text.details.error}: ${formatExact(error)}`;
+  }
+
+  _gradeStyle(record: NodeRecord, detail: NodeDetail): string {
+    return gradeStyle(graded(record, detail).grade);
+  }
+
+  _overflow({ overflow }: NodeRecord, text: Texts, part: 'name' | 'hint'): string {
+    return overflow === Overflow.NONE ? '' : overflowName(overflow, text)[part];
+  }
+
+  _overflowStyle({ overflow }: NodeRecord): string {
+    return overflow === Overflow.NONE ? '' : overflowStyle(overflow);
+  }
+
+  _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {
+    if (partner) {
+      const source = translated(text.matchSources, record.matchSource, record.matchSource);
+      const matched =
+        partner.name === record.name ? text.details.matched : text.details.matchedWith;
+      return source ? `${matched} (${source})` : matched;
+    }
+    const reason = translated(text.reasons, record.unmatchedReason, record.unmatchedDetail);
+    const why = reason || record.unmatchedReason;
+    return record.candidateName ? `${why} · ${text.details.candidate}` : why;
+  }
+
+  _reasonTitle(record: NodeRecord): string {
+    return record.unmatchedDetail;
+  }
+
+  _target(record: NodeRecord, partner: NodeRecord | undefined): boolean {
+    return partner !== undefined || record.candidateIndex !== undefined;
+  }
+
+  _targetName(record: NodeRecord, partner: NodeRecord | undefined): string {
+    return partner?.name ?? record.candidateName;
+  }
+
+  /** A counterpart of the same name needs no second mention. */
+  _shownTarget(record: NodeRecord, partner: NodeRecord | undefined): string {
+    const name = this._targetName(record, partner);
+    return name === record.name ? '' : name;
+  }
+
+  _jumpLabel(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {
+    const label = partner ? text.details.goToPartner : text.details.goToCandidate;
+    return `${label}: ${this._targetName(record, partner)}`;
+  }
+
+  _jump(): void {
+    const { record, partner, state } = this;
+    const index = partner?.index ?? record?.candidateIndex;
+    if (index === undefined || !state.selected) return;
+    const side = state.selected.side === Side.NPU ? Side.BENCH : Side.NPU;
+    const detail: NodeRef = { side, index };
+    this.dispatchEvent(new CustomEvent('go-to', { detail, bubbles: true, composed: true }));
+  }
+}
+
+function graded(record: NodeRecord, detail: NodeDetail): { grade: Grade; error?: number } {
+  const source = record.grade === Grade.UNMATCHED ? record : (detail.npu ?? record);
+  return source.error === undefined
+    ? { grade: source.grade }
+    : { grade: source.grade, error: source.error };
+}
+
+customElements.define('ga-node-summary', GaNodeSummary);

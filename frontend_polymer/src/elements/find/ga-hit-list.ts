@@ -1,0 +1,161 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import type { AppState } from '../../session/app-state';
+import { hitCount, hitElement, hitPosition, hitRow } from './hit-rows';
+import { LocalizedElement } from '../parts/localized';
+import { controls } from '../parts/styles';
+
+const ROW = 44;
+
+/** The results of a search, however many: only the rows in view are elements. */
+export class GaHitList extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: block;
+          min-height: 0;
+        }
+        #scroll {
+          height: 100%;
+          overflow: hidden auto;
+          position: relative;
+          outline-offset: -2px;
+        }
+        .hit {
+          position: absolute;
+          left: 0;
+          right: 0;
+          height: 44px;
+          display: grid;
+          grid-template-columns: 30px minmax(0, 1fr);
+          align-content: center;
+          align-items: center;
+          padding: 0 10px;
+          border-bottom: 1px solid var(--ga-border);
+          cursor: pointer;
+        }
+        .hit:hover {
+          background: var(--ga-hover);
+        }
+        .hit[aria-selected='true'] {
+          background: var(--ga-accent-soft);
+          box-shadow: inset 3px 0 var(--ga-accent);
+        }
+        .swatch {
+          grid-row: span 2;
+          display: grid;
+          place-items: center;
+          width: 22px;
+          height: 16px;
+          border: 1px solid;
+          border-radius: 3px;
+        }
+        .swatch.dashed {
+          border-style: dashed;
+        }
+        .name {
+          line-height: 18px;
+        }
+        .facts {
+          font-size: 12px;
+          line-height: 18px;
+        }
+      </style>
+      <div
+        id="scroll"
+        role="listbox"
+        tabindex="0"
+        aria-label="[[text.find.results]]"
+        on-scroll="_draw"
+        on-click="_click"
+        on-keydown="_key"
+      >
+        <div id="rows" role="presentation"></div>
+      </div>`;
+  }
+
+  static override get properties() {
+    return { ...super.properties, state: Object };
+  }
+
+  static get observers() {
+    return ['_listed(state.hits, state.fileHits, text)'];
+  }
+
+  declare state: AppState;
+  private position = -1;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    new ResizeObserver(() => this._draw()).observe(this);
+  }
+
+  _listed(): void {
+    const rows = this.$['rows'] as HTMLElement;
+    rows.style.height = `${hitCount(this.state) * ROW}px`;
+    const position = hitPosition(this.state);
+    if (position !== this.position) this.reach(Math.max(0, position));
+    this.position = position;
+    this._draw();
+  }
+
+  _draw(): void {
+    const { viewport } = this;
+    const count = hitCount(this.state);
+    const first = Math.max(0, Math.floor(viewport.scrollTop / ROW) - 2);
+    const last = Math.min(count, Math.ceil((viewport.scrollTop + viewport.clientHeight) / ROW) + 2);
+    const elements = [];
+    for (let at = first; at < last; at++) {
+      const row = hitRow(this.state, at);
+      if (!row) continue;
+      const element = hitElement(row, this.text);
+      element.id = `hit${at}`;
+      element.dataset['at'] = String(at);
+      element.style.top = `${at * ROW}px`;
+      element.setAttribute('aria-selected', String(at === this.position));
+      element.setAttribute('aria-posinset', String(at + 1));
+      element.setAttribute('aria-setsize', String(count));
+      elements.push(element);
+    }
+    (this.$['rows'] as HTMLElement).replaceChildren(...elements);
+    viewport.setAttribute('aria-activedescendant', this.position < 0 ? '' : `hit${this.position}`);
+  }
+
+  _click(event: Event): void {
+    const hit = (event.target as HTMLElement).closest<HTMLElement>('.hit');
+    if (hit) this.choose(Number(hit.dataset['at']));
+  }
+
+  _key(event: KeyboardEvent): void {
+    const last = hitCount(this.state) - 1;
+    const targets: Record<string, number> = {
+      ArrowDown: Math.min(last, this.position + 1),
+      ArrowUp: Math.max(0, this.position - 1),
+      Home: 0,
+      End: last,
+    };
+    const target = targets[event.key];
+    if (target === undefined || last < 0) return;
+    event.preventDefault();
+    this.choose(target);
+  }
+
+  private choose(detail: number): void {
+    this.dispatchEvent(new CustomEvent('choose-hit', { detail, bubbles: true, composed: true }));
+  }
+
+  private reach(at: number): void {
+    const { viewport } = this;
+    const top = at * ROW;
+    if (top < viewport.scrollTop) viewport.scrollTop = top;
+    const below = top + ROW - viewport.clientHeight;
+    if (below > viewport.scrollTop) viewport.scrollTop = below;
+  }
+
+  private get viewport(): HTMLElement {
+    return this.$['scroll'] as HTMLElement;
+  }
+}
+
+customElements.define('ga-hit-list', GaHitList);

@@ -1,0 +1,380 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
+
+import { GRADES, type ColourMode } from '../../data/codes';
+import type { Graph } from '../../data/graph';
+import { Mark, type Colouring } from '../../data/colouring';
+import { USUAL_ROUNDINGS } from '../../data/grades';
+import { Grade, Overflow, Side } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import type { Session } from '../../session/session';
+import { colourModesOf, shownColouring } from '../../session/colours';
+import { ALL_MICRO_STEPS } from '../../session/state';
+import { formatCount } from '../parts/format';
+import { LocalizedElement } from '../parts/localized';
+import { controls } from '../parts/styles';
+import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
+import { gradeName, overflowName } from '../parts/words';
+
+const LEVELS = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM] as const;
+
+/** From here on counts are shortened; the tooltip has all digits. */
+const CROWDED = 100_000;
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact' });
+
+interface Entry {
+  readonly key: string;
+  readonly style: string;
+  readonly border: string;
+  readonly bars: string;
+  /** What the name is one of, where it does not go without saying. */
+  readonly kind: string;
+  readonly isFirst: boolean;
+  readonly name: string;
+  readonly range: string;
+  readonly count: string;
+  readonly title: string;
+  readonly isEmpty: boolean;
+  readonly isActive: boolean;
+  readonly find: (graph: Graph, micro: number) => Int32Array;
+}
+
+/** What the colours mean, how many nodes have each, and a way to walk through them. */
+export class GaLegend extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: flex;
+          align-items: center;
+          flex-wrap: wrap;
+          gap: 0 4px;
+          min-height: 36px;
+          flex: none;
+          padding: 3px 8px;
+          background: var(--ga-surface);
+          border-top: 1px solid var(--ga-border);
+        }
+        button .swatch {
+          width: 22px;
+          height: 14px;
+          border-radius: 3px;
+          border: 1px solid;
+          flex: none;
+          display: grid;
+          place-items: center;
+        }
+        button .swatch.dashed {
+          border-style: dashed;
+        }
+        button .swatch.round {
+          border-radius: 7px;
+        }
+        button {
+          padding: 0 8px;
+          font-variant-numeric: tabular-nums;
+        }
+        button:disabled {
+          opacity: 0.65;
+        }
+        .kind {
+          margin-left: 8px;
+          padding-left: 12px;
+          border-left: 1px solid var(--ga-border);
+          white-space: nowrap;
+        }
+        button {
+          position: relative; /* what is hidden visually must not widen the page */
+        }
+        .count {
+          font-weight: 600;
+        }
+        #colours {
+          height: 26px;
+          padding: 0 2px;
+          max-width: 150px;
+        }
+        .meaning {
+          flex: 1 0 100%;
+          padding: 0 8px;
+          font-size: 12px;
+          line-height: 18px;
+        }
+        @media (max-height: 760px) {
+          .meaning {
+            display: none;
+          }
+        }
+        button .swatch.near-zero {
+          border-color: var(--ga-grade-3-stroke);
+          background: repeating-linear-gradient(
+            -45deg,
+            var(--ga-grade-3-fill) 0 3px,
+            var(--ga-surface) 3px 6px
+          );
+        }
+        button .swatch.hidden {
+          border-color: var(--ga-grade-1-stroke);
+          background: linear-gradient(
+            to bottom left,
+            var(--ga-grade-5-solid) 30%,
+            var(--ga-grade-1-fill) 32%
+          );
+        }
+        .total {
+          margin-left: auto;
+          padding: 0 8px;
+          white-space: nowrap;
+        }
+        @media (max-width: 1500px) {
+          .range {
+            display: none;
+          }
+        }
+        @media (max-width: 1800px) {
+          /* Grades that share the line with overflow levels. */
+          button:has(~ .kind:not([hidden])) .range {
+            display: none;
+          }
+        }
+        @media (max-width: 1400px) {
+          :host {
+            gap: 0;
+          }
+          button {
+            gap: 4px;
+            padding: 0 5px;
+          }
+          .kind {
+            margin-left: 2px;
+            padding-left: 8px;
+          }
+          /* What nothing has, where the line is full. */
+          button.spare {
+            display: none;
+          }
+          #colours {
+            max-width: 116px;
+          }
+        }
+      </style>
+      <select
+        id="colours"
+        hidden$="[[_isLone(state)]]"
+        aria-label="[[text.colours.label]]"
+        title="[[_meaning(state, text)]]"
+        on-change="_chosen"
+      ></select>
+      <template is="dom-repeat" items="[[entries]]">
+        <span class="kind muted" aria-hidden="true" hidden$="[[!item.isFirst]]">[[item.kind]]</span>
+        <button
+          class$="plain [[_spare(item)]]"
+          data-key$="[[item.key]]"
+          disabled$="[[item.isEmpty]]"
+          aria-pressed$="[[item.isActive]]"
+          title="[[item.title]]"
+          on-click="_step"
+        >
+          <span class$="swatch [[item.border]]" style$="[[item.style]]"
+            ><span class="bars" style$="[[item.bars]]"></span
+          ></span>
+          <span><span class="visually-hidden">[[item.kind]] </span>[[item.name]]</span>
+          <span class="range muted">[[item.range]]</span>
+          <span class="count">[[item.count]]</span>
+        </button>
+      </template>
+      <span class="total muted">[[position]]</span>
+      <span class="meaning muted cut" title="[[_meaning(state, text)]]"
+        >[[_meaning(state, text)]]</span
+      >`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      entries: { type: Array, computed: '_entries(state, text)' },
+      position: { type: String, computed: '_position(state, text)' },
+    };
+  }
+
+  static get observers() {
+    return ['_fill(state, text)'];
+  }
+
+  declare session: Session;
+  declare state: AppState;
+
+  _entries(state: AppState, text: Texts): Entry[] {
+    if (!state.graphs) return [];
+    const { graphs, view } = state;
+    const colouring = shownColouring(state, graphs[Side.NPU]);
+    return [
+      ...this.grades(state, text, colouring),
+      ...(view.colours === 'precision' ? this.marks(state, text, colouring) : []),
+      ...this.overflows(state, text),
+    ];
+  }
+
+  /** An overflow level or a mark that nothing has; one level stays, to say that it was checked. */
+  _spare({ isEmpty, key, isFirst }: Entry): string {
+    return isEmpty && key.startsWith('overflow') && !isFirst ? 'spare' : '';
+  }
+
+  _isLone(state: AppState): boolean {
+    return colourModesOf(state).length < 2;
+  }
+
+  _meaning({ view }: AppState, text: Texts): string {
+    return text.colours.meaning[view.colours];
+  }
+
+  _fill(state: AppState, text: Texts): void {
+    const select = this.$['colours'] as HTMLSelectElement;
+    const modes = colourModesOf(state);
+    const names = modes.map((mode) => text.colours.short[mode]);
+    if (names.join() !== [...select.options].map((option) => option.text).join()) {
+      select.replaceChildren(...modes.map((mode, at) => new Option(names[at], mode)));
+    }
+    select.value = state.view.colours;
+  }
+
+  _chosen(event: Event): void {
+    const colours = (event.target as HTMLSelectElement).value as ColourMode;
+    this.session.setView({ colours });
+  }
+
+  _position(state: AppState, text: Texts): string {
+    const { hits, graphs } = state;
+    if (hits?.source === 'legend' && hits.position >= 0) {
+      const total = formatCount(hits.indices.length);
+      return text.legend.position(formatCount(hits.position + 1), total);
+    }
+    return graphs ? text.legend.total(formatCount(graphs[Side.NPU].count)) : '';
+  }
+
+  _step(event: MouseEvent & { model: { item: Entry } }): void {
+    const { key, find } = event.model.item;
+    const { graphs, hits, view } = this.state;
+    if (!graphs) return;
+    if (hits?.source !== 'legend' || hits.key !== key) {
+      const indices = find(graphs[Side.NPU], view.micro);
+      this.session.finding.list({ source: 'legend', key, side: Side.NPU, indices });
+    }
+    const detail = event.shiftKey ? -1 : 1;
+    this.dispatchEvent(new CustomEvent('step-hit', { detail, bubbles: true, composed: true }));
+  }
+
+  override ready(): void {
+    super.ready();
+    this.setAttribute('role', 'group');
+  }
+
+  private grades(state: AppState, text: Texts, colouring: Colouring): Entry[] {
+    const graph = state.graphs![Side.NPU];
+    const { grade: grades, rollup } = colouring;
+    const counts = countGrades(graph, colouring, state.view.micro);
+    const isComparison = hasBench(state);
+    return (fileOf(state)?.bands ?? [])
+      .map(({ grade }) => grade)
+      .concat(rollup === graph.rollup ? [] : [Grade.SLIGHT, Grade.MODERATE, Grade.SERIOUS])
+      .filter((grade, at, all) => all.indexOf(grade) === at)
+      .sort((one, other) => one - other)
+      .filter((grade) => counts[grade]! > 0 || (isComparison && grade !== Grade.UNGRADED))
+      .map((grade) => ({
+        ...this.entry(`grade-${grade}`, gradeName(grade, text), counts[grade]!),
+        style: gradeStyle(grade),
+        border: grade === Grade.UNMATCHED ? 'dashed' : '',
+        bars: gradeBars(grade),
+        range: rangeOf(state, grade),
+        ...{ kind: '', isFirst: false },
+        find: (_: Graph, micro: number) => among(graph, micro, (index) => grades[index] === grade),
+      }));
+  }
+
+  /** Errors that a value near zero makes too much of, and those that the documented error hides. */
+  private marks(state: AppState, text: Texts, { mark }: Colouring): Entry[] {
+    const graph = state.graphs![Side.NPU];
+    if (!mark) return [];
+    const kinds = [
+      [Mark.NEAR_ZERO, 'near-zero', text.colours.nearZero, text.colours.nearZeroHint],
+      [Mark.HIDDEN, 'hidden', text.colours.hidden, text.colours.hiddenHint],
+    ] as const;
+    return kinds.flatMap(([kind, key, name, hint]) => {
+      const find = (_: Graph, micro: number) =>
+        among(graph, micro, (index) => mark[index] === kind);
+      const entry = this.entry(key, name, find(graph, state.view.micro).length);
+      if (entry.isEmpty) return [];
+      const title = `${hint}\n${entry.title}`;
+      const plain = { style: '', bars: 'display: none', range: '', kind: '', isFirst: false };
+      return [{ ...entry, ...plain, title, border: key, find }];
+    });
+  }
+
+  private overflows(state: AppState, text: Texts): Entry[] {
+    if (!fileOf(state)?.overflowChecked) return [];
+    const graph = state.graphs![Side.NPU];
+    return LEVELS.map((level, at) => {
+      const { name, hint } = overflowName(level, text);
+      const count = graph.rollup.overflow(level, 0, graph.count);
+      const entry = this.entry(`overflow-${level}`, `${text.legend.overflow}: ${name}`, count);
+      return {
+        ...entry,
+        ...{ kind: text.legend.overflow, isFirst: at === 0, name },
+        style: overflowStyle(level),
+        border: 'round',
+        bars: 'display: none',
+        range: '',
+        title: `${hint}\n${entry.title}`,
+        find: (_: Graph, micro: number) =>
+          among(graph, micro, (index) => graph.overflow[index] === level),
+      };
+    });
+  }
+
+  private entry(key: string, name: string, total: number) {
+    const { hits } = this.state;
+    const count = formatCount(total);
+    return {
+      key,
+      name,
+      count: total < CROWDED ? count : compact.format(total),
+      title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
+      isEmpty: total === 0,
+      isActive: hits?.source === 'legend' && hits.key === key,
+    };
+  }
+}
+
+function among(graph: Graph, micro: number, isWanted: (index: number) => boolean): Int32Array {
+  const found: number[] = [];
+  for (let index = 0; index < graph.count; index++) {
+    const isSeen = micro === ALL_MICRO_STEPS || graph.microStep[index] === micro;
+    if (isSeen && isWanted(index)) found.push(index);
+  }
+  return Int32Array.from(found);
+}
+
+function countGrades(graph: Graph, { grade, rollup }: Colouring, micro: number): number[] {
+  if (micro === ALL_MICRO_STEPS) {
+    return GRADES.map((known) => rollup.grade(known, 0, graph.count));
+  }
+  const counts = GRADES.map(() => 0);
+  for (let index = 0; index < graph.count; index++) {
+    if (graph.microStep[index] === micro) counts[grade[index]!]!++;
+  }
+  return counts;
+}
+
+/** The errors that get a grade, where its colour says so; checksums are equal or not. */
+function rangeOf(state: AppState, grade: Grade): string {
+  const file = fileOf(state);
+  if (state.view.colours === 'beyond') return grade === Grade.OK ? `≤ ×${USUAL_ROUNDINGS}` : '';
+  if (file?.task === 'md5' && state.view.colours !== 'scaled') return '';
+  const { low, high } = file?.bands.find((band) => band.grade === grade) ?? {};
+  return low === undefined || high === undefined ? '' : `${low} – ${high}`;
+}
+
+customElements.define('ga-legend', GaLegend);

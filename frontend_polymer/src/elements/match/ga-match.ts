@@ -1,0 +1,398 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
+
+import { asProblem } from '../../data/problem';
+import { routeUrl } from '../../data/api';
+import { fetchCandidates, postImport, postMatch, postUndo } from '../../data/matching';
+import type { EditState, MatchCandidate, MatchReport } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import type { NodeRef } from '../../layout/hierarchy';
+import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import type { Session } from '../../session/session';
+import { readSetting, writeSetting } from '../../data/settings';
+import '../parts/ga-icon';
+import type { Import } from './ga-import';
+import './ga-import';
+import { LocalizedElement } from '../parts/localized';
+import {
+  candidatesTitle,
+  choicesOf,
+  editHint,
+  messageOf,
+  outcomeOf,
+  twinLabel,
+  type Choice,
+  type Chosen,
+} from './match-choices';
+import { matchPreview } from './match-preview';
+import { baseOf, isMatched, matchRequest } from './match-request';
+import { matchStyles } from './match-styles';
+import { controls } from '../parts/styles';
+
+const AUTHOR = 'match.author';
+
+/** Matching the selected node by hand: candidates, what would change, undo, match files. */
+export class GaMatch extends LocalizedElement {
+  static get template() {
+    return html`${controls}${matchStyles}
+      <p class="refusal" hidden$="[[!refusal]]">[[refusal]]</p>
+      <div class="columns" hidden$="[[_any(refusal)]]">
+        <section hidden$="[[_hasPartner(state.detail)]]">
+          <header>
+            <h3>[[_title(state, text)]]</h3>
+            <button id="pick" aria-pressed$="[[_pressed(state.pick)]]" on-click="_pick">
+              [[text.match.pick]]
+            </button>
+          </header>
+          <div class="candidates" role="radiogroup" aria-label$="[[_title(state, text)]]">
+            <template is="dom-repeat" items="[[choices]]">
+              <label>
+                <input
+                  type="radio"
+                  name="candidate"
+                  checked="[[item.isChosen]]"
+                  on-change="_choose"
+                />
+                <span class="mono cut" title="[[item.name]]">[[item.name]]</span>
+                <span class="muted cut" title="[[item.facts]]">[[item.facts]]</span>
+              </label>
+            </template>
+            <p class="muted" hidden$="[[_any(choices.length)]]">[[text.match.noCandidates]]</p>
+          </div>
+        </section>
+        <section>
+          <div class="options">
+            <label
+              ><input id="descendants" type="checkbox" on-change="_preview" />
+              [[text.match.descendants]]</label
+            >
+            <label hidden$="[[!_hasConflicts(report, replaces)]]"
+              ><input id="replace" type="checkbox" on-change="_replace" />
+              [[text.match.replace]]</label
+            >
+            <label hidden$="[[!_twinLabel(report, twin, text)]]"
+              ><input id="twin" type="checkbox" on-change="_twin" /> [[_twinLabel(report, twin,
+              text)]]</label
+            >
+          </div>
+          <div id="preview" role="status"></div>
+        </section>
+      </div>
+      <footer hidden$="[[!_writable(state)]]">
+        <button
+          id="undo"
+          disabled$="[[!edits.undo]]"
+          title="[[_editHint(edits.undo, text.match.undoHint)]]"
+          on-click="_undo"
+        >
+          [[text.match.undo]]
+        </button>
+        <button
+          id="redo"
+          disabled$="[[!edits.redo]]"
+          title="[[_editHint(edits.redo, text.match.redoHint)]]"
+          on-click="_redo"
+        >
+          [[text.match.redo]]
+        </button>
+        <a id="export" href="[[_exportUrl(state.view.file)]]" download="matches.json"
+          >[[text.match.exportFile]]</a
+        >
+        <ga-import carry-out="[[carryOut]]"></ga-import>
+        <span id="outcome" role="status">[[outcome]]</span>
+        <div class="who" hidden$="[[_any(refusal)]]">
+          <input
+            id="author"
+            maxlength="200"
+            placeholder="[[text.match.author]]"
+            aria-label="[[text.match.author]]"
+          />
+          <input
+            id="reason"
+            maxlength="2000"
+            placeholder="[[text.match.reason]]"
+            aria-label="[[text.match.reason]]"
+          />
+          <button
+            id="apply"
+            class="primary"
+            disabled$="[[!_canApply(report, busy)]]"
+            on-click="_apply"
+          >
+            [[_applyLabel(state, text)]]
+          </button>
+        </div>
+      </footer>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      session: Object,
+      state: Object,
+      active: Boolean,
+      candidates: { type: Array, value: () => [] },
+      chosen: { type: Object, value: null },
+      report: { type: Object, value: null },
+      replaces: { type: Boolean, value: false },
+      twin: { type: Boolean, value: false },
+      busy: { type: Boolean, value: false },
+      outcome: { type: String, value: '' },
+      edits: { type: Object, computed: '_edits(state)' },
+      refusal: { type: String, computed: '_refusal(state, text)' },
+      choices: { type: Array, computed: '_choices(candidates, chosen, text)' },
+    };
+  }
+
+  static get observers() {
+    return [
+      '_selected(state.detail, active)',
+      '_picked(state.picked)',
+      '_showPreview(report, text, state.detail)',
+    ];
+  }
+
+  declare session: Session;
+  declare state: AppState;
+  declare active: boolean;
+  declare candidates: readonly MatchCandidate[];
+  /** Index of the node to match with. */
+  declare chosen: Chosen | null;
+  declare report: MatchReport | null;
+  declare replaces: boolean;
+  declare twin: boolean;
+  declare busy: boolean;
+  declare outcome: string;
+  declare refusal: string;
+  readonly _choices = choicesOf;
+  readonly _twinLabel = twinLabel;
+  readonly _title = candidatesTitle;
+  readonly _editHint = editHint;
+  readonly carryOut: Import = (content, reason, replace, dryRun) =>
+    this.upToDate(async () => {
+      const who = { author: this.field('author').value.trim(), reason };
+      const report = await postImport(this.session.fetch, {
+        ...baseOf(this.state),
+        ...who,
+        content,
+        replace,
+        dryRun,
+      });
+      if (!dryRun) await this.tell(report);
+      return report;
+    });
+  private asked = new AbortController();
+  private shown: AppState['detail'] = null;
+  private wasActive = false;
+  /** How many were asked for; only the answer to the last one is shown. */
+  private previews = 0;
+  private taken: NodeRef | null = null;
+
+  override ready(): void {
+    super.ready();
+    this.addEventListener('keydown', (event) => this.key(event));
+    this.field('author').value = readSetting(AUTHOR) ?? '';
+  }
+
+  _any(value: unknown): boolean {
+    return Boolean(value);
+  }
+
+  _edits(state: AppState): EditState | undefined {
+    return fileOf(state)?.edits;
+  }
+
+  _writable(state: AppState): boolean {
+    return fileOf(state)?.writable === true;
+  }
+
+  _refusal(state: AppState, text: Texts): string {
+    if (!hasBench(state)) return text.match.notComparable;
+    if (!this._writable(state)) return text.match.readOnly;
+    return state.selected ? '' : text.match.none;
+  }
+
+  /** Another node: its candidates, or its match to end. */
+  async _selected(detail: AppState['detail'], active: boolean): Promise<void> {
+    // Observers of a part run whenever the state is another, whatever part of it has changed.
+    if (detail === this.shown && active === this.wasActive) return;
+    this.shown = detail;
+    this.wasActive = active;
+    this.asked.abort();
+    this.asked = new AbortController();
+    const { signal } = this.asked;
+    const { selected, view } = this.state;
+    this.candidates = [];
+    this.chosen = this.report = null;
+    this.replaces = this.twin = false;
+    for (const id of ['replace', 'twin']) this.field(id).checked = false;
+    if (!active || !detail || !selected || this.refusal) return;
+    if (isMatched(this.state.detail)) {
+      await this._preview();
+      return;
+    }
+    this.taken = null;
+    this._picked(this.state.picked);
+    const { file, step, rank } = view;
+    try {
+      const key = { file, step, rank, side: selected.side };
+      const { candidates } = await fetchCandidates(this.session.fetch, key, selected.index, signal);
+      if (!signal.aborted) this.candidates = candidates;
+    } catch (error) {
+      if (!signal.aborted) this.outcome = messageOf(error);
+    }
+  }
+
+  _picked(node: NodeRef | null): void {
+    if (node === this.taken || !this.active || this.state.detailBusy) return;
+    this.taken = node;
+    const graph = node && this.state.graphs?.[node.side];
+    if (!graph) return;
+    this.chosen = { index: node.index, name: graph.name(node.index) };
+    void this._preview().then(() => this.focusNext());
+  }
+
+  _choose(event: Event & { model: { item: Choice } }): void {
+    const { index, name } = event.model.item;
+    this.chosen = { index, name };
+    void this._preview();
+  }
+
+  _replace(): void {
+    this.replaces = this.field('replace').checked;
+    void this._preview();
+  }
+
+  _twin(): void {
+    this.twin = this.field('twin').checked;
+    void this._preview();
+  }
+
+  _pick(): void {
+    this.session.startPick();
+  }
+
+  async _preview(): Promise<void> {
+    await this.run(async () => {
+      const preview = ++this.previews;
+      const request = this.request(true);
+      const report = request && (await postMatch(this.session.fetch, request));
+      if (preview === this.previews) this.report = report;
+    });
+  }
+
+  async _apply(): Promise<void> {
+    const request = this.request(false);
+    if (!request) return;
+    writeSetting(AUTHOR, request.author);
+    await this.change(() => postMatch(this.session.fetch, request));
+  }
+
+  _undo(): Promise<void> {
+    return this.change(() =>
+      postUndo(this.session.fetch, 'undo', { ...baseOf(this.state), dryRun: false }),
+    );
+  }
+
+  _redo(): Promise<void> {
+    return this.change(() =>
+      postUndo(this.session.fetch, 'redo', { ...baseOf(this.state), dryRun: false }),
+    );
+  }
+
+  _exportUrl(file: string): string {
+    return routeUrl('matches', { file, format: 'json' }).href;
+  }
+
+  _showPreview(report: MatchReport | null, text: Texts): void {
+    const lines = matchPreview(report, text);
+    (this.$['preview'] as HTMLElement).replaceChildren(...lines);
+  }
+
+  _hasConflicts(report: MatchReport | null, replaces: boolean): boolean {
+    return replaces || (report?.conflicts.length ?? 0) > 0;
+  }
+
+  _canApply(report: MatchReport | null, busy: boolean): boolean {
+    return !busy && report !== null && report.changes.length > 0 && report.conflicts.length === 0;
+  }
+
+  _applyLabel(_state: AppState, text: Texts): string {
+    return isMatched(this.state.detail) ? text.match.unmatch : text.match.match;
+  }
+
+  _pressed(pick: boolean): string {
+    return String(pick);
+  }
+
+  _hasPartner(detail: AppState['detail']): boolean {
+    return isMatched(detail);
+  }
+
+  /** Enter confirms, unless there is a question to answer first. */
+  private focusNext(): void {
+    const isAsked = (this.report?.conflicts.length ?? 0) > 0;
+    requestAnimationFrame(() => this.field(isAsked ? 'replace' : 'apply').focus());
+  }
+
+  private request(dryRun: boolean) {
+    return matchRequest(this.state, this.chosen, {
+      dryRun,
+      author: this.field('author').value.trim(),
+      reason: this.field('reason').value.trim(),
+      descendants: this.field('descendants').checked,
+      replace: this.replaces,
+      twin: this.twin,
+    });
+  }
+
+  /** Writes, says what came of it, and shows the graphs as they are now. */
+  private async change(send: () => Promise<MatchReport>): Promise<void> {
+    await this.run(async () => this.tell(await send()));
+  }
+
+  private async tell(report: MatchReport): Promise<void> {
+    // What comes next has to be based on the file as it is now.
+    await this.session.reload();
+    this.outcome = outcomeOf(report, this.text);
+    this.leave();
+  }
+
+  /** Back to where the nodes are. */
+  private key(event: KeyboardEvent): void {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    this.leave();
+  }
+
+  private leave(): void {
+    this.dispatchEvent(new CustomEvent('focus-graph', { bubbles: true, composed: true }));
+  }
+
+  private async run(work: () => Promise<void>): Promise<void> {
+    this.busy = true;
+    try {
+      await this.upToDate(work);
+    } catch (error) {
+      this.outcome = messageOf(error);
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** Where somebody else was faster, shows what they did. */
+  private async upToDate<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (asProblem(error).status === 409) await this.session.reload();
+      throw error;
+    }
+  }
+
+  private field(id: string): HTMLInputElement {
+    return this.$[id] as HTMLInputElement;
+  }
+}
+
+customElements.define('ga-match', GaMatch);

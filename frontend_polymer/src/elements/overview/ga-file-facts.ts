@@ -1,0 +1,104 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
+
+import type { DatabaseFile, Diagnostic } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import { formatCount } from '../parts/format';
+import { LocalizedElement } from '../parts/localized';
+import { controls } from '../parts/styles';
+import { translated } from '../parts/words';
+
+/** What was compared with what, how and when, and what the build had to say about it. */
+export class GaFileFacts extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        h2 {
+          font: 600 13px/20px var(--ga-font);
+          color: var(--ga-muted);
+          margin: 16px 0 4px;
+        }
+        dl {
+          display: grid;
+          grid-template-columns: auto 1fr;
+          gap: 4px 16px;
+          margin: 8px 0;
+        }
+        dt {
+          color: var(--ga-muted);
+        }
+        dd {
+          margin: 0;
+          overflow-wrap: anywhere;
+        }
+        ul {
+          margin: 0;
+          padding: 0;
+          list-style: none;
+        }
+        li {
+          padding: 6px 0 6px 12px;
+          margin-bottom: 4px;
+          border-left: 3px solid var(--ga-border);
+          overflow-wrap: anywhere;
+        }
+        li.warning {
+          border-color: var(--ga-grade-4-solid);
+        }
+        li.error {
+          border-color: var(--ga-danger);
+        }
+      </style>
+      <dl>
+        <dt>[[text.toolbar.file]]</dt>
+        <dd class="mono">[[file.file]]</dd>
+        <dt>[[_sideName(file, text)]]</dt>
+        <dd class="mono">[[file.npuPath]]</dd>
+        <dt hidden$="[[!file.isComparison]]">[[text.sides.reference]]</dt>
+        <dd class="mono" hidden$="[[!file.isComparison]]">[[file.benchPath]]</dd>
+        <dt>[[text.notes.task]]</dt>
+        <dd>[[_task(file, text)]]</dd>
+        <dt>[[text.notes.builtAt]]</dt>
+        <dd>[[_builtAt(file)]]</dd>
+      </dl>
+      <h2 hidden$="[[!file.diagnostics.length]]">[[text.notes.title]]</h2>
+      <ul>
+        <template is="dom-repeat" items="[[file.diagnostics]]">
+          <li class$="[[item.severity]]">
+            <strong>[[_where(item, text)]]</strong> [[item.message]]
+            <span class="mono muted">[[item.subject]]</span>
+          </li>
+        </template>
+      </ul>`;
+  }
+
+  static override get properties() {
+    return { ...super.properties, file: Object };
+  }
+
+  _sideName(file: DatabaseFile | undefined, text: Texts): string {
+    return file?.isComparison ? text.sides.debug : text.sides.model;
+  }
+
+  _task(file: DatabaseFile | undefined, text: Texts): string {
+    return file ? translated<string>(text.tasks, file.task, file.task) : '';
+  }
+
+  /** In the reader's own time zone, year first; as it stands in the file when it is no time. */
+  _builtAt(file: DatabaseFile | undefined): string {
+    const date = new Date(file?.createdAt ?? '');
+    if (Number.isNaN(date.getTime())) return file?.createdAt ?? '';
+    return date.toLocaleString('sv-SE');
+  }
+
+  _where({ step, rank, count }: Diagnostic, text: Texts): string {
+    const parts = [
+      step === undefined ? '' : `${text.toolbar.step} ${step}`,
+      rank === undefined ? '' : `${text.toolbar.rank} ${rank}`,
+      count > 1 ? `${formatCount(count)} ×` : '',
+    ];
+    return parts.filter((part) => part !== '').join(' · ');
+  }
+}
+
+customElements.define('ga-file-facts', GaFileFacts);

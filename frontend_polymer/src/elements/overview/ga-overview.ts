@@ -1,0 +1,389 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import type { DatabaseFile } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import { fileOf, type AppState } from '../../session/app-state';
+import { verdictOf } from '../../session/verdict';
+import { formatCount } from '../parts/format';
+import './ga-file-facts';
+import './ga-verdict';
+import '../parts/ga-icon';
+import { graphCounts } from './graph-counts';
+import { firstWrongGraph, heatMap, worstGraph } from './heat-map';
+import { LocalizedElement } from '../parts/localized';
+import { controls } from '../parts/styles';
+
+/** What `enter` carries: the graph to show. */
+export interface GraphPlace {
+  readonly step: number;
+  readonly rank: number;
+}
+
+/** All steps and ranks of a file: how bad each is, what was compared, what the build remarked. */
+export class GaOverview extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: block;
+          overflow: auto;
+          background: var(--ga-background);
+          padding: 16px;
+        }
+        .page {
+          display: grid;
+          gap: 16px;
+          grid-template-columns: minmax(0, 3fr) minmax(320px, 2fr);
+          max-width: 2400px;
+          margin: 0 auto;
+          align-items: start;
+        }
+        section {
+          min-width: 0;
+          padding: 12px 16px 16px;
+          border: 1px solid var(--ga-border);
+          border-radius: 12px;
+          background: var(--ga-surface);
+        }
+        section.wide {
+          grid-column: 1 / -1;
+        }
+        h2 {
+          font: 600 15px/24px var(--ga-font);
+          margin: 0;
+        }
+        p {
+          margin: 2px 0 10px;
+        }
+        header {
+          display: flex;
+          flex-wrap: wrap;
+          align-items: center;
+          gap: 4px 12px;
+        }
+        .jumps {
+          display: flex;
+          flex-wrap: wrap;
+          gap: 8px;
+        }
+        header h2 {
+          flex: 1 0 auto;
+        }
+        .scroll {
+          overflow: auto;
+          max-height: 46vh;
+        }
+        table {
+          border-collapse: separate;
+          border-spacing: 0;
+          font-variant-numeric: tabular-nums;
+        }
+        .map {
+          border-spacing: 3px;
+        }
+        .map th {
+          position: sticky;
+          left: 0;
+          top: 0;
+          z-index: 1;
+          padding: 0 6px;
+          background: var(--ga-surface);
+          color: var(--ga-muted);
+          font-weight: normal;
+          white-space: nowrap;
+        }
+        .map .corner {
+          z-index: 2;
+          text-align: left;
+        }
+        .map td {
+          padding: 0;
+        }
+        .cell,
+        .none {
+          position: relative;
+          display: grid;
+          place-items: center;
+          width: 44px;
+          height: 30px;
+          padding: 0;
+          border: 1px solid;
+          border-radius: 5px;
+        }
+        .cell:hover:not(:disabled) {
+          outline: 2px solid var(--ga-accent);
+        }
+        .cell .bars {
+          transform: scale(1.3);
+        }
+        .cell .flag {
+          position: absolute;
+          right: 4px;
+          top: -2px;
+          font-weight: 700;
+        }
+        .cell.alone {
+          border-style: dashed;
+        }
+        .none {
+          border: 1px dashed var(--ga-border);
+          color: var(--ga-muted);
+        }
+        .none.failed {
+          border-color: var(--ga-danger);
+          color: var(--ga-danger);
+        }
+        .counts :is(th, td) {
+          padding: 3px 8px;
+          border-bottom: 1px solid var(--ga-border);
+          white-space: nowrap;
+          background: var(--ga-surface);
+          font-weight: normal;
+        }
+        .counts thead th {
+          max-width: 124px;
+          white-space: normal;
+          vertical-align: bottom;
+          position: sticky;
+          top: 0;
+          z-index: 1;
+          color: var(--ga-muted);
+        }
+        .counts .totals > * {
+          font-weight: 600;
+          text-align: right;
+        }
+        .numeric {
+          text-align: right;
+        }
+        .zero {
+          color: var(--ga-muted);
+        }
+        .swatch {
+          display: inline-grid;
+          place-items: center;
+          width: 22px;
+          height: 14px;
+          margin-right: 6px;
+          border: 1px solid;
+          border-radius: 3px;
+          vertical-align: -2px;
+        }
+        .counts button {
+          height: 22px;
+          min-width: 40px;
+          padding: 0 6px;
+          justify-content: flex-end;
+          color: var(--ga-accent);
+          text-decoration: underline;
+          text-underline-offset: 3px;
+        }
+        @media (max-width: 1100px) {
+          .page {
+            grid-template-columns: minmax(0, 1fr);
+          }
+        }
+      </style>
+      <div class="page">
+        <section class="wide" hidden$="[[!file.isComparison]]">
+          <ga-verdict state="[[state]]"></ga-verdict>
+        </section>
+        <section aria-labelledby="mapTitle">
+          <header>
+            <h2 id="mapTitle">[[_mapTitle(file, text)]]</h2>
+            <div class="jumps">
+              <button
+                id="first"
+                class$="[[_firstClass(state)]]"
+                hidden$="[[!first]]"
+                on-click="_enterFirst"
+              >
+                <ga-icon name="jump"></ga-icon>[[_firstLabel(first, text)]]
+              </button>
+              <button
+                id="worst"
+                class$="[[_worstClass(state, first)]]"
+                hidden$="[[!worst]]"
+                on-click="_enterWorst"
+              >
+                <ga-icon name="jump"></ga-icon>[[_worstLabel(worst, text)]]
+              </button>
+            </div>
+          </header>
+          <p class="muted">[[text.overview.enterHint]]</p>
+          <div
+            class="scroll"
+            id="map"
+            on-click="_click"
+            on-keydown="_key"
+            on-focusin="_focused"
+          ></div>
+        </section>
+        <section>
+          <h2>[[text.notes.about]]</h2>
+          <ga-file-facts file="[[file]]"></ga-file-facts>
+        </section>
+        <section class="wide" aria-labelledby="countsTitle">
+          <header>
+            <h2 id="countsTitle">[[text.overview.counts]]</h2>
+            <span class="muted">[[_graphs(file, text)]]</span>
+          </header>
+          <div class="scroll" id="counts" on-click="_click"></div>
+        </section>
+      </div>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      state: Object,
+      file: { type: Object, computed: '_file(state)' },
+      worst: { type: Object, computed: '_worst(file)' },
+      first: { type: Object, value: null, computed: '_first(file, worst)' },
+    };
+  }
+
+  static get observers() {
+    return [
+      '_render(file, text)',
+      '_placeChanged(state.view.step, state.view.rank, state.view.page)',
+    ];
+  }
+
+  declare state: AppState;
+  declare file: DatabaseFile | undefined;
+  declare worst: GraphPlace | undefined;
+  /** The first wrong graph, where it is not the worst one. */
+  declare first: GraphPlace | null;
+
+  _file(state: AppState): DatabaseFile | undefined {
+    return fileOf(state);
+  }
+
+  _worst(file: DatabaseFile | undefined): GraphPlace | undefined {
+    return file && worstGraph(file);
+  }
+
+  _first(file: DatabaseFile | undefined, worst: GraphPlace | undefined): GraphPlace | null {
+    const first = file && firstWrongGraph(file);
+    return first && first !== worst ? first : null; // what is undefined would not be hidden
+  }
+
+  /** One button leads on: to a suspect, else to where it began, else to the worst. */
+  _firstClass(state: AppState): string {
+    return verdictOf(state)?.suspects.length ? '' : 'primary';
+  }
+
+  _worstClass(state: AppState, first: GraphPlace | null): string {
+    return first || verdictOf(state)?.suspects.length ? '' : 'primary';
+  }
+
+  _mapTitle(file: DatabaseFile | undefined, text: Texts): string {
+    if (file?.isComparison) return text.overview.heatMap;
+    return file?.overflowChecked ? text.overview.heatMapOverflow : text.overview.heatMapPlain;
+  }
+
+  _worstLabel(worst: GraphPlace | undefined, text: Texts): string {
+    return worst ? text.overview.worst(worst.step, worst.rank) : '';
+  }
+
+  _firstLabel(first: GraphPlace | null, text: Texts): string {
+    return first ? text.overview.first(first.step, first.rank) : '';
+  }
+
+  _graphs(file: DatabaseFile | undefined, text: Texts): string {
+    return text.overview.graphs(formatCount(file?.graphs.length ?? 0));
+  }
+
+  _render(file: DatabaseFile | undefined, text: Texts): void {
+    if (!file || file.problem) return;
+    const map = heatMap(file, text);
+    map.setAttribute('aria-labelledby', 'mapTitle');
+    this.map.replaceChildren(map);
+    (this.$['counts'] as HTMLElement).replaceChildren(graphCounts(file, text));
+    this.makeCurrent();
+  }
+
+  _placeChanged(_step: number, _rank: number, page: string): void {
+    const cell = this.makeCurrent();
+    if (page === 'overview') cell?.focus();
+  }
+
+  _enterWorst(): void {
+    if (this.worst) this.enter(this.worst);
+  }
+
+  _enterFirst(): void {
+    if (this.first) this.enter(this.first);
+  }
+
+  _click(event: Event): void {
+    const button = (event.target as HTMLElement).closest('button');
+    if (button) this.enter(placeOf(button));
+  }
+
+  /** Only one cell is in the tab order; the arrows move between them. */
+  _focused(event: Event): void {
+    for (const cell of this.cells) cell.tabIndex = cell === event.target ? 0 : -1;
+  }
+
+  _key(event: KeyboardEvent): void {
+    const cell = (event.target as HTMLElement).closest('td');
+    const row = cell?.parentElement as HTMLTableRowElement | undefined;
+    const rows = [...(this.map.querySelector('tbody')?.rows ?? [])];
+    if (!cell || !row) return;
+    const buttons = (line: HTMLTableRowElement) => [...line.querySelectorAll('button')];
+    const column = (line: HTMLTableRowElement) =>
+      line.cells[cell.cellIndex]?.querySelector('button');
+    const own = buttons(row);
+    const at = own.findIndex((button) => cell.contains(button));
+    const place = rows.indexOf(row);
+    const found = (lines: HTMLTableRowElement[]) => lines.map(column).find(Boolean);
+    const targets: Record<string, HTMLElement | null | undefined> = {
+      ArrowLeft: own[at - 1],
+      ArrowRight: own[at + 1],
+      Home: own[0],
+      End: own.at(-1),
+      ArrowUp: found(rows.slice(0, place).reverse()),
+      ArrowDown: found(rows.slice(place + 1)),
+    };
+    if (!(event.key in targets)) return;
+    event.preventDefault();
+    targets[event.key]?.focus();
+  }
+
+  /** The cell of the graph shown last, else of the first suspect, the first wrong or the worst one, is where the keyboard begins. */
+  private makeCurrent(): HTMLElement | undefined {
+    const { step, rank } = this.state.graphs
+      ? this.state.view
+      : (verdictOf(this.state)?.suspects[0] ?? this.first ?? this.worst ?? this.state.view);
+    const { cells } = this;
+    const isCurrent = (cell: HTMLElement) => {
+      const place = placeOf(cell);
+      return place.step === step && place.rank === rank;
+    };
+    const current = cells.find(isCurrent) ?? cells[0];
+    for (const cell of cells) {
+      cell.tabIndex = cell === current ? 0 : -1;
+    }
+    return current;
+  }
+
+  private get map(): HTMLElement {
+    return this.$['map'] as HTMLElement;
+  }
+
+  private get cells(): HTMLElement[] {
+    return [...this.map.querySelectorAll('button')];
+  }
+
+  private enter(detail: GraphPlace): void {
+    this.dispatchEvent(new CustomEvent('enter', { detail }));
+  }
+}
+
+function placeOf({ dataset }: HTMLElement): GraphPlace {
+  return { step: Number(dataset['step']), rank: Number(dataset['rank']) };
+}
+
+customElements.define('ga-overview', GaOverview);

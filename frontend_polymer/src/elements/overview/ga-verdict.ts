@@ -1,0 +1,143 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+import '@polymer/polymer/lib/elements/dom-repeat.js';
+
+import type { Suspect, Verdict } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import type { AppState } from '../../session/app-state';
+import { placeOf, verdictOf } from '../../session/verdict';
+import '../parts/ga-icon';
+import { LocalizedElement } from '../parts/localized';
+import { controls } from '../parts/styles';
+import { translated } from '../parts/words';
+
+/** More than these nobody reads; the keys reach the others. */
+const SHOWN = 5;
+
+/** What the build concludes of all steps and ranks, and a way to each suspect. */
+export class GaVerdict extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: block;
+        }
+        header {
+          display: flex;
+          align-items: center;
+          flex-wrap: wrap;
+          gap: 8px 12px;
+        }
+        h2 {
+          margin: 0;
+          font-size: 15px;
+          text-wrap: balance;
+          word-break: keep-all;
+        }
+        .conclusion {
+          padding: 1px 10px;
+          border-radius: 10px;
+          border: 1px solid var(--ga-border);
+          font-weight: 600;
+        }
+        .conclusion[data-conclusion='fault'] {
+          background: var(--ga-grade-5-fill);
+          color: var(--ga-grade-5-text);
+          border-color: var(--ga-grade-5-stroke);
+        }
+        #go {
+          margin-left: auto;
+        }
+        p {
+          margin: 8px 0;
+          max-width: 100ch;
+          overflow-wrap: anywhere;
+        }
+        ol {
+          margin: 0;
+          padding: 0;
+          list-style: none;
+        }
+        li button {
+          max-width: 100%;
+          justify-content: flex-start;
+          text-align: left;
+        }
+      </style>
+      <header>
+        <h2 id="title">[[text.verdict.title]]</h2>
+        <span class="conclusion" data-conclusion$="[[verdict.conclusion]]" hidden$="[[!verdict]]"
+          >[[_conclusion(verdict, text)]]</span
+        >
+        <button id="go" class="primary" hidden$="[[!suspects.length]]" on-click="_first">
+          <ga-icon name="jump"></ga-icon>[[text.verdict.first]]
+        </button>
+      </header>
+      <p>[[_sentence(verdict, text)]]</p>
+      <ol hidden$="[[!_isLong(suspects)]]">
+        <template is="dom-repeat" items="[[suspects]]">
+          <li>
+            <button class="plain" title="[[item.evidence]]" on-click="_go">
+              <ga-icon name="jump"></ga-icon>
+              <span class="muted">[[_place(item, text)]]</span>
+              <span class="mono cut">[[item.name]]</span>
+              <span class="muted mono cut">[[item.source]]</span>
+            </button>
+          </li>
+        </template>
+      </ol>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      state: Object,
+      verdict: { type: Object, computed: '_verdict(state)' },
+      suspects: { type: Array, computed: '_suspects(verdict)' },
+    };
+  }
+
+  declare state: AppState;
+  declare verdict: Verdict | null;
+  declare suspects: readonly Suspect[];
+
+  _verdict(state: AppState): Verdict | null {
+    return verdictOf(state) ?? null;
+  }
+
+  _suspects(verdict: Verdict | null): readonly Suspect[] {
+    return (verdict?.suspects ?? []).slice(0, SHOWN);
+  }
+
+  _conclusion(verdict: Verdict | null, text: Texts): string {
+    if (!verdict) return '';
+    return translated<string>(text.verdict.conclusions, verdict.conclusion, verdict.conclusion);
+  }
+
+  _sentence(verdict: Verdict | null, text: Texts): string {
+    return verdict?.sentence ?? text.verdict.none;
+  }
+
+  _isLong(suspects: readonly Suspect[]): boolean {
+    return suspects.length > 1;
+  }
+
+  _place({ step, rank }: Suspect, text: Texts): string {
+    return text.find.place(step, rank);
+  }
+
+  _first(): void {
+    this.show(this.suspects[0]);
+  }
+
+  _go(event: Event & { model: { item: Suspect } }): void {
+    this.show(event.model.item);
+  }
+
+  private show(suspect: Suspect | undefined): void {
+    if (!suspect) return;
+    const detail = placeOf(suspect);
+    this.dispatchEvent(new CustomEvent('show-node', { detail, bubbles: true, composed: true }));
+  }
+}
+
+customElements.define('ga-verdict', GaVerdict);

@@ -1,0 +1,149 @@
+import { Grade, Overflow, type DatabaseFile, type GraphPair } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
+import { isLittleInCommon } from '../../session/verdict';
+import { create } from '../parts/create';
+import { formatCount } from '../parts/format';
+import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
+import { gradeName, overflowName, type OverflowLevel } from '../parts/words';
+
+const LEVELS: readonly OverflowLevel[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
+const WRONG: readonly Grade[] = [Grade.SEVERE, Grade.SERIOUS, Grade.MODERATE];
+const ERRORS: readonly Grade[] = [...WRONG, Grade.SLIGHT];
+
+/** The worst level of overflow among these counts; none when nothing overflows or was checked. */
+export function worstOverflow(counts: readonly number[]): Overflow {
+  return LEVELS.find((level) => (counts[level] ?? 0) > 0) ?? Overflow.NONE;
+}
+
+/** The graph to look at first: the worst grade, then the most nodes of it, then the earliest. */
+export function worstGraph(file: DatabaseFile): GraphPair | undefined {
+  const key = (pair: GraphPair) => [
+    pair.worstGrade,
+    pair.gradeCounts[pair.worstGrade] ?? 0,
+    worstOverflow(pair.overflowCounts),
+  ];
+  let worst: GraphPair | undefined;
+  for (const pair of file.graphs) {
+    if (!worst || isGreater(key(pair), key(worst))) worst = pair;
+  }
+  return worst;
+}
+
+/** The earliest graph with an error of moderate or worse: later ones may only follow from it. */
+export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
+  return file.graphs
+    .filter(({ worstGrade }) => WRONG.includes(worstGrade))
+    .sort((one, other) => one.step - other.step || one.rank - other.rank)[0];
+}
+
+function isGreater(one: readonly number[], other: readonly number[]): boolean {
+  const place = one.findIndex((value, at) => value !== other[at]);
+  return place >= 0 && one[place]! > other[place]!;
+}
+
+/** A row per step, a column per rank, a button per graph that carries its place. */
+export function heatMap(file: DatabaseFile, text: Texts): HTMLTableElement {
+  const table = create('table', 'map');
+  table.setAttribute('role', 'grid');
+  const places = [...file.graphs, ...file.failedRanks];
+  const steps = ascending(places.map((place) => place.step));
+  const ranks = ascending(places.map((place) => place.rank));
+  const graphs = new Map(file.graphs.map((pair) => [placeKey(pair), pair]));
+  const failed = new Map(file.failedRanks.map((rank) => [placeKey(rank), rank.reason]));
+  const header = create('tr', '');
+  header.append(columnHeader(`${text.toolbar.step} \\ ${text.toolbar.rank}`, 'corner'));
+  header.append(...ranks.map((rank) => columnHeader(String(rank), '')));
+  const head = create('thead', '');
+  head.append(header);
+  const body = create('tbody', '');
+  for (const step of steps) {
+    const row = create('tr', '');
+    const name = create('th', '', String(step));
+    name.scope = 'row';
+    row.append(name);
+    for (const rank of ranks) {
+      const key = placeKey({ step, rank });
+      const pair = graphs.get(key);
+      const cell = create('td', '');
+      cell.append(pair ? graphCell(pair, file, text) : noCell(step, rank, failed.get(key), text));
+      row.append(cell);
+    }
+    body.append(row);
+  }
+  table.append(head, body);
+  return table;
+}
+
+function graphCell(pair: GraphPair, file: DatabaseFile, text: Texts): HTMLElement {
+  const { step, rank } = pair;
+  const button = create('button', 'cell');
+  button.type = 'button';
+  button.tabIndex = -1;
+  Object.assign(button.dataset, { step, rank, grade: pair.worstGrade });
+  const level = worstOverflow(pair.overflowCounts);
+  const isGraded = pair.worstGrade !== Grade.UNGRADED;
+  if (!isGraded && level !== Overflow.NONE) button.style.cssText = overflowStyle(level);
+  else button.style.cssText = gradeStyle(isHollow(pair) ? Grade.UNMATCHED : pair.worstGrade);
+  const bars = create('span', 'bars');
+  bars.style.cssText = gradeBars(pair.worstGrade);
+  button.append(bars);
+  if (level !== Overflow.NONE) button.append(create('span', 'flag', '!'));
+  if (file.isComparison && pair.benchNodes === 0) button.classList.add('alone');
+  button.title = [text.overview.cell(step, rank), ...facts(pair, file, text)].join('\n');
+  button.ariaLabel = button.title.replaceAll('\n', ', ');
+  return button;
+}
+
+/** A graph of which most was not compared must not look clean. */
+function isHollow(pair: GraphPair): boolean {
+  return isLittleInCommon(pair) && !WRONG.includes(pair.worstGrade);
+}
+
+/** What is remarkable about a graph, worst first. */
+function facts(pair: GraphPair, file: DatabaseFile, text: Texts): string[] {
+  const named = (name: string, count: number) => `${name}: ${formatCount(count)}`;
+  const lines = ERRORS.map(
+    (grade) => [gradeName(grade, text), pair.gradeCounts[grade] ?? 0] as const,
+  );
+  const levels = LEVELS.map((level) => {
+    const name = text.overview.overflow(overflowName(level, text).name);
+    return [name, pair.overflowCounts[level] ?? 0] as const;
+  });
+  const unmatched = [
+    [text.overview.unmatchedDebug, pair.npuUnmatched],
+    [text.overview.unmatchedReference, pair.benchUnmatched],
+  ] as const;
+  const counted = [...lines, ...(file.isComparison ? unmatched : []), ...levels]
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => named(name, count));
+  const isAlone = file.isComparison && pair.benchNodes === 0;
+  return [
+    ...(isAlone ? [text.overview.oneSided] : [gradeName(pair.worstGrade, text)]),
+    ...counted,
+    named(text.overview.nodes, pair.npuNodes),
+  ];
+}
+
+function noCell(step: number, rank: number, reason: string | undefined, text: Texts): HTMLElement {
+  const cell = create('span', reason === undefined ? 'none' : 'none failed');
+  const why = reason === undefined ? text.overview.missing : text.overview.failed(reason);
+  cell.textContent = reason === undefined ? '' : '×';
+  cell.title = `${text.overview.cell(step, rank)}: ${why}`;
+  cell.role = 'img';
+  cell.ariaLabel = cell.title;
+  return cell;
+}
+
+function columnHeader(title: string, className: string): HTMLElement {
+  const header = create('th', className, title);
+  header.scope = 'col';
+  return header;
+}
+
+function ascending(values: readonly number[]): number[] {
+  return [...new Set(values)].sort((one, other) => one - other);
+}
+
+function placeKey({ step, rank }: { readonly step: number; readonly rank: number }): string {
+  return `${step}/${rank}`;
+}

@@ -1,0 +1,82 @@
+import { html } from '@polymer/polymer/polymer-element.js';
+
+import './ga-icon';
+import type { Texts } from '../../i18n';
+import { LocalizedElement } from './localized';
+import { controls } from './styles';
+
+const FEEDBACK_MS = 1500;
+
+/** Copies a text and says whether that worked. */
+export class GaCopy extends LocalizedElement {
+  static get template() {
+    return html`${controls}
+      <style>
+        :host {
+          display: inline-flex;
+          position: relative;
+          flex: none;
+        }
+        [role='status'] {
+          position: absolute;
+          z-index: 5;
+          left: 32px;
+          top: 2px;
+          padding: 2px 8px;
+          border-radius: 4px;
+          background: var(--ga-text);
+          color: var(--ga-surface);
+          font-weight: normal;
+          white-space: nowrap;
+        }
+        [role='status']:empty {
+          display: none;
+        }
+      </style>
+      <button class="icon plain" on-click="_copy" title="[[label]]" aria-label="[[label]]">
+        <ga-icon name="copy"></ga-icon>
+      </button>
+      <span role="status">[[_feedback(outcome, text)]]</span>`;
+  }
+
+  static override get properties() {
+    return {
+      ...super.properties,
+      value: String,
+      label: String,
+      outcome: { type: String, value: '' },
+    };
+  }
+
+  declare value: string;
+  declare label: string;
+  declare outcome: '' | 'copied' | 'copyFailed';
+
+  async _copy(): Promise<void> {
+    this.outcome = (await copyText(this.value)) ? 'copied' : 'copyFailed';
+    setTimeout(() => (this.outcome = ''), FEEDBACK_MS);
+  }
+
+  _feedback(outcome: GaCopy['outcome'], text: Texts): string {
+    return outcome === '' ? '' : text.details[outcome];
+  }
+}
+
+/** The clipboard is reserved for secure contexts; a plain http address still has the old way. */
+export async function copyText(value: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(value);
+    return true;
+  } catch {
+    const area = document.createElement('textarea');
+    area.value = value;
+    document.body.append(area);
+    area.select();
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- there is nothing else here
+    const copied = document.execCommand('copy');
+    area.remove();
+    return copied;
+  }
+}
+
+customElements.define('ga-copy', GaCopy);

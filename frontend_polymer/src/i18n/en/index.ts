@@ -1,0 +1,349 @@
+import { detailsEn } from './details';
+import { findEn } from './find';
+import { matchEn } from './match';
+import { overviewEn } from './overview';
+import { shellEn } from './shell';
+import { verdictEn } from './verdict';
+
+/** Every text of the viewer. A language that lacks one of these keys does not compile. */
+export const en = {
+  /** `tag` is what the page declares (BCP 47), `short` what the switch shows. */
+  language: { code: 'en', tag: 'en', name: 'English', short: 'EN' },
+
+  title: 'Model hierarchies',
+  toolbar: {
+    file: 'File',
+    step: 'Step',
+    rank: 'Rank',
+    microStep: 'Micro-step',
+    allMicroSteps: 'All',
+    refresh: 'Look for new files and reload',
+    language: 'Language',
+    theme: 'Theme',
+    overview: 'Overview',
+    overviewHint: 'All steps and ranks of this file (o)',
+    help: 'Keys and gestures',
+  },
+  themes: { auto: 'Follow TensorBoard', light: 'Light', dark: 'Dark' },
+
+  sides: { debug: 'Debug', reference: 'Reference', model: 'Model' },
+  header: {
+    noGraph: 'This step and rank exist on one side only.',
+  },
+  tasks: {
+    statistics: 'statistics',
+    tensor: 'tensors',
+    md5: 'checksums',
+    structure: 'structure only',
+  },
+
+  view: {
+    expandAll: 'Expand all',
+    collapseAll: 'Collapse all',
+    expandBelow: 'Expand all below',
+    level: 'Level',
+    toLevel: (level: number) => `Expand to level ${level}`,
+    pathToErrors: 'Path to errors',
+    pathToErrorsHint: 'Open only what leads to the worst nodes',
+    fit: 'Fit the whole graph into the window (f)',
+    zoomIn: 'Zoom in (+)',
+    zoomOut: 'Zoom out (−)',
+    zoomReset: 'Reading size (0)',
+    sync: 'Move together',
+    syncHint: 'Expand, select and scroll both sides together',
+    inside: (count: number, grade: string) => `${count} × ${grade} inside`,
+    outlineLabel: (side: string) => `Hierarchy, ${side}`,
+    splitter: 'Width of the two sides',
+  },
+
+  legend: {
+    label: 'Grades',
+    stepThrough: (grade: string, count: string) =>
+      `${grade}: ${count} nodes. Click for the next one, Shift+click for the previous one.`,
+    none: (grade: string) => `${grade}: no nodes`,
+    position: (position: string, total: string) => `${position} of ${total}`,
+    total: (count: string) => `${count} nodes`,
+    overflow: 'Overflow',
+  },
+  grades: {
+    ungraded: 'Not graded',
+    ok: 'OK',
+    slight: 'Slight',
+    moderate: 'Moderate',
+    serious: 'Serious',
+    severe: 'Severe',
+    unmatched: 'Unmatched',
+  },
+  overflow: { medium: 'Medium', high: 'High', critical: 'Critical' },
+  overflowHints: {
+    medium: 'Abnormal input, normal output',
+    high: 'Abnormal input and output, or the norm grows abnormally',
+    critical: 'Normal input, abnormal output',
+  },
+
+  colours: {
+    label: 'What the colours say',
+    next: 'Colour by something else',
+    powers: 'Small errors as powers of ten',
+    by: {
+      precision: 'Colour by the documented error',
+      beyond: 'Colour by error beyond rounding',
+      scaled: 'Colour by error scaled to the tensor',
+      overflow: 'Colour by overflow instead of error',
+    },
+    short: {
+      precision: 'Documented',
+      beyond: 'Beyond rounding',
+      scaled: 'Scaled',
+      overflow: 'Overflow',
+    },
+    meaning: {
+      precision:
+        'Error: how far the outputs are off relative to the reference, 0 to 1, as the documentation defines it.',
+      beyond:
+        'Error: how many times what rounding alone does to an element (×) the outputs are off; what is rounding stays pale.',
+      scaled:
+        'Error: how far the outputs are off as a share of their tensor: extremes of its largest value, mean and norm of their typical size.',
+      overflow: 'Overflow: where NaN, infinity or abnormal growth comes in and goes out.',
+    },
+    nearZero: 'Near zero',
+    nearZeroHint:
+      'Less than 5 % of the tensor: the relative error is large because the value is nearly zero',
+    hidden: 'Wrong before',
+    hiddenHint:
+      'The output is off by 5 % of its tensor or more although this node is not charged with it',
+  },
+
+  search: {
+    label: 'Search nodes by name',
+    placeholder: 'Search nodes  ( / )',
+    side: 'Side to search',
+    next: 'Next match (Enter, n)',
+    previous: 'Previous match (Shift+Enter, p)',
+    none: 'No match',
+    count: (count: string) => (count === '1' ? '1 match' : `${count} matches`),
+    position: (position: string, total: string) => `${position} / ${total}`,
+  },
+
+  details: {
+    label: 'Details of the selected node',
+    nothing: 'No node is selected',
+    empty: 'Select a node to see its tensors, their errors and where it was called from.',
+    emptyKeys: 'Double click opens a module. Press / to search, ? for all keys.',
+    firstError: 'Go to the first error',
+    copyName: 'Copy the full name',
+    copied: 'Copied',
+    copyFailed: 'Copying failed: the browser does not allow it here',
+    microStep: (step: number) => `Micro-step ${step}`,
+    recompute: 'Recomputed',
+    error: 'Error',
+    matched: 'Matched',
+    matchedWith: 'Matched with',
+    goToPartner: 'Go to the matched node',
+    candidate: 'Nearest candidate',
+    goToCandidate: 'Go to the nearest candidate',
+    tensors: 'Tensors',
+    stack: 'Stack',
+    resize: 'Height of the details',
+    collapse: 'Hide the details',
+    expand: 'Show the details',
+    failed: 'The node could not be loaded.',
+    retry: 'Try again',
+  },
+  kinds: { module: 'Module', api: 'API', collection: 'APIs between modules' },
+  matchSources: {
+    exact: 'same name',
+    fuzzy: 'fuzzy match',
+    mapping: 'layer mapping',
+    manual: 'matched by hand',
+    file: 'match file',
+    automatic: 'found by evidence',
+  },
+
+  tensors: {
+    none: 'This node holds no tensors of its own.',
+    noneModule: 'This node holds no tensors of its own. Open it to see what is below.',
+    parameter: 'Parameter',
+    dtype: 'Dtype',
+    shape: 'Shape',
+    requiresGrad: 'Grad',
+    max: 'Max',
+    min: 'Min',
+    mean: 'Mean',
+    norm: 'Norm',
+    md5: 'Checksum',
+    equal: 'equal',
+    different: 'different',
+    yes: 'yes',
+    no: 'no',
+    note: 'Note',
+    errors: 'Error',
+    differences: 'Difference',
+    onlyDebug: 'Only on the debug side',
+    onlyReference: 'Only on the reference side',
+    differs: 'The two sides differ',
+    notFinite: 'Not a finite number',
+    overflows: 'Overflows',
+    caption: 'Tensors of the selected node: debug, reference and error side by side',
+  },
+  statisticHints: {
+    max: 'Largest element',
+    min: 'Smallest element',
+    mean: 'Mean of all elements',
+    norm: 'L2 norm: square root of the sum of squares',
+    requiresGrad: 'requires_grad: whether a gradient is computed',
+    dtype: 'Data type of the elements',
+    shape: 'Size of each dimension',
+    md5: 'Checksum of the bytes; equal means bit by bit the same',
+  },
+  metrics: {
+    error: 'Contribution',
+    max_diff: 'Max diff',
+    min_diff: 'Min diff',
+    mean_diff: 'Mean diff',
+    norm_diff: 'Norm diff',
+    max_relative_err: 'Max rel.',
+    min_relative_err: 'Min rel.',
+    mean_relative_err: 'Mean rel.',
+    norm_relative_err: 'Norm rel.',
+    cosine: 'Cosine',
+    euclidean_distance: 'Euclidean',
+    max_abs_err: 'Max abs.',
+    max_elementwise_relative_err: 'Max rel. elem.',
+    one_thousandth_ratio: '< 1 ‰',
+    five_thousandths_ratio: '< 5 ‰',
+    md5_equal: 'Checksum',
+    requires_grad_equal: 'Grad',
+  },
+  metricHints: {
+    error: 'What this pair adds to the error of the node, 0 … 1 (no unit)',
+    max_diff: 'max(debug) − max(reference), in the unit of the tensor',
+    min_diff: 'min(debug) − min(reference), in the unit of the tensor',
+    mean_diff: 'mean(debug) − mean(reference), in the unit of the tensor',
+    norm_diff: 'norm(debug) − norm(reference), in the unit of the tensor',
+    max_relative_err: '|max(debug) − max(reference)| ÷ |max(reference)|, in percent',
+    min_relative_err: '|min(debug) − min(reference)| ÷ |min(reference)|, in percent',
+    mean_relative_err: '|mean(debug) − mean(reference)| ÷ |mean(reference)|, in percent',
+    norm_relative_err: '|norm(debug) − norm(reference)| ÷ |norm(reference)|, in percent',
+    cosine: 'd · r ÷ (‖d‖ ‖r‖), −1 … 1; 1 means the same direction',
+    euclidean_distance: '‖d − r‖₂, in the unit of the tensor',
+    max_abs_err: 'max |d − r| over all elements, in the unit of the tensor',
+    max_elementwise_relative_err: 'max (|d − r| ÷ |r|) over all elements, in percent',
+    one_thousandth_ratio: 'Share of elements with a relative error below 0.001, in percent',
+    five_thousandths_ratio: 'Share of elements with a relative error below 0.005, in percent',
+    md5_equal: 'Whether the checksums of both tensors are equal',
+    requires_grad_equal: 'Whether requires_grad is the same on both sides',
+  },
+
+  stack: {
+    none: 'The dump holds no call stack for this node.',
+    copy: 'Copy the stack',
+    showLibrary: (count: number) =>
+      count === 1 ? 'Show 1 library frame' : `Show ${count} library frames`,
+    hideLibrary: (count: number) =>
+      count === 1 ? 'Hide 1 library frame' : `Hide ${count} library frames`,
+    missing: 'No node on this side.',
+    folded: (name: string, count: number) =>
+      `${name === 'python' ? 'Python' : name} · ${count === 1 ? '1 frame' : `${count} frames`}`,
+    copyPlace: 'Copy path and line',
+    editor: 'Open in VS Code',
+    editorHint: 'Opens the file with this path on your own machine',
+    calledFrom: 'Called from',
+    calledFromHint:
+      'The innermost line outside the framework and the collector. Click for the stack.',
+  },
+
+  /** Reasons of the database by name; an unknown one is shown as the server words it. */
+  reasons: {
+    no_such_name: 'No node of this name on the other side',
+    other_parent: 'Same name, but below a different parent',
+    other_parameter_count: 'A different number of parameters',
+    other_type: 'A parameter has a different type',
+    other_shape: 'A parameter has a different shape',
+    partner_taken: 'The only candidate is matched with another node',
+    parent_unmatched: 'The module around it has no counterpart',
+    extra_call: 'The other side makes this call less often here',
+    other_order: 'The other side makes this call at another place',
+    other_class: 'A module of another class sits at this place',
+    calls_unmatched: 'None of its calls has a counterpart',
+    by_hand: 'Taken apart by hand',
+  },
+
+  ...detailsEn,
+  find: findEn,
+  match: matchEn,
+  overview: overviewEn,
+  shell: shellEn,
+  verdict: verdictEn,
+
+  progress: {
+    catalog: 'Looking for databases…',
+    graph: 'Loading the graph…',
+  },
+
+  empty: {
+    title: 'No comparison to show yet',
+    searched: 'No file ending in .vis.db was found in',
+    build: 'Build one from two dumps, then look again:',
+    config: 'compare.json names the two dump directories:',
+    refresh: 'Look again',
+    copy: 'Copy',
+  },
+  problem: {
+    title: 'This cannot be shown',
+    retry: 'Try again',
+  },
+  /** Problems by code; without an entry the server's own words are shown, which are English. */
+  problems: {} as ProblemTexts,
+
+  notes: {
+    label: (count: string) =>
+      count === '1' ? '1 note from the build' : `${count} notes from the build`,
+    title: 'Notes from the build',
+    about: 'About this file',
+    task: 'Compared by',
+    builtAt: 'Built',
+  },
+
+  help: {
+    title: 'Keys and gestures',
+    close: 'Close',
+    groups: {
+      move: 'Move',
+      open: 'Open and close',
+      find: 'Find',
+      other: 'Other',
+    },
+    doubleClick: 'Double click',
+    click: 'Click',
+    drag: 'Drag',
+    wheel: 'Wheel',
+    ctrlWheel: 'Ctrl + wheel, pinch',
+    selectNode: 'Select a node',
+    toggle: 'Open or close a module',
+    pan: 'Move the view',
+    zoom: 'Zoom at the pointer',
+    zoomKeys: 'Zoom in, zoom out',
+    fit: 'Fit the whole graph',
+    readingSize: 'Reading size',
+    walk: 'Walk through the nodes; ← closes or goes to the parent, → opens',
+    ends: 'First and last visible node',
+    cross: 'The matched node on the other side',
+    search: 'Search',
+    nextPrevious: 'Next and previous match',
+    close2: 'Close a dialog, leave the search',
+    help: 'This list',
+    overview: 'Overview of all steps and ranks, and back',
+  },
+};
+
+/** What happened, and what to do about it. */
+export interface ProblemWording {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export type ProblemTexts = Readonly<Record<string, (file: string) => ProblemWording>>;
+
+/** What a language has to provide. */
+export type Texts = typeof en;

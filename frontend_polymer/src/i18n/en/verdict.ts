@@ -1,0 +1,15 @@
+export const verdictEn = {
+  title: 'Verdict',
+  conclusions: { fault: 'Fault found', clean: 'No fault found', undecided: 'Undecided' },
+  none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
+  first: 'Go to the first suspect',
+  suspect: 'Suspect',
+  nextSuspect: 'Next suspect',
+  previousSuspect: 'Previous suspect',
+  nextError: 'Next error',
+  previousError: 'Previous error',
+  noSuspect: 'The verdict accuses nobody.',
+  little: (share: string) =>
+    `Only ${share} compared. Build again with fuzzy matching (-f) or a layer mapping (-lm), or match by hand.`,
+  noError: 'No call of this graph is in error.',
+};

@@ -1,0 +1,16 @@
+import type { Texts } from '../en';
+
+export const verdictZh: Texts['verdict'] = {
+  title: '结论',
+  conclusions: { fault: '发现故障', clean: '未发现故障', undecided: '无法确定' },
+  none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
+  first: '转到首个嫌疑节点',
+  suspect: '嫌疑',
+  nextSuspect: '下一个嫌疑节点',
+  previousSuspect: '上一个嫌疑节点',
+  nextError: '下一个误差',
+  previousError: '上一个误差',
+  noSuspect: '结论没有指认任何节点。',
+  little: (share) => `仅比对了 ${share}。请用模糊匹配（-f）或层映射（-lm）重新构建，或手动匹配。`,
+  noError: '该图中没有有误差的调用。',
+};

@@ -1,0 +1,366 @@
+import {
+  browserFetch,
+  fetchCatalog,
+  fetchGraph,
+  fetchMeasures,
+  fetchNode,
+  type Fetch,
+} from '../data/api';
+import { asProblem, ProblemError } from '../data/problem';
+import { Finding, type NodePlace } from './finding';
+import { Grade, Side, type Catalog } from '../generated/graph_pb';
+import type { NodeRef } from '../layout/hierarchy';
+import type { Graphs } from '../layout/sides';
+import type { ColourMode } from '../data/codes';
+import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
+import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
+import { Store, type ViewState } from './state';
+import { initialSelection } from './verdict';
+
+/**
+ * Moves between files, steps, ranks and nodes, and keeps the state that the elements show.
+ * A request that a newer one replaces is aborted, and its answer never reaches the state.
+ */
+export class Session {
+  readonly store: Store<AppState>;
+  private loading = new AbortController();
+  private loadingDetail = new AbortController();
+  readonly finding: Finding;
+  private isWalking = false;
+
+  constructor(
+    view: ViewState,
+    readonly fetch: Fetch = browserFetch,
+  ) {
+    this.store = new Store<AppState>({
+      ...NOTHING_SHOWN,
+      view,
+      fileHits: null,
+      searching: false,
+      catalog: null,
+      busy: null,
+      unmet: [],
+      news: null,
+      jumps: 0,
+      trail: [],
+    });
+    this.finding = new Finding(this.store, this.fetch, (place) => void this.goTo(place));
+  }
+
+  get state(): AppState {
+    return this.store.state;
+  }
+
+  /** Looks for files and shows the one asked for, or the first that can be shown. */
+  async refresh(view: ViewState = this.state.view): Promise<void> {
+    const signal = this.begin('catalog');
+    try {
+      const catalog = await fetchCatalog(this.fetch, signal);
+      if (signal.aborted) return;
+      this.store.update({ catalog });
+      await this.show(view, signal);
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
+  /** Looks for files without disturbing what is shown; says what became of the file. */
+  async lookAround(): Promise<void> {
+    const { busy, problem, view } = this.state;
+    if (busy) return;
+    const { signal } = this.loading;
+    let catalog: Catalog;
+    try {
+      catalog = await fetchCatalog(this.fetch, signal);
+    } catch {
+      return; // whoever asks for something will hear of it
+    }
+    if (signal.aborted || this.state.busy) return;
+    const before = fileOf(this.state);
+    this.store.update({ catalog });
+    const file = fileOf(this.state);
+    if (before && !problem) {
+      const isChanged = file?.revision !== (this.state.graphs?.[Side.NPU] ?? before).revision;
+      const news = !file ? 'gone' : file.problem ? 'broken' : isChanged ? 'changed' : null;
+      this.store.update({ news });
+    } else if (problem?.code === 'no-answer' || (file ? !file.problem : view.file === '')) {
+      await this.load(this.state.view);
+    }
+  }
+
+  /** Shows what a link asks for; the graphs are kept when they are the right ones. */
+  async follow(view: ViewState, isJump = false): Promise<void> {
+    const { view: shown, graphs } = this.state;
+    this.isWalking = false;
+    if (view.page === 'overview' && view.file === shown.file && !this.state.problem) {
+      this.store.update({ view: { ...shown, page: 'overview' }, unmet: [] });
+      return;
+    }
+    const isSameGraph =
+      graphs &&
+      view.page === 'graph' &&
+      shown.file === view.file &&
+      shown.step === view.step &&
+      shown.rank === view.rank;
+    if (!isSameGraph) return this.load(view, isJump);
+    const node = nodeIn(graphs, view);
+    const reached = { ...view, node: node ? view.node : '' };
+    const isKept = this.isSelected(node);
+    this.store.update({
+      ...(isKept ? {} : selection(node)),
+      ...(isJump ? this.jump() : {}),
+      ...{ view: reached, unmet: unmetIn(view, reached) },
+    });
+    this.finding.run();
+    if (!isKept) await this.loadDetail();
+  }
+
+  /** Shows another file, step, rank; keeps the selected node by name where it exists. */
+  async open(change: Partial<ViewState>): Promise<void> {
+    await this.load({ ...this.state.view, ...change, look: null }, true);
+  }
+
+  /** Shows all steps and ranks; the graph stays as it is for the way back. */
+  showOverview(): void {
+    this.store.update({ view: { ...this.state.view, page: 'overview' }, ...this.jump() });
+  }
+
+  /** Shows the graph of a step and rank, as it was left if it is the one shown before. */
+  async enter(step: number, rank: number): Promise<void> {
+    const { view, graphs } = this.state;
+    if (graphs && view.step === step && view.rank === rank) {
+      this.store.update({ view: { ...view, page: 'graph' }, ...this.jump() });
+      return;
+    }
+    await this.open({ page: 'graph', step, rank });
+  }
+
+  setMicroStep(micro: number): void {
+    this.store.update({ view: { ...this.state.view, micro }, hits: null, ...this.jump() });
+    this.finding.run();
+  }
+
+  /** Changes how the graph is shown, not what. */
+  setView(change: Partial<Pick<ViewState, 'sync' | 'only' | 'colours' | 'powers' | 'tab'>>): void {
+    this.store.update({ view: { ...this.state.view, ...change } });
+  }
+
+  /** Adds to what the address asks for and cannot have; the note goes with the next jump. */
+  miss(unmet: readonly Unmet[]): void {
+    if (unmet.length > 0) this.store.update({ unmet: [...this.state.unmet, ...unmet] });
+  }
+
+  dismiss(): void {
+    this.store.update({ unmet: [], news: null });
+  }
+
+  /**
+   * Selects a node and loads its details; null clears the selection. A walk from row to row is one
+   * thing to go back from.
+   */
+  async select(node: NodeRef | null, how: 'jump' | 'walk' = 'jump'): Promise<void> {
+    const { graphs, view } = this.state;
+    const graph = graphs?.[node?.side ?? Side.NPU];
+    if (node === null || !graph) {
+      this.loadingDetail.abort();
+      this.store.update({ ...selection(null), view: { ...view, node: '' } });
+      return;
+    }
+    if (this.isSelected(node) && this.state.detail) return;
+    const isWalkOn = how === 'walk' && this.isWalking;
+    const jump = isWalkOn ? {} : this.jump();
+    this.isWalking = how === 'walk';
+    const name = graph.name(node.index);
+    const only = view.only === null ? null : node.side;
+    this.store.update({
+      ...{ ...selection(node), ...jump },
+      view: { ...view, only, side: node.side, node: name },
+    });
+    await this.loadDetail();
+  }
+
+  /** Asks for the node to match the selected one with. */
+  startPick(): void {
+    this.store.update({ pick: !this.state.pick, picked: null });
+  }
+
+  endPick(picked: NodeRef | null): void {
+    this.store.update({ pick: false, picked });
+  }
+
+  /** Proposes two nodes for a match: the one without match is selected, the other picked. */
+  async propose(npu: NodeRef, bench: NodeRef): Promise<void> {
+    const isFree = this.state.graphs?.[Side.NPU].gradeOf(npu.index) === Grade.UNMATCHED;
+    const [node, other] = isFree ? [npu, bench] : [bench, npu];
+    await this.select(node);
+    if (this.isSelected(node)) this.endPick(other);
+  }
+
+  /** Takes over what has changed in the file; the view stays. */
+  async reload(): Promise<void> {
+    const signal = this.begin('graph');
+    try {
+      const catalog = await fetchCatalog(this.fetch, signal);
+      signal.throwIfAborted();
+      this.store.update({ catalog, news: null });
+      if (fileOf(this.state)?.problem !== undefined || !fileOf(this.state)) {
+        await this.load(this.state.view);
+        return;
+      }
+      const { view } = this.state;
+      const graphs = await this.fetchGraphs(view, signal);
+      if (signal.aborted) return;
+      const node = nodeIn(graphs, this.state.view);
+      this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
+      this.finding.run();
+      void this.loadMeasures(signal);
+      await this.loadDetail();
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
+  /** Shows a node of any step and rank. */
+  async goTo(place: NodePlace): Promise<void> {
+    const { view } = this.state;
+    const only = view.only === null ? null : place.side;
+    await this.follow({ ...view, ...place, only, page: 'graph', look: null }, true);
+  }
+
+  private async load(view: ViewState, isJump = false): Promise<void> {
+    const signal = this.begin('graph');
+    try {
+      await this.show(view, signal, isJump);
+    } catch (error) {
+      this.fail(error, signal);
+    }
+  }
+
+  private begin(busy: 'catalog' | 'graph'): AbortSignal {
+    this.loading.abort();
+    this.loadingDetail.abort();
+    this.loading = new AbortController();
+    this.store.update({ busy });
+    return this.loading.signal;
+  }
+
+  private async show(wanted: ViewState, signal: AbortSignal, isJump = false): Promise<void> {
+    const { catalog } = this.state;
+    const view = nearestView(catalog, wanted);
+    const jump = isJump ? this.jump() : {};
+    this.store.update({ ...NOTHING_SHOWN, ...jump, view, busy: 'graph', unmet: [], news: null });
+    const file = fileOf(this.state);
+    if (!file) {
+      if (view.file !== '' && catalog?.files.length !== 0) throw unknownFile(view.file);
+      this.store.update({ busy: null });
+      return;
+    }
+    if (file.problem) {
+      throw new ProblemError(file.problem.code, file.problem.message, file.problem.remedy);
+    }
+    if (view.page === 'overview') {
+      this.store.update({ busy: null });
+      return;
+    }
+    const graphs = await this.fetchGraphs(view, signal);
+    if (signal.aborted) return;
+    // A graph that nothing is asked of begins with its suspect.
+    const isFree = wanted.node === '' && wanted.look === null;
+    const node = isFree ? initialSelection(this.state) : nodeIn(graphs, view);
+    const name = node ? graphs[node.side]!.name(node.index) : '';
+    const reached = { ...this.state.view, node: name, ...(node ? { side: node.side } : {}) };
+    const unmet = isJump ? [] : unmetIn(isFree ? { ...wanted, node: name } : wanted, reached);
+    const colours = startColours(this.state);
+    this.store.update({
+      ...{ ...selection(node), graphs, busy: null, unmet },
+      view: { ...reached, colours },
+    });
+    this.finding.run();
+    void this.loadMeasures(signal);
+    await this.loadDetail();
+  }
+
+  /** Colours can do without them; they come when everything else is there. */
+  private async loadMeasures(signal: AbortSignal): Promise<void> {
+    const { view, graphs } = this.state;
+    if (!graphs?.[Side.BENCH]) return;
+    const { file, step, rank } = view;
+    try {
+      const measures = await fetchMeasures(this.fetch, { file, step, rank }, signal);
+      const isOurs = !signal.aborted && measures.revision === graphs[Side.NPU].revision;
+      if (isOurs) this.store.update({ measures });
+    } catch {
+      return; // an older server has none; colours are then the documented ones
+    }
+  }
+
+  private async loadDetail(): Promise<void> {
+    const { graphs, selected, view } = this.state;
+    const graph = selected && graphs?.[selected.side];
+    this.loadingDetail.abort();
+    if (!graph) return;
+    this.loadingDetail = new AbortController();
+    const { signal } = this.loadingDetail;
+    const { file, step, rank } = view;
+    const key = { file, step, rank, side: selected.side };
+    try {
+      const detail = await fetchNode(this.fetch, key, selected.index, signal);
+      if (signal.aborted) return;
+      if (detail.revision !== graph.revision) this.store.update({ ...NO_DETAIL, news: 'changed' });
+      else this.store.update({ ...NO_DETAIL, detail });
+    } catch (error) {
+      if (!signal.aborted) this.store.update({ ...NO_DETAIL, detailProblem: asProblem(error) });
+    }
+  }
+
+  private isSelected(node: NodeRef | null): boolean {
+    const { selected } = this.state;
+    return selected?.side === node?.side && selected?.index === node?.index;
+  }
+
+  /** Something to go back from; notes on what was shown before are void. */
+  private jump(): Pick<AppState, 'jumps' | 'unmet'> {
+    this.isWalking = false;
+    return { jumps: this.state.jumps + 1, unmet: [] };
+  }
+
+  private async fetchGraphs({ file, step, rank }: ViewState, signal: AbortSignal): Promise<Graphs> {
+    const key = { file, step, rank };
+    const graphs = await Promise.all([
+      fetchGraph(this.fetch, { ...key, side: Side.NPU }, signal),
+      hasBench(this.state) ? fetchGraph(this.fetch, { ...key, side: Side.BENCH }, signal) : null,
+    ]);
+    const [npu, bench] = graphs;
+    if (bench === null || bench.revision === npu.revision) return graphs;
+    throw new ProblemError('changed', `${file} was changed while it was read.`, 'Try again.');
+  }
+
+  private fail(error: unknown, signal: AbortSignal): void {
+    if (signal.aborted) return;
+    this.store.update({ ...NOTHING_SHOWN, busy: null, problem: asProblem(error) });
+  }
+}
+
+/** A single graph has no errors to colour by; where values overflow is what there is to see. */
+function startColours(state: AppState): ColourMode {
+  const { colours } = state.view;
+  const counts = pairOf(state)?.overflowCounts ?? [];
+  const isLone = colours === 'precision' && !hasBench(state);
+  return isLone && counts.slice(1).some((count) => count > 0) ? 'overflow' : colours;
+}
+
+/** What was shown of the node before stays until the details of this one are there. */
+function selection(selected: NodeRef | null) {
+  if (selected === null) return { ...NO_DETAIL, selected };
+  return { selected, picked: null, detailBusy: true, detailProblem: null };
+}
+
+function unknownFile(file: string): ProblemError {
+  return new ProblemError(
+    'unknown_file',
+    `There is no file ${file} below the log directory.`,
+    'Choose another file above, or look again.',
+  );
+}
+
+const NO_DETAIL = { detail: null, detailBusy: false, detailProblem: null } as const;

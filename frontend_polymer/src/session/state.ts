@@ -1,0 +1,79 @@
+import type { ColourMode } from '../data/codes';
+import { NO_FIND, type Find } from './find';
+import { Side } from '../generated/graph_pb';
+import type { HierarchyState } from '../layout/state';
+
+/** What the user looks at: everything a link to a colleague has to carry; see address.ts. */
+export interface ViewState {
+  /** All steps and ranks of the file, or one of them; `auto` until the catalogue decides. */
+  readonly page: 'auto' | 'overview' | 'graph';
+  /** Path below the logdir; empty until the catalogue is there. */
+  readonly file: string;
+  readonly step: number;
+  readonly rank: number;
+  /** Micro-step, or `ALL_MICRO_STEPS`. */
+  readonly micro: number;
+  readonly side: Side;
+  /** Full name of the selected node; empty when nothing is selected. */
+  readonly node: string;
+  readonly find: Find;
+  /** Whether both sides fold, select and scroll together. */
+  readonly sync: boolean;
+  readonly colours: ColourMode;
+  /** Whether small numbers are written as powers of ten. */
+  readonly powers: boolean;
+  /** The only side that is shown; null for both. */
+  readonly only: Side | null;
+  /** What the panel at the bottom shows; empty for the tensors. */
+  readonly tab: string;
+  /** What is unfolded and where it is scrolled to; null leaves both to the graph. */
+  readonly look: Look | null;
+}
+
+/** How the hierarchies are shown. */
+export type Look = Omit<HierarchyState, 'selected'>;
+
+export const ALL_MICRO_STEPS = -1;
+
+export const INITIAL_VIEW: ViewState = {
+  page: 'auto',
+  file: '',
+  step: 0,
+  rank: 0,
+  micro: ALL_MICRO_STEPS,
+  side: Side.NPU,
+  node: '',
+  find: NO_FIND,
+  sync: true,
+  colours: 'precision',
+  powers: false,
+  only: null,
+  tab: '',
+  look: null,
+};
+
+export type Listener<T> = (state: T, previous: T) => void;
+
+/** One value that many read: replaced as a whole, never changed in place. */
+export class Store<T extends object> {
+  private readonly listeners = new Set<Listener<T>>();
+
+  constructor(private value: T) {}
+
+  get state(): T {
+    return this.value;
+  }
+
+  update(patch: Partial<T>): void {
+    const previous = this.value;
+    const keys = Object.keys(patch) as (keyof T)[];
+    if (keys.every((key) => Object.is(previous[key], patch[key]))) return;
+    this.value = { ...previous, ...patch };
+    for (const listener of this.listeners) listener(this.value, previous);
+  }
+
+  subscribe(listener: Listener<T>): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}

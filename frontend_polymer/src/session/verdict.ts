@@ -1,0 +1,72 @@
+// What the build concludes, and the way from one suspect, or one error, to the next.
+
+import { GRADES } from '../data/codes';
+import type { Graph } from '../data/graph';
+import { Grade, Side, type GraphPair, type Suspect, type Verdict } from '../generated/graph_pb';
+import type { NodeRef } from '../layout/hierarchy';
+import { fileOf, type AppState } from './app-state';
+import type { NodePlace } from './finding';
+
+export function verdictOf(state: AppState): Verdict | undefined {
+  return fileOf(state)?.verdict;
+}
+
+/** The suspects of the step and rank that is shown, the likeliest first. */
+export function suspectsHere(state: AppState): Suspect[] {
+  const { step, rank } = state.view;
+  const all = verdictOf(state)?.suspects ?? [];
+  return all.filter((suspect) => suspect.step === step && suspect.rank === rank);
+}
+
+export function placeOf({ step, rank, side, name }: Suspect): NodePlace {
+  return { step, rank, side, node: name };
+}
+
+/** The suspect after or before the selected one, round all steps and ranks. */
+export function nextSuspect(state: AppState, direction: 1 | -1): Suspect | undefined {
+  const all = verdictOf(state)?.suspects ?? [];
+  const at = all.findIndex((suspect) => isSelected(state, suspect));
+  const from = at < 0 && direction < 0 ? 0 : at;
+  return all[(from + direction + all.length) % all.length];
+}
+
+/** Place of the selected suspect among all of them, -1 when it is none. */
+export function suspectPosition(state: AppState): number {
+  return (verdictOf(state)?.suspects ?? []).findIndex((suspect) => isSelected(state, suspect));
+}
+
+function isSelected({ view, selected }: AppState, suspect: Suspect): boolean {
+  const isHere = suspect.step === view.step && suspect.rank === view.rank;
+  return isHere && selected?.side === suspect.side && selected.index === suspect.index;
+}
+
+/** Whether most of the nodes have no counterpart: a clean graph of the rest says nothing. */
+export function isLittleInCommon({ npuNodes, npuUnmatched, benchNodes }: GraphPair): boolean {
+  return benchNodes > 0 && npuUnmatched > npuNodes / 2;
+}
+
+/** What to select in a graph that nothing is selected in: its first suspect, if it has a strong one. */
+export function initialSelection(state: AppState): NodeRef | null {
+  const suspect = suspectsHere(state).find(({ strong }) => strong);
+  return suspect ? { side: suspect.side, index: suspect.index } : null;
+}
+
+/** The call in error after or before the selected node, going round; -1 when there is none. */
+export function nextError(
+  graph: Graph,
+  grades: Uint8Array,
+  selected: NodeRef | null,
+  least: Grade,
+  direction: 1 | -1,
+): number {
+  const from = selected?.side === Side.NPU ? selected.index : direction === 1 ? -1 : graph.count;
+  for (let step = 1; step <= graph.count; step++) {
+    const index = (from + direction * step + 2 * graph.count) % graph.count;
+    const grade = GRADES[grades[index]!]!;
+    const isError = grade >= least && grade <= Grade.SEVERE;
+    if (isError && !graph.hasChildren(index)) {
+      return index;
+    }
+  }
+  return -1;
+}

@@ -1,0 +1,232 @@
+"""Aligning what the documented rule left over, without asking for names."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.anchors import (
+    Aligned,
+    Candidates,
+    align_leaves,
+    leaves,
+    modules_of_leaves,
+)
+from msprobe_builder.align.inside import Lists, note, pair_inside
+from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import THRESHOLD, Known, Trust, trust_of
+from msprobe_builder.align.traits import Traits, traits_of
+from msprobe_builder.align.way_back import pair_way_back
+from msprobe_builder.align.words import Words
+from msprobe_builder.align.wrappers import cores
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.graph.side import Side
+from msprobe_builder.match.calls import pair_collections
+from msprobe_builder.match.matching import inverse
+from msprobe_builder.match.outline import Outline
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+_SIDES = ("npu", "bench")
+_SURE = 0.25  # least share of leaves known by what they work on
+
+
+def align_rest(
+    npu: Side,
+    bench: Side,
+    outline: Outline,
+    other_outline: Outline,
+    partner: Int,
+    asked: Bool,
+    texts: Texts,
+) -> tuple[Int, Int, NDArray[np.float64]]:
+    """``partner`` completed by what the evidence shows; with what made each pair, and how sure.
+
+    Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
+    """
+    if _is_settled(npu, bench, partner):
+        return partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner))
+    operators: dict[str, int] = {}
+    left = traits_of(npu, outline, operators, texts)
+    right = traits_of(bench, other_outline, operators, texts)
+    stems: dict[str, int] = {}
+    known = Known(
+        partner.copy(),
+        Words(npu.tree),
+        Words(bench.tree),
+        _stem_ids(npu, stems),
+        _stem_ids(bench, stems),
+        np.array([name.call for name in npu.tree.parsed], dtype=np.int64),
+        np.array([name.call for name in bench.tree.parsed], dtype=np.int64),
+        Trust(),
+    )
+    kept = np.where(asked | _stays(left, right, partner), partner, -1)
+    pairs = Pairs(
+        left,
+        right,
+        known,
+        kept,
+        inverse(kept, len(right)),
+        np.zeros(len(left), dtype=np.int64),
+        np.zeros(len(left)),
+        asked,
+    )
+    pairs.partner[0], pairs.back[0] = 0, 0
+    core, other_core = cores(left, operators), cores(right, operators)
+    _pair_by_leaves(pairs, core, other_core)
+    for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
+        note(pairs, node, int(pairs.partner[node]))
+    forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
+    pair_inside(
+        pairs,
+        forward,
+        other_forward,
+        _transparent(left, pairs.partner, core),
+        _transparent(right, pairs.back, other_core),
+    )
+    _pair_wrappers(pairs, core, other_core)
+    pair_way_back(pairs)
+    collected = pair_collections(outline, other_outline, pairs.partner)
+    for node in np.flatnonzero(collected != pairs.partner).tolist():
+        pairs.add(node, int(collected[node]), Evidence.COLLECTION, 0.0)
+    # Weights are log-odds beyond the threshold.
+    certainty = 1.0 / (1.0 + np.exp(THRESHOLD - np.maximum(pairs.weight, THRESHOLD)))
+    return pairs.partner, pairs.evidence, certainty
+
+
+def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
+    """Whether equal names leave nothing over, and nothing speaks against them."""
+    tree, other = npu.tree, bench.tree
+    return bool(
+        len(tree) == len(other)
+        and (partner >= 0).all()
+        and np.array_equal(tree.micro_step, other.micro_step[partner])
+        and np.array_equal(tree.is_recompute, other.is_recompute[partner])
+    )
+
+
+def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
+    return np.array(
+        [ids.setdefault(name.stem, len(ids)) for name in side.tree.parsed], dtype=np.int64
+    )
+
+
+def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
+    """Which pairs of the documented rule nothing contradicts.
+
+    A pair across micro-steps, or of a first call and a recomputed one, only has equal numbers.
+    Calls stay where their hosts make the same calls in the same order; elsewhere a counter may
+    have shifted, and their names are evidence among other.
+    """
+    nodes = np.arange(len(partner))
+    result = partner >= 0
+    tree, other_tree = npu.outline.tree, bench.outline.tree
+    result &= tree.micro_step == other_tree.micro_step[partner]
+    result &= tree.is_recompute == other_tree.is_recompute[partner]
+    host, other_host = npu.outline.host, bench.outline.host
+    calls, other_calls = npu.outline.kind == Kind.API, bench.outline.kind == Kind.API
+    same = result & (other_host[partner] == partner[host])
+    matched = np.bincount(host[calls & same], minlength=len(host))
+    complete = (matched == np.bincount(host[calls], minlength=len(host))) & (
+        matched == np.r_[np.bincount(other_host[other_calls], minlength=len(bench)), 0][partner]
+    )
+    order = nodes[calls & same]
+    order = order[np.argsort(host[order], kind="stable")]
+    crossing = (host[order[1:]] == host[order[:-1]]) & (partner[order[1:]] < partner[order[:-1]])
+    complete[host[order[1:]][crossing]] = False
+    result &= ~calls | complete[host]
+    return np.asarray(result)
+
+
+def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int) -> None:
+    npu, bench = pairs.npu, pairs.bench
+    aligned: list[Aligned] = []
+    repeated, other_repeated = _repeated(npu), _repeated(bench)
+    for a, b in zip(leaves(npu), leaves(bench), strict=False):
+        if not len(a) or not len(b):
+            continue
+        found = align_leaves(npu, bench, a, b)
+        aligned.append(found)
+        candidates = modules_of_leaves(npu, bench, found, core, other_core)
+        _pair_modules(pairs, candidates, repeated, other_repeated)
+    if aligned:
+        a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
+        pairs.known.trust = trust_of(npu, bench, a, b)
+
+
+def _pair_modules(
+    pairs: Pairs, candidates: Candidates, repeated: Bool, other_repeated: Bool
+) -> None:
+    """Match candidates that lie in each other's surroundings.
+
+    Modules of one class make equal calls: which of them is missing on one side can only be seen
+    from what they work on. Where that does not tell, they are left to their places.
+    """
+    columns = candidates.npu, candidates.bench, candidates.sure
+    for i, j, sure in zip(*columns, strict=True):
+        if pairs.partner[i] >= 0 or pairs.back[j] >= 0:
+            continue
+        if sure < _SURE and (repeated[i] or other_repeated[j]):
+            continue
+        if _nested(pairs, i, j):
+            pairs.add(i, j, Evidence.LEAVES, 5.0)
+
+
+def _repeated(side: Traits) -> Bool:
+    """Modules whose class is at more than one place in their micro-step."""
+    tree = side.outline.tree
+    places: dict[tuple[int, str], set[str]] = {}
+    nodes: dict[tuple[int, str], list[int]] = {}
+    modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
+    for node, step in zip(modules.tolist(), tree.micro_step[modules].tolist(), strict=True):
+        path, _, class_name = tree.parsed[node].stem.rpartition(".")
+        places.setdefault((step, class_name), set()).add(path)
+        nodes.setdefault((step, class_name), []).append(node)
+    result = np.zeros(len(side), dtype=bool)
+    for key, paths in places.items():
+        result[nodes[key]] = len(paths) > 1
+    return result
+
+
+def _nested(pairs: Pairs, i: int, j: int) -> bool:
+    """Whether a pair lies inside the pairs around it."""
+    above = int(pairs.npu.outline.tree.parent[i])
+    while above > 0 and pairs.partner[above] < 0:
+        above = int(pairs.npu.outline.tree.parent[above])
+    around = int(pairs.bench.outline.tree.parent[j])
+    while around > 0 and pairs.back[around] < 0:
+        around = int(pairs.bench.outline.tree.parent[around])
+    end, other_end = pairs.npu.outline.tree.subtree_end, pairs.bench.outline.tree.subtree_end
+    host = int(pairs.partner[above]) if above >= 0 else 0
+    other_host = int(pairs.back[around]) if around >= 0 else 0
+    return bool(host <= j <= other_end[host] and other_host <= i <= end[other_host])
+
+
+def _transparent(side: Traits, partner: Int, core: Int) -> Bool:
+    """Modules without a partner that hold matched nodes, or only pass through."""
+    tree = side.outline.tree
+    sums = np.r_[0, np.cumsum((partner >= 0) & side.forward)]
+    held = sums[tree.subtree_end + 1] - sums[:-1]
+    modules = side.forward & (side.outline.kind == Kind.MODULE) & (partner < 0)
+    return np.asarray(modules & ((held > 0) | (core != np.arange(len(core)))))
+
+
+def _pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
+    """Match modules that pass through to a pair, level by level, as far as both sides have them."""
+    parent, other_parent = pairs.npu.outline.tree.parent, pairs.bench.outline.tree.parent
+    for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
+        i, j = int(parent[node]), int(other_parent[pairs.partner[node]])
+        chain, other_chain = [], []
+        while i > 0 and core[i] == node:
+            chain.append(i)
+            i = int(parent[i])
+        while j > 0 and other_core[j] == pairs.partner[node]:
+            other_chain.append(j)
+            j = int(other_parent[j])
+        if len(chain) == len(other_chain):
+            for mine, theirs in zip(chain, other_chain, strict=True):
+                pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)

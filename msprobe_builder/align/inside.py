@@ -1,0 +1,182 @@
+"""Pairing what the partners of a pair of modules hold, from the root down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.anchors import align_leaves, by_micro_step
+from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import disagreeing, scores
+from msprobe_builder.align.sequences import decide
+from msprobe_builder.align.traits import Traits
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.match.sequence import longest_increasing
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
+_ALIKE = 5.0  # weight of pairs about which nothing is open
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The nodes of one direction by the module that makes them, collections seen through."""
+
+    side: Traits
+    nodes: Int
+    hosts: Int
+
+    @staticmethod
+    def of(side: Traits, takes_part: Bool) -> Lists:
+        """The nodes that take part, by host and then in order."""
+        nodes = np.flatnonzero(takes_part)
+        nodes = nodes[np.argsort(side.outline.host[nodes], kind="stable")]
+        return Lists(side, nodes, side.outline.host[nodes])
+
+    def inside(self, host: int) -> Int:
+        """What a module holds, in order."""
+        begin, end = np.searchsorted(self.hosts, [host, host + 1])
+        return self.nodes[begin:end]
+
+
+def pair_inside(
+    pairs: Pairs, npu: Lists, bench: Lists, dissolved: Bool, other_dissolved: Bool
+) -> None:
+    """Match what matched modules hold, from the root down.
+
+    A module without a partner is dissolved: what it holds counts as made by its host. Those in
+    ``dissolved`` are from the beginning, others when nothing is found for them.
+    """
+    busy, other_busy = _has_work(npu, pairs.partner), _has_work(bench, pairs.back)
+    tops = by_micro_step(npu.side, npu.inside(0))
+    other_tops = by_micro_step(bench.side, bench.inside(0))
+    for top, other_top in zip(tops, other_tops, strict=False):
+        pending = [(top, other_top)]
+        while pending:
+            a, b = pending.pop()
+            a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
+            b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
+            while True:
+                _pair_lists(pairs, a, b, depth, other_depth)
+                opened = _open_lonely(npu, a, pairs.partner, dissolved)
+                other_opened = _open_lonely(bench, b, pairs.back, other_dissolved)
+                if not opened and not other_opened:
+                    break
+                a, depth = _open(npu, a, depth, pairs.partner, dissolved)
+                b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
+            is_module = npu.side.outline.kind[a] == Kind.MODULE
+            hosts = a[is_module & (pairs.partner[a] >= 0) & busy[a]]
+            for host in hosts[other_busy[pairs.partner[hosts]]][::-1].tolist():
+                held, other_held = npu.inside(host), bench.inside(int(pairs.partner[host]))
+                if len(held) and len(other_held):
+                    pending.append((held, other_held))
+
+
+def _has_work(lists: Lists, partner: Int) -> Bool:
+    """Modules that hold a node without a partner, at any depth."""
+    free = np.zeros(len(partner) + 1, dtype=np.int64)
+    free[lists.nodes[partner[lists.nodes] < 0] + 1] = 1
+    sums = np.cumsum(free)
+    return np.asarray(sums[lists.side.outline.tree.subtree_end + 1] > sums[:-1])
+
+
+def _open(lists: Lists, a: Int, depth: Int, partner: Int, dissolved: Bool) -> tuple[Int, Int]:
+    """The items with dissolved modules replaced by what they hold."""
+    if not (dissolved[a] & (partner[a] < 0)).any():
+        return a, depth
+    result: list[tuple[int, int]] = []
+    pending = list(zip(a.tolist(), depth.tolist(), strict=True))[::-1]
+    while pending:
+        node, level = pending.pop()
+        if dissolved[node] and partner[node] < 0:
+            pending += [(below, level + 1) for below in lists.inside(node)[::-1].tolist()]
+        else:
+            result.append((node, level))
+    columns = np.array(result, dtype=np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
+
+
+def _open_lonely(lists: Lists, a: Int, partner: Int, dissolved: Bool) -> bool:
+    """Dissolve the modules that found no partner; whether there are any."""
+    alone = a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+    dissolved[alone] = True
+    return len(alone) > 0
+
+
+def _pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+    """Match the items of two lists where the evidence decides, between those that are matched."""
+    if _look_alike(pairs, a, b):
+        for node, other in zip(a.tolist(), b.tolist(), strict=True):
+            if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
+                note(pairs, node, other)
+        return
+    place = {node: index for index, node in enumerate(b.tolist())}
+    partner = pairs.partner[a]
+    at = np.array([place.get(node, -1) for node in partner.tolist()], dtype=np.int64)
+    x = np.flatnonzero(at >= 0)
+    x = x[longest_increasing(at[x])]
+    y = at[x]
+    bounds = np.stack([np.r_[-1, x], np.r_[x, len(a)], np.r_[-1, y], np.r_[y, len(b)]])
+    for begin, end, other_begin, other_end in bounds.T.tolist():
+        if end - begin < 2 or other_end - other_begin < 2:
+            continue
+        i = np.arange(begin + 1, end)
+        j = np.arange(other_begin + 1, other_end)
+        i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
+        if len(i) and len(j):
+            _pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
+
+
+def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
+    """Whether two lists are equal item by item in all that is known, so that nothing is open."""
+    npu, bench, trust = pairs.npu, pairs.bench, pairs.known.trust
+    if len(a) != len(b) or not np.array_equal(npu.operator[a], bench.operator[b]):
+        return False
+    if ((pairs.partner[a] >= 0) & (pairs.partner[a] != b)).any():
+        return False
+    if ((pairs.back[b] >= 0) & (pairs.back[b] != a)).any():
+        return False
+    is_module = npu.operator[a] < 0
+    below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]
+    if not np.array_equal(below, other_below):
+        return False
+    for mine, theirs in (
+        (npu.inputs, bench.inputs),
+        (npu.outputs, bench.outputs),
+        (npu.parameters, bench.parameters),
+    ):
+        shapes = (mine.shapes, theirs.shapes) if trust.same_sizes else (mine.ranks, theirs.ranks)
+        if not np.array_equal(shapes[0][a], shapes[1][b]):
+            return False
+    return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
+
+
+def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+    """Match the items between two pairs; all are free."""
+    if len(a) * len(b) > _LARGEST:
+        found = align_leaves(pairs.npu, pairs.bench, a, b)
+        for node, other in zip(found.npu.tolist(), found.bench.tolist(), strict=True):
+            if pairs.npu.operator[node] >= 0:
+                pairs.add(node, other, Evidence.INSIDE, _ALIKE)
+        return
+    score = scores(pairs.npu, pairs.bench, a, b, depth, other_depth, pairs.known)
+    rows, columns, _ = decide(score)
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        node, other = int(a[row]), int(b[column])
+        pairs.add(node, other, Evidence.INSIDE, float(score[row, column]))
+        note(pairs, node, other)
+
+
+def note(pairs: Pairs, i: int, j: int) -> None:
+    """Remember which modules were matched, and where the counter of a call stands."""
+    stem, other = int(pairs.known.stem[i]), int(pairs.known.other_stem[j])
+    if stem == other:
+        pairs.known.shift[stem] = int(pairs.known.call[i] - pairs.known.other_call[j])
+    if pairs.npu.outline.kind[i] == Kind.MODULE:
+        pairs.known.stems.setdefault(stem, other)
+        pairs.known.taken_stems.add(other)

@@ -1,0 +1,43 @@
+"""What an API call does, whatever its framework or calling style calls it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+# A call of one of these changes the representation of a tensor, not what it says.
+CASTS = frozenset(
+    {
+        *("to", "float", "half", "bfloat16", "double", "type", "type_as", "cast", "astype"),
+        *("contiguous", "clone", "detach", "cpu", "cuda", "npu", "copy_"),
+    }
+)
+
+
+@cache
+def operator_of(stem: str) -> str:
+    """The operation of an API: ``Tensor.__add__``, ``Torch.add`` and ``Mint.add`` are ``add``.
+
+    Collectives stay apart from the functions of the same name.
+    """
+    prefix, _, rest = stem.partition(".")
+    operator = rest.rpartition(".")[2] or prefix
+    if operator.startswith("__") and operator.endswith("__") and len(operator) > 4:
+        operator = operator[2:-2]
+    elif operator.endswith("_") and operator.strip("_"):
+        operator = operator.rstrip("_")  # in place
+    operator = operator.lower()
+    operator = _synonyms().get(operator, operator)
+    return f"collective {operator}" if prefix in ("Distributed", "MintDistributed") else operator
+
+
+@cache
+def _synonyms() -> dict[str, str]:
+    """The table ``operators.tsv``: other names of an operation, one operation per line."""
+    text = resources.files("msprobe_builder.align").joinpath("operators.tsv").read_text("utf-8")
+    result = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            operator, *others = line.split()
+            result.update(dict.fromkeys(others, operator))
+    return result

@@ -1,0 +1,244 @@
+"""How well two nodes agree: the evidence for a pair, as a sum of weights.
+
+Nothing here is required: where a dump has no statistics, or a fault has changed them, what is
+left decides. Weights are roughly log-odds; a pair needs more than ``THRESHOLD``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.traits import Tensors, Traits
+from msprobe_builder.align.words import Words
+from msprobe_builder.dump.names import Kind
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+THRESHOLD = 1.5
+IMPOSSIBLE = -100.0
+
+# Equal runs on other hardware agree to 1e-5, runs in bfloat16 to about 1e-2.
+_EQUAL, _NEAR = 1e-5, 2e-2
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Weights of statistics that are equal and of those that are near; whether sizes are equal.
+
+    ``weights`` is that of equal or near parameters.
+    """
+
+    equal: float = 0.0
+    near: float = 0.0
+    same_sizes: bool = True
+    weights: float = 1.5
+
+
+# Where statistics agree less often than this between calls at the same place, they do so by
+# chance: other seeds, other data. Then they are no evidence. Where most shapes differ the models
+# are of other sizes, and only numbers of dimensions can agree.
+_LEAST_AGREEMENT = 0.08
+_LEAST_SAME_SIZES = 0.5
+
+
+def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
+    """What agreement of statistics means for two sides whose leaves ``a`` and ``b`` are aligned.
+
+    Near statistics mean something only where not all that is right is equal anyway.
+    """
+    of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
+    level = _levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    weights = 1.5 if not len(level) or (level > 0).mean() >= _LEAST_AGREEMENT else 0.0
+    some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
+    a, b = a[some], b[some]
+    if not len(a):
+        return Trust(weights=weights)
+    same_sizes = (npu.outputs.shapes[a] == bench.outputs.shapes[b]).mean() >= _LEAST_SAME_SIZES
+    level = _levels(npu.outputs, bench.outputs, a, b)
+    equal, near = (level == 2).mean(), (level >= 1).mean()
+    return Trust(
+        2.0 * (equal >= _LEAST_AGREEMENT),
+        1.0 * (near - equal >= _LEAST_AGREEMENT),
+        bool(same_sizes),
+        weights,
+    )
+
+
+_ALL = Trust(2.0, 1.0)
+
+
+@dataclass
+class Known:
+    """What is known while pairs are made.
+
+    ``exact`` are the pairs of the documented rule, by npu node; ``stems`` counts how often the
+    modules of two stems were matched, by stem ids; ``stem`` gives those of the nodes. ``shift``
+    is by how much the call numbers of a stem differed when two such calls were matched last.
+    ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
+    """
+
+    exact: Int
+    words: Words
+    other_words: Words
+    stem: Int
+    other_stem: Int
+    call: Int
+    other_call: Int
+    trust: Trust
+    shift: dict[int, int] = field(default_factory=dict)
+    stems: dict[int, int] = field(default_factory=dict)
+    taken_stems: set[int] = field(default_factory=set)
+
+
+def scores(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    """Evidence for each pair of nodes ``a`` × ``b``; IMPOSSIBLE where they cannot be one.
+
+    ``depth`` tells how many levels were dissolved to reach a node: 0 for a direct child.
+    """
+    is_call, other_call = npu.outline.kind[a] == Kind.API, bench.outline.kind[b] == Kind.API
+    result = np.full((len(a), len(b)), IMPOSSIBLE)
+    i, j = np.flatnonzero(is_call), np.flatnonzero(other_call)
+    if len(i) and len(j):
+        result[np.ix_(i, j)] = _of_calls(npu, bench, a[i], b[j], depth[i], other_depth[j], known)
+    i, j = np.flatnonzero(~is_call), np.flatnonzero(~other_call)
+    if len(i) and len(j):
+        result[np.ix_(i, j)] = _of_modules(npu, bench, a[i], b[j], depth[i], other_depth[j], known)
+    return result
+
+
+def _of_calls(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    result = np.full((len(a), len(b)), 2.0)
+    result += _flow(npu, bench, a, b, known.trust)
+    result += 0.5 * (npu.arguments[a][:, None] == bench.arguments[b])
+    result += 0.6 * (depth[:, None] == other_depth)
+    same_stem = known.stem[a][:, None] == known.other_stem[b]
+    shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
+    same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
+    result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
+    result -= 2.0 * _other_outputs(npu, bench, a, b, known.trust)
+    result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
+    return result
+
+
+def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
+    result = np.zeros((len(a), len(b)))
+    for mine, theirs, weight in (
+        (npu.inputs, bench.inputs, 1.0),
+        (npu.outputs, bench.outputs, 1.2),
+    ):
+        ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+        shapes = mine.shapes[a][:, None] == theirs.shapes[b] if trust.same_sizes else ranks
+        result += weight * np.where(shapes, 0.8, np.where(ranks, 0.3, -0.6))
+        result += weight * agreement(mine, theirs, a, b, trust)
+    return result
+
+
+def _other_outputs(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where models of equal sizes put out tensors of other sizes: one does more than the other."""
+    if not trust.same_sizes:
+        return np.zeros((len(a), len(b)), dtype=bool)
+    some = (npu.outputs.numel[a][:, None] > 0) & (bench.outputs.numel[b] > 0)
+    return np.asarray(some & (npu.outputs.numel[a][:, None] != bench.outputs.numel[b]))
+
+
+def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
+    """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
+    if not trust.equal and not trust.near:
+        return np.zeros((len(a), len(b)))
+    level = _levels(mine, theirs, a[:, None], b[None, :])
+    return np.array([0.0, trust.near, max(trust.equal, trust.near)])[level]
+
+
+def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
+    """How many of the pairs ``a``, ``b`` differ in their statistics, where both have any."""
+    known = ~(np.isnan(mine.values[0, a]) | np.isnan(theirs.values[0, b]))
+    known &= (mine.values[0, a] != 0) | (theirs.values[0, b] != 0)
+    return int((known & (_levels(mine, theirs, a, b) < 2)).sum())
+
+
+def _levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
+    """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
+    equal = np.ones(np.broadcast(a, b).shape, dtype=bool)
+    near, known = equal.copy(), ~equal
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = np.zeros(equal.shape)
+        for line in range(3):
+            sizes = np.fmax(np.abs(mine.values[line, a]), np.abs(theirs.values[line, b]))
+            scale = np.fmax(scale, np.where(np.isfinite(sizes), sizes, 0.0))
+        for line in range(3):
+            x, y = mine.values[line, a], theirs.values[line, b]
+            both = ~(np.isnan(x) | np.isnan(y))
+            distance = np.where(x == y, 0.0, np.abs(x - y))
+            unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
+            unit = np.where(np.isfinite(unit), unit, 1.0)
+            equal &= ~both | (distance <= _EQUAL * unit)
+            near &= ~both | (distance <= _NEAR * unit)
+            known |= both & (x != 0)
+    known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
+    same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])
+    return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
+
+
+def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
+    """Evidence that calls ``a`` repeat calls ``b`` of the same side."""
+    rows, columns = a[:, None], b[None, :]
+    flow = _levels(side.inputs, side.inputs, rows, columns)
+    flow = flow + _levels(side.outputs, side.outputs, rows, columns)
+    return np.where(stem[rows] == stem[columns], 3.0 + flow, IMPOSSIBLE)
+
+
+def _of_modules(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    result = 0.8 + _flow(npu, bench, a, b, known.trust)
+    result += _parameters(npu, bench, a, b, known.trust)
+    result += _below(npu, bench, a, b)
+    weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
+    result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
+    result += known.words.agreement(a, known.other_words, b)
+    result += 0.3 * (depth[:, None] == other_depth)
+    result += 4.0 * (known.exact[a][:, None] == b)
+    for i, stem in enumerate(known.stem[a].tolist()):
+        for j, other in enumerate(known.other_stem[b].tolist()):
+            if known.stems.get(stem) == other:
+                result[i, j] += 4.0
+            elif stem in known.stems or other in known.taken_stems:
+                result[i, j] -= 2.0
+    return result
+
+
+def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
+    mine, theirs = npu.parameters, bench.parameters
+    has, other_has = mine.count[a][:, None] > 0, theirs.count[b] > 0
+    both = has & other_has
+    result = np.where(has != other_has, -1.5, 0.0)
+    sizes = mine.numel[a][:, None] == theirs.numel[b]
+    ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+    shapes = mine.shapes[a][:, None] == theirs.shapes[b] if trust.same_sizes else ranks
+    result += both * np.where(shapes, 1.0, np.where(sizes, 0.3, np.where(ranks, -0.7, -2.0)))
+    result += both * trust.weights * agreement(mine, theirs, a, b, _ALL)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x, y = npu.parameters_below[:, a, None], bench.parameters_below[:, None, b]
+        near = (np.abs(x - y) <= 1e-3 * np.maximum(x, y)) & (x > 0)
+    result += np.where(near[1], 0.8, 0.0) + np.where(near.all(axis=0), trust.weights, 0.0)
+    result -= 1.0 * ((x[1] > 0) != (y[1] > 0))
+    return np.asarray(result)
+
+
+def _below(npu: Traits, bench: Traits, a: Int, b: Int) -> Float:
+    """Up to 2 for equal operators below, down to -1.5 for none in common; 0 without any."""
+    x, y = npu.below[a][:, None, :], bench.below[b]
+    common = np.minimum(x, y).sum(axis=2)
+    total = npu.below[a].sum(axis=1)[:, None] + bench.below[b].sum(axis=1)
+    some = (npu.below[a].sum(axis=1)[:, None] > 0) & (bench.below[b].sum(axis=1) > 0)
+    dice = 2.0 * common / np.maximum(total, 1)
+    return np.asarray(np.where(some, 3.5 * dice - 1.5, 0.0))

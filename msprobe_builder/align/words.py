@@ -1,0 +1,103 @@
+"""Names of modules as evidence: their words, wherever they stand in the name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Kind, parse_gradients
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SHORT = {
+    **dict.fromkeys(("attn", "attention", "attentions", "mixer"), "attention"),
+    **dict.fromkeys(("norm", "layernorm", "rmsnorm", "ln", "rms"), "norm"),
+    **dict.fromkeys(("mlp", "ffn", "ff", "feedforward", "feed", "forward"), "mlp"),
+    **dict.fromkeys(("emb", "embed", "embedding", "embeddings", "wte", "tok"), "embedding"),
+    **dict.fromkeys(("proj", "projection"), "projection"),
+    **dict.fromkeys(("layer", "layers", "block", "blocks", "h"), "layer"),
+    **dict.fromkeys(("linear", "dense", "fc", "conv1d"), "linear"),
+    **dict.fromkeys(("pos", "position", "positions", "wpe"), "position"),
+    **dict.fromkeys(("act", "activation"), "activation"),
+    **dict.fromkeys(("out", "output", "o", "wo"), "output"),
+    **dict.fromkeys(("q", "query", "wq"), "query"),
+    **dict.fromkeys(("k", "key", "wk"), "key"),
+    **dict.fromkeys(("v", "value", "wv"), "value"),
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words of a module's attribute and of its class, and the last number in its path."""
+
+    attribute: frozenset[str]
+    class_name: frozenset[str]
+    number: int
+
+
+_NOTHING = Label(frozenset(), frozenset(), -1)
+
+
+class Words:
+    """The labels of the modules of one side."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._label: list[Label] = []
+        self.of_node = np.zeros(len(tree), dtype=np.int64)
+        known: dict[str, int] = {}
+        for node, name in enumerate(tree.parsed):
+            if name.kind is not Kind.MODULE:
+                continue
+            found = known.get(name.stem)
+            if found is None:
+                found = known[name.stem] = len(self._label)
+                self._label.append(_label(name.stem))
+            self.of_node[node] = found
+        if not self._label:
+            self._label.append(_NOTHING)
+
+    def agreement(self, a: Int, other: Words, b: Int) -> Float:
+        """Up to about 3 for equal names, down to -1 for other numbers."""
+        result = np.zeros((len(a), len(b)))
+        for i, mine in enumerate(self.of_node[a].tolist()):
+            for j, theirs in enumerate(other.of_node[b].tolist()):
+                result[i, j] = _agreement(self._label[mine], other._label[theirs])
+        return result
+
+
+def _label(stem: str) -> Label:
+    gradients = parse_gradients(stem)
+    parts = (gradients[0] if gradients else stem).split(".")[1:]
+    if not parts:
+        return _NOTHING
+    path, class_name = parts[:-1], parts[-1]
+    attribute = path[-1] if path else ""
+    number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
+    if number >= 0 and len(path) > 1:
+        attribute = path[-2]
+    return Label(words_of(attribute), words_of(class_name), number)
+
+
+def words_of(name: str) -> frozenset[str]:
+    """The words of a name in snake or camel case, short forms written out."""
+    words = (word.lower() for word in _WORD.findall(name))
+    return frozenset(_SHORT.get(word, word) for word in words)
+
+
+def _agreement(mine: Label, theirs: Label) -> float:
+    result = 0.0
+    if mine.number >= 0 and theirs.number >= 0:
+        result += 1.0 if mine.number == theirs.number else -1.0
+    for own, other, weight in (
+        (mine.attribute, theirs.attribute, 1.2),
+        (mine.class_name, theirs.class_name, 0.8),
+    ):
+        if own and other:
+            result += weight * len(own & other) / len(own | other)
+    return result

@@ -1,0 +1,172 @@
+"""Giving a finished file its name: all at once or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.texts import is_text
+
+SUFFIX = ".vis.db"
+_LONGEST_NAME = 200  # bytes; the temporary name beside it is longer, and may have 255
+# Of a build that was killed, on this machine; with the number of a shard.
+_TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-z-]+)\.(?P<process>[0-9]+)\.building(\.[0-9]+)?\Z")
+
+
+def file_name(name: str) -> str:
+    """The name of a result as the user chose it, with its suffix; UsageError when it is none."""
+    is_plain = name not in ("", ".", "..") and not re.search(r"[/\\\0]", name) and is_text(name)
+    if not is_plain:
+        raise UsageError(
+            f"The output name {name!r} must be a plain file name; give the directory apart from it."
+        )
+    whole = name if name.endswith(SUFFIX) else f"{name}{SUFFIX}"
+    if len(whole.encode("utf-8")) > _LONGEST_NAME:
+        raise UsageError(
+            f"The output name {name[:40]}… is longer than {_LONGEST_NAME} bytes; shorten it."
+        )
+    return whole
+
+
+def free_name(directory: Path, name: str) -> str:
+    """``name``, with a number when the directory holds a file of that name."""
+    stem = name.removesuffix(SUFFIX)
+    names = (name if not number else f"{stem}_{number}{SUFFIX}" for number in count())
+    return next(one for one in names if not os.path.lexists(directory / one))
+
+
+def remove_left_overs(directory: Path) -> None:
+    """Remove what builds on this machine left in ``directory`` that were killed."""
+    with suppress(OSError):
+        for entry in directory.iterdir():
+            found = _TEMPORARY.match(entry.name)
+            if found and found["host"] == _host() and not _is_running(int(found["process"])):
+                with suppress(OSError):
+                    entry.unlink()
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":
+        return True  # there, signal 0 would end the process
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _host() -> str:
+    return re.sub(r"[^0-9a-z]", "-", socket.gethostname().lower())[:32] or "-"
+
+
+def reserve(directory: Path, name: str) -> Path:
+    """The path of a file to be written; raises BuildError when it cannot be."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise BuildError(
+            f"{directory} is not a directory; choose another output with -o."
+        ) from error
+    except OSError as error:
+        raise BuildError(
+            f"Cannot create {directory}: {error.strerror}; choose another -o."
+        ) from error
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise BuildError(f"Cannot write into {directory}; choose another output with -o.")
+    target = directory / name
+    if os.path.lexists(target):
+        raise _exists(target)
+    for suffix in ("-journal", "-wal", "-shm"):
+        # SQLite would write what is in it into the new file.
+        beside = directory / (name + suffix)
+        if os.path.lexists(beside):
+            raise BuildError(
+                f"{beside} is left over from an earlier file {name}; remove it, or choose another "
+                "--output-name."
+            )
+    return target
+
+
+@contextmanager
+def published(
+    target: Path, *, overwrite: bool = False, instead: Callable[[], Path] | None = None
+) -> Iterator[Path]:
+    """A temporary path beside ``target``; it is synced and renamed when the block succeeds.
+
+    On any exception the temporary file is removed and ``target`` does not appear, or stays as it
+    was. Without ``overwrite`` it is a BuildError when ``target`` is there by then, unless
+    ``instead`` finds another path.
+    """
+    temporary = target.with_name(f".{target.name}.{_host()}.{os.getpid()}.building")
+    try:
+        yield temporary
+        with temporary.open("r+b") as file:  # Windows syncs only what may be written
+            os.fsync(file.fileno())
+        if overwrite:
+            temporary.replace(target)
+        else:
+            _rename_to_free(temporary, target, instead)
+        _sync_directory(target.parent)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+@contextmanager
+def written(output: Path) -> Iterator[BinaryIO]:
+    """A stream whose content takes the place of ``output`` once everything is written.
+
+    Missing directories are made; BuildError when the file cannot be written.
+    """
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with published(output, overwrite=True) as temporary, temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+    except OSError as error:
+        raise BuildError(f"Cannot write {output}: {error.strerror}.") from error
+
+
+def _rename_to_free(temporary: Path, target: Path, instead: Callable[[], Path] | None) -> None:
+    while True:
+        try:
+            _rename(temporary, target)
+        except BuildError:
+            if instead is None:
+                raise
+            target = instead()
+        else:
+            return
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    try:
+        os.link(temporary, target)  # fails where a rename would overwrite
+    except FileExistsError as error:
+        raise _exists(target) from error
+    except OSError:  # a file system without hard links
+        if target.exists():
+            raise _exists(target) from None
+        temporary.rename(target)
+
+
+def _sync_directory(directory: Path) -> None:
+    with suppress(OSError):  # not every file system can
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _exists(target: Path) -> BuildError:
+    return BuildError(f"{target} exists already; remove it or choose another output with -o.")

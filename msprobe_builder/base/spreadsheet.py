@@ -1,0 +1,16 @@
+"""Texts in tables that a spreadsheet program would run as formulas; names come from dumps."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(value: Value) -> Value | str:
+    """A text that looks like a formula with an apostrophe before it, anything else as it is."""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

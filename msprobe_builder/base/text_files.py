@@ -1,0 +1,20 @@
+"""Small text files that users write: configurations, mappings, match files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.files import read_text
+
+
+def read_text_file(path: Path, remedy: str) -> str:
+    """The text of a file; UsageError, with ``remedy`` for one that is missing, when it has none."""
+    try:
+        return read_text(path)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} does not exist; {remedy}.") from error
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text; save it as UTF-8.") from error

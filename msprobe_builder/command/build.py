@@ -1,0 +1,259 @@
+"""``msprobe-build -i compare.json``: build one database from dumps."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.publish import file_name
+from msprobe_builder.base.version import __version__
+from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
+from msprobe_builder.command.output import print_error, print_lines
+
+if TYPE_CHECKING:
+    from msprobe_builder.dump.source import Place
+    from msprobe_builder.pipeline.config import BuildConfig
+
+_EPILOG = """\
+compare.json:
+  npu_path              directory of the dump under debug (required)
+  bench_path            directory of the reference dump; without it one dump
+                        is shown alone
+  is_print_compare_log  print one line per operator that is not ok
+                        (default true)
+  parallel_merge        merge the ranks of each side into whole models first:
+                        an object with npu and, to compare, bench, each with
+                        rank_size, tp, pp, and when needed vpp, order
+
+msprobe-build report FILE.vis.db -o report.html:
+  write what a database holds as one HTML file; see msprobe-build report --help
+
+msprobe-build export FILE.vis.db -o nodes.csv:
+  write its nodes or tensors as a table; see msprobe-build export --help
+
+msprobe-build table FILE.vis.db -o out:
+  write the comparison as spreadsheets; see msprobe-build table --help
+
+msprobe-build verdict FILE.vis.db:
+  say which call is wrong first; see msprobe-build verdict --help
+
+msprobe-build upgrade FILE.vis.db -o COPY.vis.db:
+  write a copy of a database of an older version in today's form
+
+msprobe-build import OLD.vis.db:
+  write a database of the reference tool (versions 8 and 26) in today's form
+
+msprobe-build verify FILE.vis.db:
+  say whether a file is whole, and save matches from one that is not
+
+exit status:
+  0  the database was written
+  1  it cannot be built; nothing was written
+  2  wrong usage
+  3  written, but some steps or ranks could not be read
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the build."""
+    parser.description = (
+        "Rebuild the module hierarchy of numeric dumps, compare two runs and\n"
+        "write one .vis.db file for TensorBoard."
+    )
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "-i",
+        "--input-path",
+        "--input_path",
+        metavar="FILE",
+        required=True,
+        type=Path,
+        dest="input_path",
+        help="compare.json: what to build, see below",
+    )
+    parser.add_argument(
+        "-o",
+        "--output-path",
+        "--output_path",
+        metavar="DIR",
+        type=Path,
+        dest="output_path",
+        help="directory of the result, created when missing; required, but for --export-merged",
+    )
+    parser.add_argument(
+        "-f",
+        "--fuzzy-match",
+        "--fuzzy_match",
+        action="store_true",
+        dest="fuzzy_match",
+        help="match modules by name alone and the calls inside them in their order",
+    )
+    parser.add_argument(
+        "-lm",
+        "--layer-mapping",
+        "--layer_mapping",
+        metavar="FILE",
+        nargs="?",
+        type=Path,
+        const=True,
+        dest="layer_mapping",
+        help="match modules by their layer, whatever their class; FILE (YAML) translates layers "
+        "that are called differently",
+    )
+    parser.add_argument(
+        "--match-file",
+        metavar="FILE",
+        type=Path,
+        help="match the pairs of nodes in FILE (JSON) first, whatever the rule",
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="match only what has equal names (and what -f, -lm and --match-file add); do not "
+        "align the rest by evidence",
+    )
+    parser.add_argument(
+        "--write-mapping",
+        metavar="FILE",
+        type=Path,
+        help="write the layers that were matched under other names as a file for -lm (YAML)",
+    )
+    parser.add_argument(
+        "-oc",
+        "--overflow-check",
+        "--overflow_check",
+        action="store_true",
+        dest="overflow_check",
+        help="find where NaN and infinity come from: mark each call medium, high or critical",
+    )
+    parser.add_argument(
+        "--export-merged",
+        metavar="DIR",
+        type=Path,
+        help="write the models that parallel_merge makes as ordinary dumps into DIR, which must "
+        "be empty or missing; alone or beside -o",
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="compare the steps and ranks that both sides have instead of stopping",
+    )
+    parser.add_argument(
+        "--output-name",
+        metavar="NAME",
+        help="name of the result instead of compare_{timestamp}.vis.db or build_{timestamp}.vis.db",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=whole_number(1),
+        help="processes for several ranks or steps (default: one per core)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build, or only write merged dumps; returns the exit status."""
+    from msprobe_builder.command.operator_log import operator_lines
+    from msprobe_builder.command.summary import summary_json, summary_lines
+    from msprobe_builder.pipeline.build import build
+    from msprobe_builder.pipeline.config import read_config
+
+    if options.output_path is None and options.export_merged is None:
+        raise UsageError("-o/--output-path is required: the directory of the result.")
+    if options.write_mapping is not None and options.write_mapping.exists():
+        raise UsageError(
+            f"{options.write_mapping} exists already; give --write-mapping another name."
+        )
+    name = None if options.output_name is None else file_name(options.output_name)
+    config = read_config(options.input_path)
+    config = replace(
+        config,
+        options=replace(
+            config.options,
+            fuzzy_match=options.fuzzy_match,
+            exact=options.exact,
+            layer_mapping=options.layer_mapping is not None,
+            layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
+            match_file=options.match_file,
+            overflow_check=options.overflow_check,
+            allow_missing=options.allow_missing,
+        ),
+    )
+    quiet = options.quiet or options.json
+    if options.output_path is None:
+        return _export_alone(config, options, quiet=quiet)
+    result = build(
+        config,
+        options.output_path,
+        name=name,
+        workers=options.workers,
+        quiet=quiet,
+        export_to=options.export_merged,
+    )
+    if options.write_mapping is not None:
+        _write_mapping(result.path, options.write_mapping)
+    if options.json:
+        print_lines([summary_json(result)])
+    elif not options.quiet:
+        has_log = config.print_compare_log and result.is_comparison
+        log = operator_lines(result.path) if has_log else iter(())
+        print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))
+    _print_failed(result.failed, quiet=options.quiet)
+    return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+def _write_mapping(path: Path, file: Path) -> None:
+    from msprobe_builder.database.open import opened
+    from msprobe_builder.export.layer_mapping import write_mapping
+
+    with opened(path) as connection:
+        write_mapping(connection, file)
+
+
+def _verdict_lines(path: Path) -> list[str]:
+    """The verdict last: the end of the output is what is read."""
+    from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.export.verdict import verdict_lines
+
+    with opened(path) as connection:
+        verdict = read_verdict(connection)
+    return [] if verdict is None else verdict_lines(verdict)
+
+
+def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:
+    from msprobe_builder.command.summary import export_json, export_lines
+    from msprobe_builder.pipeline.merged_export import export_merged
+
+    for key in (
+        "fuzzy_match",
+        "layer_mapping",
+        "match_file",
+        "overflow_check",
+        "output_name",
+        "write_mapping",
+    ):
+        if getattr(options, key):
+            flag = f"--{key.replace('_', '-')}"
+            raise UsageError(f"{flag} has no effect without a database; give one with -o.")
+    result = export_merged(config, options.export_merged, workers=options.workers, quiet=quiet)
+    if options.json:
+        print_lines([export_json(result)])
+    elif not options.quiet:
+        print_lines(export_lines(result))
+    _print_failed(result.failed, quiet=options.quiet)
+    return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+def _print_failed(failed: Sequence[tuple[Place, str]], *, quiet: bool) -> None:
+    """What was left out is an error, which is said even when nothing else is."""
+    for place, reason in failed if quiet else ():
+        print_error(f"Step {place.step} rank {place.rank} was left out: {reason}")

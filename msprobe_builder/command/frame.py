@@ -1,0 +1,114 @@
+"""What all commands share: arguments, words for errors, exit status, a clean end."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.command.output import print_error
+
+PROGRAM = "msprobe-build"
+EXIT_OK = 0
+EXIT_CANNOT_BUILD = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+
+
+class Command(Protocol):
+    """A module of this package: one command.
+
+    ``run`` returns the exit status; it raises UsageError for what the user should have typed
+    otherwise and BuildError for what cannot be done, each with one sentence. What costs time to
+    import is imported inside ``run``, so that help and mistakes are answered at once.
+    """
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Describe the command and its arguments."""
+
+    @staticmethod
+    def run(options: argparse.Namespace) -> int:
+        """Do it."""
+
+
+def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
+    """Run one command on its arguments; returns the exit status."""
+    parser = parser_of(command, name)
+    options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names may hold any character
+    try:
+        with _stoppable():
+            return command.run(options)
+    except UsageError as error:
+        return _fail(str(error), EXIT_USAGE)
+    except BuildError as error:
+        return _fail(str(error), EXIT_CANNOT_BUILD)
+    except KeyboardInterrupt:
+        return _fail("Stopped; nothing was written.", EXIT_CANNOT_BUILD)
+
+
+def parser_of(command: Command, name: str) -> argparse.ArgumentParser:
+    """The arguments of a command; ``name`` is empty for the build itself."""
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} {name}".rstrip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def whole_number(low: int, high: int | None = None) -> _WholeNumber:
+    """The type of an argument that is a whole number within bounds."""
+    return _WholeNumber(low, high)
+
+
+class _WholeNumber:
+    def __init__(self, low: int, high: int | None) -> None:
+        self._low, self._high = low, high
+
+    def __call__(self, text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+        if value is None or value < self._low or (self._high is not None and value > self._high):
+            bounds = (
+                f"{self._low} or more" if self._high is None else f"{self._low} to {self._high}"
+            )
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, {bounds}")
+        return value
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a termination end the work as Ctrl-C does: cleanly, and only once."""
+
+    def stop(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP"):
+        numbers.append(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _fail(sentence: str, status: int) -> int:
+    print_error(sentence)
+    return status

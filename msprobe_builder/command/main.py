@@ -1,0 +1,38 @@
+"""The program ``msprobe-build``: which command was asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from msprobe_builder.command.frame import Command, run_command
+
+# Module of this package by the word the user types; without one it is the build.
+COMMANDS = {
+    "report": "report",
+    "export": "export",
+    "table": "table",
+    "upgrade": "upgrade",
+    "import": "import_database",
+    "verify": "verify",
+    "verdict": "verdict",
+}
+BUILD = "build"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in COMMANDS:
+        return run_command(command_module(COMMANDS[given[0]]), given[0], given[1:])
+    return run_command(command_module(BUILD), "", given)
+
+
+def command_module(name: str) -> Command:
+    """A command by the name of its module."""
+    return import_module(f"{__package__}.{name}")  # type: ignore[return-value]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

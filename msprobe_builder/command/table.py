@@ -1,0 +1,131 @@
+"""``msprobe-build table``: the comparison as spreadsheets."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.options import DEFAULT_OPTIONS
+from msprobe_builder.command.frame import EXIT_OK, whole_number
+
+_FORMATS = ("xlsx", "csv", "parquet")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the table."""
+    parser.description = (
+        "Write the comparison of a .vis.db, or of the dumps that a compare.json names, as\n"
+        "spreadsheets: one per step and rank, a line per value in order of execution."
+    )
+    parser.add_argument("database", metavar="FILE.vis.db", type=Path, nargs="?")
+    parser.add_argument(
+        "-i", "--input-path", "--input_path", metavar="FILE", type=Path, dest="input_path",
+        help="compare.json, in place of FILE.vis.db",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output-path", "--output_path", metavar="DIR", type=Path, dest="output_path",
+        required=True, help="directory of the tables, created when missing",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=_FORMATS, default="xlsx", help="default xlsx")
+    parser.add_argument("-s", "--stack", action="store_true", help="add the call stacks")
+    parser.add_argument(
+        "-hl", "--highlight", action="store_true",
+        help="mark rows red and yellow and say why",
+    )  # fmt: skip
+    parser.add_argument(
+        "-c", "--no-advice", action="store_true", help="write no advice beside the tables"
+    )
+    parser.add_argument(
+        "--own", action="store_true",
+        help="add corrected verdict, error, grade, role and order of execution",
+    )  # fmt: skip
+    parser.add_argument(
+        "-f", "--fuzzy-match", "--fuzzy_match", action="store_true", dest="fuzzy_match",
+        help="with -i: match calls in their order, whatever their numbers",
+    )  # fmt: skip
+    parser.add_argument(
+        "-lm", "--layer-mapping", "--layer_mapping", metavar="FILE", nargs="?", type=Path,
+        const=True, dest="layer_mapping", help="with -i: match modules by their layer",
+    )  # fmt: skip
+    parser.add_argument(
+        "-dm", "--data-mapping", "--data_mapping", metavar="FILE", type=Path, dest="data_mapping",
+        help="with -i: YAML, name of an npu value: name of a bench value",
+    )  # fmt: skip
+    for what in ("step", "rank"):
+        parser.add_argument(
+            f"--{what}", metavar="N", type=whole_number(0), action="append", default=[],
+            help=f"only this {what}; may be given several times",
+        )  # fmt: skip
+    parser.add_argument(
+        "--ranks", action="store_true",
+        help="write one workbook with all ranks beside each other, and where trouble begins",
+    )  # fmt: skip
+    parser.add_argument(
+        "--call", metavar="NAME", action="append", default=[],
+        help="with --ranks: only calls that begin with NAME; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--index", metavar="COLUMN", action="append", default=[],
+        help="with --ranks: only this column; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the tables."""
+    from msprobe_builder.pipeline.config import read_config
+    from msprobe_builder.tables.compare import built
+
+    if (options.database is None) == (options.input_path is None):
+        raise UsageError("Give either FILE.vis.db or -i compare.json.")
+    if options.database is not None:
+        for key in ("fuzzy_match", "layer_mapping", "data_mapping"):
+            if getattr(options, key):
+                raise UsageError(
+                    f"--{key.replace('_', '-')} needs -i: the file is matched already."
+                )
+        _write(options.database, options)
+        return EXIT_OK
+    config = read_config(options.input_path)
+    if config.npu_layout is not None:
+        raise UsageError("parallel_merge needs a file: build it with msprobe-build -i first.")
+    build_options = replace(
+        DEFAULT_OPTIONS,
+        fuzzy_match=options.fuzzy_match,
+        layer_mapping=options.layer_mapping is not None,
+        layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
+    )
+    npu, bench = config.npu_path, config.bench_path
+    if not isinstance(npu, Path) or not isinstance(bench, Path):
+        raise UsageError(f"{options.input_path} lacks 'bench_path'; a comparison needs both sides.")
+    with built(npu, bench, build_options, options.data_mapping) as database:
+        _write(database, options)
+    return EXIT_OK
+
+
+def _write(database: Path, options: argparse.Namespace) -> None:
+    from msprobe_builder.tables.export import TableOptions, export_tables
+    from msprobe_builder.tables.ranks import export_ranks
+
+    if options.ranks:
+        found = export_ranks(
+            database, options.output_path, options.call, options.index, options.step
+        )
+        if not options.quiet:
+            print("\n".join([str(found.path), *found.sentences]))
+        return
+    table_options = TableOptions(
+        form=options.format,
+        stack=options.stack,
+        marked=options.highlight,
+        own=options.own,
+        advise=not options.no_advice,
+        steps=tuple(options.step),
+        ranks=tuple(options.rank),
+    )
+    for one in export_tables(database, options.output_path, table_options):
+        if not options.quiet:
+            suspect = "" if one.advice.suspect is None else f", the first is {one.advice.suspect}"
+            print(f"{one.path}: {one.rows:,} rows, {one.bad:,} bad{suspect}")

@@ -1,0 +1,47 @@
+"""``msprobe-build verdict``: who is to blame, for people, scripts and continuous integration."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msprobe_builder.command.frame import EXIT_OK
+from msprobe_builder.command.output import print_lines
+
+EXIT_SUSPECT = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the verdict."""
+    parser.description = (
+        "Say which call of a compared run is wrong first, how sure that is, and what to record\n"
+        "next. docs/verdict.md explains how it is found and what the JSON holds."
+    )
+    parser.epilog = "exit status:\n  4  there is a strong suspect, with --fail-on-suspect"
+    parser.add_argument("database", metavar="FILE.vis.db", type=Path)
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument(
+        "--fail-on-suspect",
+        action="store_true",
+        help="end with status 4 when there is a strong suspect",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the verdict."""
+    import json
+
+    from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.export.verdict import verdict_json, verdict_lines
+
+    with opened(options.database) as connection:
+        verdict = read_verdict(connection)
+    if options.json:
+        print_lines(json.dumps(verdict_json(verdict), indent=2).splitlines())
+    elif verdict is None:
+        print_lines(["Verdict   undecided. Cannot tell, because nothing was compared."])
+    else:
+        print_lines(verdict_lines(verdict))
+    is_strong = verdict is not None and any(one.strength == "strong" for one in verdict.suspects)
+    return EXIT_SUSPECT if options.fail_on_suspect and is_strong else EXIT_OK

@@ -1,0 +1,151 @@
+"""What can be wrong with a file: decided by type and by SQLite's own code, never by its words."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from msprobe_builder.base.printable import printable
+
+REBUILD = "Build it again with msprobe-build."
+SAVE_AND_REBUILD = (
+    "Save matches made by hand with msprobe-build verify FILE --save-matches OUT.json, then build"
+    " it again with --match-file OUT.json."
+)
+
+# SQLite's primary result codes, https://sqlite.org/rescode.html
+_ERROR, _PERMISSION, _BUSY, _LOCKED, _NO_MEMORY, _READ_ONLY, _INTERRUPT = 1, 3, 5, 6, 7, 8, 9
+_INPUT_OUTPUT, _CORRUPT, _FULL, _CANNOT_OPEN, _TOO_BIG, _CONSTRAINT = 10, 11, 13, 14, 18, 19
+_MISMATCH, _NOT_A_DATABASE = 20, 26
+# The content of a file can cause these; the statements are ours, and tests run all of them.
+_OF_CONTENT = frozenset({_ERROR, _CORRUPT, _CONSTRAINT, _MISMATCH, _NOT_A_DATABASE})
+
+# Python 3.10 does not pass on the codes; these are the texts that SQLite's library has for them.
+_CODES_BEFORE_PYTHON_3_11 = {
+    "database is locked": _BUSY,
+    "database table is locked": _LOCKED,
+    "out of memory": _NO_MEMORY,
+    "attempt to write a readonly database": _READ_ONLY,
+    "interrupted": _INTERRUPT,
+    "disk I/O error": _INPUT_OUTPUT,
+    "database or disk is full": _FULL,
+    "unable to open database file": _CANNOT_OPEN,
+    "string or blob too big": _TOO_BIG,
+    "file is not a database": _NOT_A_DATABASE,
+}
+
+
+class DamagedError(Exception):
+    """A row, or its absence, contradicts the schema."""
+
+
+class FileError(Exception):
+    """A file that cannot be used; ``code`` is stable, message and remedy are sentences.
+
+    ``may_pass`` says that the same may succeed a moment later.
+    """
+
+    def __init__(self, code: str, message: str, remedy: str, *, may_pass: bool = False) -> None:
+        super().__init__(f"{message} {remedy}")
+        self.code = code
+        self.message = message
+        self.remedy = remedy
+        self.may_pass = may_pass
+
+
+def error_code(error: sqlite3.Error) -> int | None:
+    """SQLite's primary result code, None of an error of the Python module itself."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        return _CODES_BEFORE_PYTHON_3_11.get(str(error))
+    return int(extended) & 0xFF
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another program writes to the file just now."""
+    return error_code(error) in (_BUSY, _LOCKED)
+
+
+def is_read_only(error: sqlite3.Error) -> bool:
+    """Whether the file, or the directory of its journal, may not be written."""
+    return error_code(error) in (_READ_ONLY, _PERMISSION)
+
+
+def is_interrupted(error: sqlite3.Error) -> bool:
+    """Whether a query was ended for the time it took."""
+    return error_code(error) == _INTERRUPT
+
+
+def file_error(
+    name: str, error: sqlite3.Error | DamagedError | OSError | UnicodeDecodeError
+) -> FileError:
+    """What an error that a file has caused means; raises ``error`` again if it is our own."""
+    if isinstance(error, DamagedError):
+        return damaged(name, str(error))
+    if isinstance(error, UnicodeDecodeError):
+        return damaged(name, "its description of itself is no text")
+    if isinstance(error, FileNotFoundError):
+        message = f"{name} is not there any more."
+        return FileError("gone", message, "Look for it again.", may_pass=True)
+    code = _CANNOT_OPEN if isinstance(error, OSError) else error_code(error)
+    for codes, word, message, remedy, may_pass in _FAULTS:
+        if code in codes:
+            return FileError(word, message.format(name), remedy, may_pass=may_pass)
+    if isinstance(error, OSError):
+        raise error
+    if code in _OF_CONTENT or _is_of_content(error):
+        return damaged(name, str(error))
+    raise error
+
+
+# Codes, the word for them, the sentence, the remedy, whether it may pass.
+_FAULTS = (
+    (
+        (_BUSY, _LOCKED),
+        "locked",
+        "{} is being written by another program.",
+        "Try again in a moment.",
+        True,
+    ),
+    (
+        (_INTERRUPT,),
+        "too_slow",
+        "Reading {} took too long.",
+        "Try again, or copy the file to a faster disk.",
+        True,
+    ),
+    (
+        (_INPUT_OUTPUT,),
+        "disk_error",
+        "Reading or writing {} failed on its disk.",
+        "Try again, or copy the file to another disk.",
+        True,
+    ),
+    (
+        (_FULL,),
+        "disk_full",
+        "The disk of {} is full; nothing was changed.",
+        "Make room on it, then try again.",
+        False,
+    ),
+    (
+        (_CANNOT_OPEN, _PERMISSION),
+        "cannot_open",
+        "{} cannot be opened.",
+        "Check that it may be read, and that its whole path is shorter than 512 bytes.",
+        False,
+    ),
+    ((_TOO_BIG,), "too_big", "{} holds a value that is too large.", "Build it again.", False),
+    ((_NO_MEMORY,), "no_memory", "There is too little memory for {}.", "Try again later.", True),
+)
+
+
+def damaged(name: str, what: str) -> FileError:
+    """A file whose content is not what its schema says."""
+    # SQLite's messages quote the file, which may hold anything.
+    return FileError("damaged", f"{name} is damaged: {printable(what)}.", SAVE_AND_REBUILD)
+
+
+def _is_of_content(error: sqlite3.Error) -> bool:
+    """Of Python 3.10, and of values that Python itself cannot take over from SQLite."""
+    own = (sqlite3.ProgrammingError, sqlite3.InterfaceError)
+    return error_code(error) is None and not isinstance(error, own)

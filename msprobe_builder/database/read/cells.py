@@ -1,0 +1,54 @@
+"""Single values out of a database that may hold anything in any column."""
+
+from __future__ import annotations
+
+from math import nan
+
+from msprobe_builder.database.problems import DamagedError
+
+UINT32 = 2**32 - 1
+INT32 = 2**31 - 1  # what the browser holds columns in
+MAX_NODE = 2**53  # exact in float64, which carries whole columns
+
+
+def integer(value: object, low: int = 0, high: int = UINT32) -> int:
+    """A whole number within bounds."""
+    if type(value) is int and low <= value <= high:
+        return value
+    raise DamagedError(f"{_shown(value)} stands where a number from {low} to {high} belongs")
+
+
+def optional_integer(value: object, low: int = 0, high: int = UINT32) -> int | None:
+    """The same, or NULL."""
+    return None if value is None else integer(value, low, high)
+
+
+def flag(value: object) -> bool | None:
+    """A yes or no, or NULL."""
+    return None if value is None else bool(integer(value, 0, 1))
+
+
+def number(value: object, is_nan: int = 0) -> float | None:
+    """A float or NULL; SQLite has no NaN, so a NULL with ``is_nan`` set is one."""
+    if value is None:
+        return nan if is_nan else None
+    if isinstance(value, int | float):
+        return float(value)
+    raise DamagedError(f"{_shown(value)} stands where a number belongs")
+
+
+def text(value: object) -> str:
+    """A text; NULL is the empty one."""
+    return optional_text(value) or ""
+
+
+def optional_text(value: object) -> str | None:
+    """A text or NULL."""
+    if value is None or isinstance(value, str):
+        return value
+    raise DamagedError(f"{_shown(value)} stands where a text belongs")
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else shown[:39] + "…"

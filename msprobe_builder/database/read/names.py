@@ -1,0 +1,45 @@
+"""Names of nodes: the grammar of stem, direction and call, and names of many nodes at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from msprobe_builder.base.codes import Direction, Kind
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import integer, optional_integer, text
+from msprobe_builder.dump.names import Name, format_name
+
+# The grammar in SQL, of a node joined with the text of its stem; that of view ``node_name``.
+NAME_SQL = (
+    "CASE WHEN direction = 0 THEN text.value WHEN kind = 1"
+    " THEN text.value || '.' || ifnull(call, 0) || iif(direction = 1, '.forward', '.backward')"
+    " ELSE text.value || iif(direction = 1, '.forward.', '.backward.') || ifnull(call, 0) END"
+)
+
+
+def stored_name(kind: object, stem: object, direction: object, call: object) -> str:
+    """The name in the dump of a node with these columns."""
+    return format_name(
+        Name(
+            Kind(integer(kind, 0, len(Kind) - 1)),
+            text(stem),
+            Direction(integer(direction, 0, len(Direction) - 1)),
+            optional_integer(call) or 0,
+        )
+    )
+
+
+def read_names(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, str]:
+    """Name of each node by its id."""
+    wanted = sorted(set(nodes))
+    rows = connection.execute(
+        "SELECT node_id, kind, text.value, direction, call FROM json_each(?) AS wanted"
+        " JOIN node ON node_id = wanted.value JOIN text ON text_id = stem_id",
+        (json.dumps(wanted),),
+    )
+    names = {node: stored_name(*columns) for node, *columns in rows}
+    if len(names) < len(wanted):
+        raise DamagedError("a node or its name is missing")
+    return names

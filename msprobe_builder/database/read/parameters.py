@@ -1,0 +1,203 @@
+"""The parameters of one node beside those of its partner."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msprobe_builder.base.codes import METRICS, STATISTICS
+from msprobe_builder.database.read.cells import flag, integer, number, optional_text, text
+
+MAX_ORDINAL = 2**31
+# Inputs, parameters, outputs, gradients of parameters: the order in which a module computes.
+SECTION_ORDER = (0, 2, 1, 3)
+
+
+_OF_NODES = " FROM json_each(?) AS wanted JOIN {} ON node_id = wanted.value"
+_OVERFLOWING = "SELECT node_id, ordinal" + _OF_NODES.format("overflow_parameter")
+_RECIPES = "SELECT node_id, ordinal, recipe" + _OF_NODES.format("recipe_view")
+_TENSORS = (
+    "SELECT node_id, ordinal, section, name.value, type.value, dtype.value, shape.value,"
+    " requires_grad, md5, file, nan_flags, max, min, mean, norm"
+    f"{_OF_NODES.format('tensor')}"
+    " LEFT JOIN text AS name ON name.text_id = name_id"
+    " LEFT JOIN text AS type ON type.text_id = type_id"
+    " LEFT JOIN text AS dtype ON dtype.text_id = dtype_id"
+    " LEFT JOIN text AS shape ON shape.text_id = shape_id"
+)
+_ARGUMENTS = (
+    "SELECT node_id, ordinal, section, name.value, type.value, content.value"
+    f"{_OF_NODES.format('argument')}"
+    " LEFT JOIN text AS name ON name.text_id = name_id"
+    " LEFT JOIN text AS type ON type.text_id = type_id"
+    " LEFT JOIN text AS content ON content.text_id = value_id"
+)
+_COMPARISONS = (
+    "SELECT npu_node, npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error,"
+    f" nan_flags, note.value, {', '.join(METRICS)}"
+    " FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
+    " LEFT JOIN text AS note ON note.text_id = note_id ORDER BY npu_node, npu_ordinal"
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A tensor, or with ``value`` anything else that was passed or returned."""
+
+    ordinal: int
+    section: int
+    name: str
+    type: str
+    dtype: str = ""
+    shape: str = ""
+    statistics: tuple[float | None, ...] = (None,) * len(STATISTICS)
+    requires_grad: bool | None = None
+    md5: str = ""
+    file: str = ""
+    value: str | None = None
+    overflows: bool = False
+    recipe: str = ""  # how a merged value was made
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The error metrics of a pair of tensors; ``metrics`` in the order of METRICS."""
+
+    npu_ordinal: int
+    bench_ordinal: int
+    metrics: tuple[float | None, ...]
+    md5_equal: bool | None
+    requires_grad_equal: bool | None
+    error: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class ParameterRow:
+    """A parameter of both sides, or of the one that has it."""
+
+    npu: Parameter | None
+    bench: Parameter | None
+    comparison: Comparison | None = None
+
+
+def pair_parameters(
+    npu: list[Parameter], bench: list[Parameter], comparisons: list[Comparison]
+) -> list[ParameterRow]:
+    """Pairs that were compared, then equal names of a section, then what one side has alone."""
+    npu_left = {parameter.ordinal: parameter for parameter in npu}
+    bench_left = {parameter.ordinal: parameter for parameter in bench}
+    rows: list[ParameterRow] = []
+    for comparison in comparisons:
+        if comparison.npu_ordinal in npu_left and comparison.bench_ordinal in bench_left:
+            one = npu_left.pop(comparison.npu_ordinal)
+            rows.append(ParameterRow(one, bench_left.pop(comparison.bench_ordinal), comparison))
+    by_name: dict[tuple[int, str], deque[Parameter]] = defaultdict(deque)
+    for parameter in bench_left.values():
+        by_name[parameter.section, parameter.name].append(parameter)
+    for parameter in npu_left.values():
+        same = by_name[parameter.section, parameter.name]
+        rows.append(ParameterRow(parameter, same.popleft() if same else None))
+    rows += [ParameterRow(None, parameter) for left in by_name.values() for parameter in left]
+    return sorted(rows, key=_row_order)
+
+
+def _row_order(row: ParameterRow) -> tuple[int, int, bool]:
+    parameter = row.npu or row.bench
+    assert parameter is not None
+    return SECTION_ORDER.index(parameter.section), parameter.ordinal, row.npu is None
+
+
+def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter]:
+    """Tensors and other arguments of a node in the order of its record."""
+    return read_parameters_of(connection, [node])[node]
+
+
+def read_parameters_of(
+    connection: sqlite3.Connection, nodes: Sequence[int], *, values_only: bool = False
+) -> dict[int, list[Parameter]]:
+    """The same of many nodes; with ``values_only`` nothing is said of overflow and of merging."""
+    wanted = (json.dumps(list(nodes)),)
+    bad: set[tuple[int, int]] = set()
+    recipes: dict[tuple[int, int], object] = {}
+    if not values_only:
+        for node, ordinal in connection.execute(_OVERFLOWING, wanted):
+            bad.add((node, ordinal))
+        for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
+            recipes[node, ordinal] = recipe
+    found: dict[int, list[Parameter]] = {node: [] for node in nodes}
+    for (
+        node, ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
+        *statistics,
+    ) in connection.execute(_TENSORS, wanted):  # fmt: skip
+        found[node].append(
+            Parameter(
+                ordinal=integer(ordinal, 0, MAX_ORDINAL),
+                section=integer(section, 0, 3),
+                name=text(name),
+                type=text(kind),
+                dtype=text(dtype),
+                shape=text(shape),
+                statistics=_numbers(statistics, nan_flags),
+                requires_grad=flag(requires_grad),
+                md5=text(md5),
+                file=text(file),
+                overflows=(node, ordinal) in bad,
+                recipe=text(recipes.get((node, ordinal))),
+            )
+        )
+    for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
+        found[node].append(
+            Parameter(
+                ordinal=integer(ordinal, 0, MAX_ORDINAL),
+                section=integer(section, 0, 3),
+                name=text(name),
+                type=text(kind),
+                value=optional_text(value),
+                overflows=(node, ordinal) in bad,
+                recipe=text(recipes.get((node, ordinal))),
+            )
+        )
+    for parameters in found.values():
+        parameters.sort(key=_ordinal)
+    return found
+
+
+def read_comparisons(connection: sqlite3.Connection, npu_node: int | None) -> list[Comparison]:
+    """The compared pairs of a node with its partner."""
+    return [] if npu_node is None else read_comparisons_of(connection, [npu_node])[npu_node]
+
+
+def read_comparisons_of(
+    connection: sqlite3.Connection, npu_nodes: Sequence[int]
+) -> dict[int, list[Comparison]]:
+    """The same of many nodes."""
+    found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
+    rows = connection.execute(_COMPARISONS, (json.dumps(list(npu_nodes)),))
+    for node, npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics in rows:
+        found[node].append(
+            Comparison(
+                npu_ordinal=integer(npu, 0, MAX_ORDINAL),
+                bench_ordinal=integer(bench, 0, MAX_ORDINAL),
+                metrics=_numbers(metrics, nan_flags),
+                md5_equal=flag(md5_equal),
+                requires_grad_equal=flag(requires_grad_equal),
+                error=number(error),
+                note=text(note),
+            )
+        )
+    return found
+
+
+def _ordinal(parameter: Parameter) -> int:
+    return parameter.ordinal
+
+
+def _numbers(values: list[object], nan_flags: object) -> tuple[float | None, ...]:
+    bits = integer(nan_flags)
+    if not bits and all(type(value) is float for value in values):
+        return tuple(values)  # type: ignore[arg-type]  # nearly all are
+    return tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))

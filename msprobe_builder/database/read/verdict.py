@@ -1,0 +1,114 @@
+"""The verdict as a database holds it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe_builder.base.codes import SIDES, Direction, Strength, words
+
+_SUSPECTS = """
+SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
+       expected, heirs, source, evidence,
+       (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id) AS origins
+FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)
+WHERE overall IS NOT NULL ORDER BY overall
+"""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A call that may be to blame, in words."""
+
+    step: int
+    rank: int
+    side: str
+    node_id: int
+    node: str
+    direction: str
+    strength: str
+    cause: str
+    error: float | None
+    expected: float | None
+    heirs: int
+    source: str | None
+    evidence: str
+    ranks: tuple[int, ...]  # it came from, of a merged model
+
+
+@dataclass(frozen=True)
+class PlaceVerdict:
+    """The verdict on one step and rank."""
+
+    step: int
+    rank: int
+    conclusion: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on a whole file."""
+
+    conclusion: str
+    sentence: str
+    compared: int
+    suspects: tuple[Suspect, ...]
+    places: tuple[PlaceVerdict, ...]
+    next_dump: dict[str, Any] | None
+
+    @property
+    def first_bad_step(self) -> int | None:
+        """The first step with a strong suspect."""
+        return min((one.step for one in self.suspects if one.strength == "strong"), default=None)
+
+
+def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
+    """The verdict of an open database; None when nothing was compared."""
+    whole = connection.execute(
+        "SELECT conclusion, sentence, compared, next_dump FROM verdict WHERE step IS NULL"
+    ).fetchone()
+    if whole is None:
+        return None
+    places = connection.execute(
+        "SELECT step, rank, conclusion, sentence FROM verdict WHERE step IS NOT NULL"
+        " ORDER BY step, rank"
+    )
+    return Verdict(
+        conclusion=str(whole[0]),
+        sentence=str(whole[1]),
+        compared=int(whole[2]),
+        suspects=tuple(_suspect(row) for row in connection.execute(_SUSPECTS)),
+        places=tuple(PlaceVerdict(*row) for row in places),
+        next_dump=None if whole[3] is None else _object(whole[3]),
+    )
+
+
+def _suspect(row: tuple[Any, ...]) -> Suspect:
+    ranks = () if row[14] is None else tuple(sorted({int(one) for one in row[14].split(",")}))
+    return Suspect(
+        step=int(row[1]),
+        rank=int(row[2]),
+        side=SIDES[int(row[3])],
+        node_id=int(row[4]),
+        node=str(row[5]),
+        direction=words(Direction)[int(row[6])],
+        strength=words(Strength)[int(row[7])],
+        cause=str(row[8]),
+        error=row[9],
+        expected=row[10],
+        heirs=int(row[11]),
+        source=row[12],
+        evidence=str(row[13]),
+        ranks=ranks,
+    )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

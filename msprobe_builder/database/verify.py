@@ -1,0 +1,149 @@
+"""Whether a .vis.db is whole: the file, its layout, its rows, and how they hang together."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from msprobe_builder.base.codes import SCHEMA_VERSION
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.files import open_regular
+from msprobe_builder.database.layout import current_layout, read_layout
+from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode
+
+_MOST = 20  # findings of one kind
+
+# What each statement finds is wrong; the first column says where.
+_RULES = (
+    ("a node lies outside its graph",
+     "SELECT node_id FROM node JOIN graph USING (graph_id)"
+     " WHERE node_id NOT BETWEEN first_node AND first_node + node_count - 1"),
+    ("a graph has other nodes than it says",
+     "SELECT graph_id FROM graph WHERE node_count !="
+     " (SELECT count(*) FROM node WHERE node.graph_id = graph.graph_id)"),
+    ("a graph has not exactly one root, its first node",
+     "SELECT graph_id FROM graph WHERE (SELECT group_concat(node_id) FROM node"
+     " WHERE node.graph_id = graph.graph_id AND parent_id IS NULL)"
+     " IS NOT CAST(first_node AS TEXT)"),
+    ("a parent does not enclose its child",
+     "SELECT child.node_id FROM node AS child JOIN node AS parent"
+     " ON parent.node_id = child.parent_id WHERE parent.graph_id != child.graph_id"
+     " OR parent.node_id >= child.node_id OR parent.subtree_end < child.subtree_end"),
+    ("a subtree ends before it begins",
+     "SELECT node_id FROM node WHERE typeof(subtree_end) != 'integer' OR subtree_end < node_id"),
+    ("a match does not join the two sides of one step and rank",
+     "SELECT npu_node FROM match LEFT JOIN node AS own ON own.node_id = npu_node"
+     " LEFT JOIN node AS other ON other.node_id = bench_node"
+     " LEFT JOIN graph AS npu ON npu.graph_id = own.graph_id"
+     " LEFT JOIN graph AS bench ON bench.graph_id = other.graph_id"
+     " WHERE (npu.side, bench.side) IS NOT (0, 1)"
+     " OR (npu.step, npu.rank) IS NOT (bench.step, bench.rank)"),
+    ("a node is both matched and unmatched",
+     "SELECT node_id FROM unmatched WHERE node_id IN"
+     " (SELECT npu_node FROM match UNION SELECT bench_node FROM match)"),
+    ("a matched node is graded unmatched",
+     "SELECT node_id FROM node WHERE grade = 6 AND node_id IN"
+     " (SELECT npu_node FROM match UNION SELECT bench_node FROM match)"),
+    ("an error lies outside 0 to 1",
+     "SELECT node_id FROM node WHERE error IS NOT NULL AND NOT"
+     " (typeof(error) IN ('real', 'integer') AND error BETWEEN 0 AND 1)"),
+    ("a grade is none of the seven",
+     "SELECT node_id FROM node WHERE typeof(grade) != 'integer' OR grade NOT BETWEEN 0 AND 6"),
+    ("a comparison belongs to no match",
+     "SELECT DISTINCT npu_node FROM comparison WHERE npu_node NOT IN (SELECT npu_node FROM match)"),
+    ("a text is none",
+     "SELECT text_id FROM text WHERE typeof(value) != 'text'"),
+)  # fmt: skip
+
+
+def verify(path: Path) -> list[str]:
+    """What is wrong with a file, one sentence each; nothing when it is whole.
+
+    UsageError when there is no file; BuildError when it cannot be looked into at all.
+    """
+    for suffix in ("-journal", "-wal"):
+        beside = path.with_name(path.name + suffix)
+        try:
+            left = beside.stat().st_size
+        except OSError:
+            continue
+        if left:
+            raise BuildError(
+                f"{beside.name} lies beside {path}: a program writes to it, or was killed while it"
+                " did. Look again when it is gone; opening the file in TensorBoard takes it back."
+            )
+    with opened(path, as_it_is=True) as connection:
+        return list(_findings(connection))
+
+
+def _findings(connection: sqlite3.Connection) -> Iterator[str]:
+    # 'ok', or sentences of SQLite about pages, cells and indexes.
+    for (found,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
+        if found != "ok":
+            yield f"SQLite: {' '.join(str(found).split())}."
+    layout, wanted = read_layout(connection), current_layout()
+    [[version]] = connection.execute("PRAGMA user_version")
+    if version == SCHEMA_VERSION:
+        for table in wanted.tables.keys() - layout.tables.keys():
+            yield f"Table {table} is missing."
+        for table in sorted(wanted.tables.keys() & layout.tables.keys()):
+            lacking = set(wanted.column_names(table)) - set(layout.column_names(table))
+            for column in sorted(lacking):
+                yield f"Table {table} has no column {column}."
+    triggers = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
+    for (name,) in connection.execute(triggers):
+        yield f"It has a trigger, {name}, which no file of ours has."
+    for table, row, other, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST):
+        yield f"Row {row} of table {table} refers to a row of table {other} that is not there."
+    for what, query in _RULES:
+        try:
+            places = [str(row[0]) for row in connection.execute(query).fetchmany(_MOST)]
+        except sqlite3.OperationalError as error:
+            yield f"Cannot tell whether {what}: {error}."
+            continue
+        if places:
+            yield f"{what.capitalize()}: {', '.join(places)}."
+
+
+def saved_matches(path: Path) -> list[dict[str, object]]:
+    """Pairs matched by hand or by a file, as far as a damaged file can still tell them."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    found: dict[tuple[object, ...], dict[str, object]] = {}
+    descriptor = open_regular(path)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123
+        header = stream.read(100).ljust(100, b"\0")
+    with closing(connect(path, read_mode(str(path), path, header), BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA query_only = ON")
+        for row in _matches(connection):
+            found.setdefault(tuple(row.values()), row)
+    return list(found.values())
+
+
+def _matches(connection: sqlite3.Connection) -> Iterator[dict[str, object]]:
+    """One match after the other: what cannot be read of one is no reason to lose the next."""
+    name = (
+        "(SELECT CASE WHEN direction = 0 THEN value"
+        " WHEN kind = 1 THEN value || '.' || call || iif(direction = 1, '.forward', '.backward')"
+        " ELSE value || iif(direction = 1, '.forward.', '.backward.') || call END"
+        " FROM node JOIN text ON text_id = stem_id WHERE node_id = {})"
+    )
+    query = (
+        f"SELECT {name.format('npu_node')}, {name.format('bench_node')}, step, rank FROM match"
+        " JOIN node ON node_id = npu_node JOIN graph USING (graph_id)"
+        " WHERE npu_node = ? AND source IN (3, 4)"
+    )
+    try:
+        nodes = [node for (node,) in connection.execute("SELECT npu_node FROM match")]
+    except sqlite3.Error:
+        nodes = []
+    for node in nodes:
+        try:
+            rows = connection.execute(query, (node,)).fetchall()
+        except sqlite3.Error:
+            continue
+        for npu, bench, step, rank in rows:
+            if isinstance(npu, str) and isinstance(bench, str):
+                yield {"npu": npu, "bench": bench, "step": step, "rank": rank}

@@ -1,0 +1,114 @@
+"""Joining the databases of many steps and ranks into one.
+
+Each shard numbers its nodes, stacks and frames from 1, so they are shifted; texts are looked up,
+so that a text shared by all ranks is stored once. Which columns hold such numbers follows from the
+foreign keys of the schema.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+
+from msprobe_builder.database.layout import current_layout, schema_text
+
+_LOOKUPS = ("meta", "text", "grade", "unmatched_reason")  # of the first shard, or merged by value
+# Ids that SQLite cannot be told to refer to: a stack is many rows, ranges end with a node.
+_UNDECLARED = {
+    ("node", "stack_id"): "stack",
+    ("stack", "stack_id"): "stack",
+    ("node", "subtree_end"): "node",
+    ("graph", "first_node"): "node",
+    ("edit", "batch"): "edit",
+}
+
+
+@lru_cache(maxsize=1)
+def references() -> dict[str, dict[str, str]]:
+    """Per table that is copied, the columns that hold ids and the table whose ids they are.
+
+    What refers to a table, by its foreign keys, moves with it; ids of texts are translated. A
+    table that numbers its own rows does so in a column of its name with ``_id``.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(schema_text())
+        found: dict[str, dict[str, str]] = {}
+        moving = {"text", *current_layout().tables.keys() - set(_LOOKUPS)}
+        for table, columns in current_layout().columns.items():
+            if table in _LOOKUPS:
+                continue
+            keys = connection.execute(
+                'SELECT "from", "table" FROM pragma_foreign_key_list(?)', (table,)
+            )
+            kinds = {column: other for column, other in keys if other in moving}
+            own = f"{table}_id"
+            if own not in kinds and any(column.name == own and column.key for column in columns):
+                kinds[own] = table
+            for (owner, column), kind in _UNDECLARED.items():
+                if owner == table:
+                    kinds[column] = kind
+            found[table] = kinds
+        return found
+
+
+class Gatherer:
+    """Appends shards to an open database."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._texts: dict[str, int] = {
+            value: text_id for text_id, value in connection.execute("SELECT * FROM text")
+        }
+
+    def append(self, shard: Path) -> None:
+        """Copy all rows of one shard."""
+        run = self._connection.execute
+        if self._connection.in_transaction:
+            run("COMMIT")
+        run("ATTACH ? AS shard", (str(shard),))
+        run("BEGIN")
+        self._map_texts()
+        shift = {table: self._last_id(table) for table in _numbered()}
+        for table, kinds in references().items():
+            columns = [row[1] for row in run(f"PRAGMA main.table_info({table})")]
+            values = [_translated(column, kinds.get(column), shift) for column in columns]
+            # Table and column names are our own schema's.
+            run(f"INSERT INTO main.{table} SELECT {', '.join(values)} FROM shard.{table}")
+        run("DROP TABLE temp.text_map")
+        run("COMMIT")
+        run("DETACH shard")
+
+    def _last_id(self, table: str) -> int:
+        column = f"{table}_id"
+        [[last]] = self._connection.execute(f"SELECT max({column}) FROM main.{table}")
+        return last or 0
+
+    def _map_texts(self) -> None:
+        run = self._connection.execute
+        run("CREATE TEMP TABLE text_map (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)")
+        fresh = []
+        pairs = []
+        for old, value in run("SELECT text_id, value FROM shard.text").fetchall():
+            new = self._texts.get(value)
+            if new is None:
+                new = self._texts[value] = len(self._texts) + 1
+                fresh.append((new, value))
+            pairs.append((old, new))
+        self._connection.executemany("INSERT INTO main.text VALUES (?, ?)", fresh)
+        self._connection.executemany("INSERT INTO temp.text_map VALUES (?, ?)", pairs)
+
+
+def _numbered() -> set[str]:
+    """Tables whose ids others, or they themselves, hold."""
+    kinds = {kind for columns in references().values() for kind in columns.values()}
+    return kinds - {"text"}
+
+
+def _translated(column: str, kind: str | None, shift: dict[str, int]) -> str:
+    if kind is None:
+        return column
+    if kind == "text":
+        return f"(SELECT new FROM temp.text_map WHERE old = {column})"
+    return f"{column} + {shift[kind]}"

@@ -1,0 +1,65 @@
+"""Writing the verdict on one step and rank."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.verdict.judgement import Judgement
+
+
+def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes: int) -> None:
+    """Store who is to blame and who inherits; ``nodes`` is the number of npu nodes.
+
+    Node ids begin at 1, those of the reference behind those of the npu side.
+    """
+    connection.execute(
+        "INSERT INTO verdict VALUES (1, ?, ?, ?, ?, ?, ?, NULL)",
+        (
+            judgement.step,
+            judgement.rank,
+            judgement.conclusion,
+            judgement.sentence,
+            judgement.compared,
+            judgement.noise,  # SQLite stores NaN as NULL
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO suspect VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                place,
+                one.node + 1 + (nodes if one.side else 0),
+                place,
+                int(one.strength),
+                one.cause.name.lower(),
+                one.error,
+                one.expected,
+                one.heirs,
+                one.source,
+                one.evidence,
+            )
+            for place, one in enumerate(judgement.suspects, 1)
+        ],
+    )
+    rows = np.flatnonzero(judgement.role != CallRole.CLEAN)
+    rows = rows[(judgement.role[rows] != CallRole.UNKNOWN) | np.isin(rows, list(judgement.reasons))]
+    connection.executemany(
+        "INSERT INTO role VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
+        zip(
+            (rows + 1).tolist(),
+            judgement.role[rows].tolist(),
+            judgement.given[rows].tolist(),
+            judgement.shown[rows].tolist(),
+            judgement.expected[rows].tolist(),
+            (judgement.suspect[rows] + 1).tolist(),
+            [judgement.reasons.get(node) for node in rows.tolist()],
+            strict=True,
+        ),
+    )
+    connection.executemany(
+        "INSERT INTO propagation VALUES (?, ?)",
+        zip(*(judgement.edges + 1).tolist(), strict=True),
+    )

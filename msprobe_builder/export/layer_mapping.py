@@ -1,0 +1,123 @@
+"""Writing the matched modules of a database as a layer mapping file, to read, correct and use."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.dump.names import parse_name
+from msprobe_builder.match.places import Path as LayerPath
+from msprobe_builder.match.places import class_of, place_of
+from msprobe_builder.match.rules import TOP_LAYER
+
+_HEAD = """\
+# npu path: bench path, below the class of the module that both begin at.
+# Correct what is wrong and pass this file back with -lm.
+"""
+
+
+def write_mapping(connection: sqlite3.Connection, file: Path) -> int:
+    """Write the layers that have other paths on the two sides; returns how many rules there are.
+
+    Raises UsageError when the file exists or cannot be written.
+    """
+    rules = mapping_rules(connection)
+    lines = [_HEAD]
+    for owner, translations in rules.items():
+        lines.append(f"{_quoted(owner)}:\n")
+        lines += [f"  {_quoted(npu)}: {_quoted(bench)}\n" for npu, bench in translations.items()]
+    try:
+        with file.open("x", encoding="utf-8") as output:
+            output.writelines(lines)
+            output.flush()
+            os.fsync(output.fileno())
+    except FileExistsError as error:
+        raise UsageError(f"{file} exists already; give --write-mapping another name.") from error
+    except OSError as error:
+        raise UsageError(f"Cannot write {file}: {error.strerror}.") from error
+    return sum(map(len, rules.values()))
+
+
+def mapping_rules(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """By class of npu modules: paths below them on the npu side and on the bench side."""
+    partner, classes = _layers(connection)
+    wanted: dict[str, dict[LayerPath, set[LayerPath]]] = defaultdict(lambda: defaultdict(set))
+    places: dict[tuple[str, LayerPath], list[LayerPath]] = defaultdict(list)
+    for path, other in partner.items():
+        owner, mine, theirs = _relative(path, other, partner, classes)
+        wanted[owner][mine].add(theirs)
+        places[owner, mine].append(path)
+    result: dict[str, dict[str, str]] = defaultdict(dict)
+    for owner, translations in wanted.items():
+        for mine, all_theirs in translations.items():
+            [theirs, *others] = sorted(all_theirs)
+            if not others:
+                if mine != theirs:
+                    result[owner][".".join(mine)] = ".".join(theirs)
+                continue
+            # Modules of one class that differ: each is told from the top.
+            for path in places[owner, mine]:
+                result[TOP_LAYER][".".join(path)] = ".".join(partner[path])
+    return dict(sorted(result.items(), key=lambda item: (item[0] != TOP_LAYER, item[0])))
+
+
+def _layers(
+    connection: sqlite3.Connection,
+) -> tuple[dict[LayerPath, LayerPath], dict[LayerPath, str]]:
+    """The bench path of each npu path that most of its calls are matched with, and its class."""
+    votes: dict[LayerPath, Counter[LayerPath]] = defaultdict(Counter)
+    classes: dict[LayerPath, str] = {}
+    rows = connection.execute(
+        "SELECT name, matched FROM node_view"
+        " WHERE side = 'npu' AND kind = 'module' AND matched IS NOT NULL ORDER BY seq"
+    )
+    for name, matched in rows:
+        parsed = parse_name(name)
+        mine, theirs = place_of(parsed), place_of(parse_name(matched))
+        if mine is None or theirs is None or not mine.path or not theirs.path:
+            continue
+        votes[mine.path][theirs.path] += 1
+        if mine.direction:
+            classes.setdefault(mine.path, class_of(parsed))
+    return {path: found.most_common(1)[0][0] for path, found in votes.items()}, classes
+
+
+def _relative(
+    path: LayerPath,
+    other: LayerPath,
+    partner: dict[LayerPath, LayerPath],
+    classes: dict[LayerPath, str],
+) -> tuple[str, LayerPath, LayerPath]:
+    """Class of the nearest module around, and the two paths below it; indexes at the end go."""
+    for above in _above(path):
+        around = partner.get(above, ())
+        if around and above in classes and other[: len(around)] == around != other:
+            return classes[above], *_without_indexes(path[len(above) :], other[len(around) :])
+    return TOP_LAYER, *_without_indexes(path, other)
+
+
+def _above(path: LayerPath) -> Iterator[LayerPath]:
+    for end in range(len(path) - 1, 0, -1):
+        yield path[:end]
+
+
+def _without_indexes(mine: LayerPath, theirs: LayerPath) -> tuple[LayerPath, LayerPath]:
+    """``layers.0`` and ``blocks.0`` is ``layers`` and ``blocks``."""
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1] and mine[-1].isdigit():
+        mine, theirs = mine[:-1], theirs[:-1]
+    return mine, theirs
+
+
+def _quoted(text: str) -> str:
+    """Plain where YAML reads it as text, else in quotes, as JSON writes it."""
+    plain = text.replace("_", "a").replace(".", "a")
+    is_plain = plain.isascii() and plain.isalnum() and text[0].isalpha()
+    return text if is_plain and text.lower() not in _NO_TEXTS else json.dumps(text)
+
+
+_NO_TEXTS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})

@@ -1,0 +1,81 @@
+"""The verdict as lines for a person and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict
+from typing import Any
+
+from msprobe_builder.base.printable import printable
+from msprobe_builder.database.read.verdict import Verdict
+
+_SHOWN = 5
+_WIDTH = 100
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """The sentence, the other suspects and what to record next."""
+    lines = _wrapped("Verdict", f"{verdict.conclusion}. {verdict.sentence}")
+    for one in verdict.suspects[1:_SHOWN]:
+        place = f"step {one.step} rank {one.rank}: " if len(verdict.places) > 1 else ""
+        source = f" ({one.source})" if one.source else ""
+        lines += _wrapped(one.strength.capitalize(), f"{place}{one.node}{source}: {one.evidence}")
+    more = len(verdict.suspects) - _SHOWN
+    if more > 0:
+        lines.append(f"          and {more:,} more")
+    if verdict.next_dump is not None:
+        size = verdict.next_dump.get("expected_bytes")
+        about = "" if size is None else f" ({_size(size)})"
+        lines += _wrapped("Next", f"record{about} {json.dumps(verdict.next_dump.get('config'))}")
+        check = operator_check(verdict)
+        if check is not None:
+            lines += _wrapped("Then", f"is the call itself wrong? {check}")
+    return lines
+
+
+def operator_check(verdict: Verdict) -> str | None:
+    """The command that runs the calls of the next dump again one by one, when it holds tensors."""
+    config = (verdict.next_dump or {}).get("config")
+    if not isinstance(config, dict) or config.get("task") != "tensor" or not config.get("step"):
+        return None
+    return f"msprobe-operators check {config['dump_path']}/step{config['step'][0]}/rank*"
+
+
+def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+    """The verdict as docs/verdict.md describes it."""
+    if verdict is None:
+        return {
+            "conclusion": "undecided",
+            "sentence": "Cannot tell, because nothing was compared.",
+            "compared": 0,
+            "first_bad_step": None,
+            "suspects": [],
+            "places": [],
+            "next_dump": None,
+            "operator_check": None,
+        }
+    return {
+        "conclusion": verdict.conclusion,
+        "sentence": verdict.sentence,
+        "compared": verdict.compared,
+        "first_bad_step": verdict.first_bad_step,
+        "suspects": [{**asdict(one), "ranks": list(one.ranks)} for one in verdict.suspects],
+        "places": [asdict(one) for one in verdict.places],
+        "next_dump": verdict.next_dump,
+        "operator_check": operator_check(verdict),
+    }
+
+
+def _wrapped(title: str, text: str) -> list[str]:
+    shown = " ".join(map(printable, text.split()))
+    lines = textwrap.wrap(shown, _WIDTH - 10, break_long_words=False, break_on_hyphens=False)
+    return [f"{title if not number else '':<9} {line}" for number, line in enumerate(lines)]
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"about {size:,.0f} {unit}"
+        size /= 1000
+    return f"about {size:,.0f} TB"

@@ -1,0 +1,79 @@
+"""The floating-point types of both frameworks: how finely they round and how far they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+
+
+class FloatingType(NamedTuple):
+    """``epsilon`` is the distance from 1 to the next larger number, ``lowest`` the lowest one."""
+
+    epsilon: float
+    lowest: float
+
+
+_FLOAT64 = FloatingType(2.0**-52, -float(np.finfo(np.float64).max))
+_FLOAT32 = FloatingType(2.0**-23, -float(np.finfo(np.float32).max))
+_FLOAT16 = FloatingType(2.0**-10, -65504.0)
+# What is no real floating type reaches as far as one likes.
+_OTHER = FloatingType(_FLOAT32.epsilon, -np.inf)
+
+# PyTorch writes torch.float8_e5m2, MindSpore Float8E5M2; neither case nor underscores count.
+_TYPES = {
+    "float64": _FLOAT64,
+    "double": _FLOAT64,
+    "complex128": _OTHER._replace(epsilon=_FLOAT64.epsilon),
+    "float32": _FLOAT32,
+    "float": _FLOAT32,
+    "complex64": _OTHER,
+    "float16": _FLOAT16,
+    "half": _FLOAT16,
+    "bfloat16": FloatingType(2.0**-7, -(2.0 - 2.0**-7) * 2.0**127),
+    "float8e4m3fn": FloatingType(2.0**-3, -448.0),
+    "float8e4m3fnuz": FloatingType(2.0**-3, -240.0),
+    "float8e5m2": FloatingType(2.0**-2, -57344.0),
+    "float8e5m2fnuz": FloatingType(2.0**-2, -57344.0),
+}
+
+
+def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
+    """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
+    result: NDArray[np.float64] = _column(dtype_id, texts)[0]
+    return result
+
+
+def lowest_numbers(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
+    """The lowest finite number of each row's type, -inf where it is no real floating type."""
+    result: NDArray[np.float64] = _column(dtype_id, texts)[1]
+    return result
+
+
+def rounding_units(texts: Sequence[str]) -> dict[int, float]:
+    """Rounding unit of each text that names a floating-point type, by its place."""
+    return {
+        place: _TYPES[name].epsilon
+        for place, text in enumerate(texts)
+        if (name := _name(text)) in _TYPES
+    }
+
+
+def _column(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
+    """Epsilons and lowest numbers, shape (2, n)."""
+    ids, place = np.unique(dtype_id, return_inverse=True)
+    known = [_OTHER if own < 0 else _type_of(texts.values[own]) for own in ids.tolist()]
+    columns: NDArray[np.float64] = np.array(known, dtype=np.float64).reshape(-1, 2).T
+    return columns[:, place]
+
+
+def _type_of(dtype: str) -> FloatingType:
+    return _TYPES.get(_name(dtype), _OTHER)
+
+
+def _name(dtype: str) -> str:
+    return dtype.rpartition(".")[2].lower().replace("_", "")

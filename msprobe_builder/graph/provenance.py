@@ -1,0 +1,160 @@
+"""Where the nodes and the values of a merged side came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import Disagreement
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import Assembly
+from msprobe_builder.graph.parameter_table import ParameterTable
+
+T = TypeVar("T")
+
+
+class Apart(NamedTuple):
+    """A rank whose value is not the one that is shown, though it should be.
+
+    ``statistics`` are its own max, min, mean and norm. ``shown_rank`` is whose value is shown,
+    None where that is made of many; ``suspect`` the rank that is off, None while nothing tells.
+    ``difference`` is 0…1 of the size of what is shown, ``is_origin`` false where what the node
+    took in was different already.
+    """
+
+    rank: int
+    kind: Disagreement
+    shown_rank: int | None
+    statistics: tuple[float, float, float, float]
+    difference: float
+    suspect: int | None = None
+    is_origin: bool = True
+    note: str = ""
+
+
+def in_words(several: Sequence[Apart]) -> str:
+    """What a recipe says of ranks that differ: whose value, what it is, and who is suspected."""
+    return "; ".join(map(_one_in_words, several))
+
+
+def _one_in_words(one: Apart) -> str:
+    names = ("max", "min", "mean", "norm")
+    values = ", ".join(f"{name} {v:.9g}" for name, v in zip(names, one.statistics, strict=True))
+    if one.kind is Disagreement.SHARE:
+        why = f" ({one.note})" if one.note else ""
+        return f"the part of rank {one.rank} is not what the reference has there{why}: {values}"
+    where = "the stage of " if one.kind is Disagreement.STAGE else ""
+    note = f", {one.note}" if one.note else ""
+    told = f", rank {one.suspect} is off" if one.suspect is not None else ""
+    return f"{where}rank {one.rank} has {values}{note}{told}"
+
+
+class Shares(NamedTuple):
+    """The parts of a weight that is cut: statistics of shape (ranks, 4), elements by rank."""
+
+    ranks: tuple[int, ...]
+    statistics: NDArray[np.float64]
+    elements: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is known of a merge, by row of the parameter table and by node.
+
+    ``recipes`` say how a value was made, ``assemblies`` of which files its data consist,
+    ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
+    alike, ``shares`` what the ranks hold of a weight. ``origins`` are the ranks of each node,
+    empty while they are the same for all.
+    """
+
+    recipes: dict[int, str] = field(default_factory=dict)
+    assemblies: dict[int, Assembly] = field(default_factory=dict)
+    unknown: dict[int, str] = field(default_factory=dict)
+    apart: dict[int, tuple[Apart, ...]] = field(default_factory=dict)
+    shares: dict[int, Shares] = field(default_factory=dict)
+    origins: list[tuple[int, ...]] = field(default_factory=list)
+
+    def without(self, rows: Iterable[int], why: str) -> Provenance:
+        """The same with the given rows unknown, for a reason that is their recipe as well."""
+        lost = dict.fromkeys(rows, why)
+        return replace(
+            self,
+            recipes=self.recipes | dict.fromkeys(lost, f"{why}: unknown"),
+            assemblies={row: one for row, one in self.assemblies.items() if row not in lost},
+            unknown=self.unknown | lost,
+            apart={row: one for row, one in self.apart.items() if row not in lost},
+            shares={row: one for row, one in self.shares.items() if row not in lost},
+        )
+
+
+def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
+    """What is said of the given rows, numbered anew; nodes are for the caller to number."""
+    return Provenance(
+        _picked(provenance.recipes, rows),
+        _picked(provenance.assemblies, rows),
+        _picked(provenance.unknown, rows),
+        _picked(provenance.apart, rows),
+        _picked(provenance.shares, rows),
+    )
+
+
+def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
+    """What is said of the rows of several tables, one table after the other.
+
+    ``sizes`` counts their rows. Nodes are for the caller to number.
+    """
+    starts = [*accumulate(sizes, initial=0)][: len(parts)]
+    return Provenance(
+        _joined([one.recipes for one in parts], starts),
+        _joined([one.assemblies for one in parts], starts),
+        _joined([one.unknown for one in parts], starts),
+        _joined([one.apart for one in parts], starts),
+        _joined([one.shares for one in parts], starts),
+    )
+
+
+def with_places_of_origin(table: ParameterTable, provenance: Provenance) -> Provenance:
+    """The same, told where a difference arises and where it only passes through.
+
+    It arises in weights, and in what a call puts out of inputs that are alike. Gradients of
+    weights follow from what was different before, unless nothing was.
+    """
+    if not provenance.apart:
+        return provenance
+    section = table.section
+    rows = sorted(provenance.apart)
+    fed = {int(table.node[row]) for row in rows if section[row] == Section.INPUT}
+    gradients_alone = all(section[row] == Section.PARAMETERS_GRAD for row in rows)
+    origins = {
+        row
+        for row in rows
+        if section[row] == Section.PARAMETERS
+        or (section[row] == Section.OUTPUT and int(table.node[row]) not in fed)
+        or (section[row] == Section.PARAMETERS_GRAD and gradients_alone)
+    }
+    return replace(
+        provenance,
+        apart={
+            row: tuple(one._replace(is_origin=row in origins) for one in provenance.apart[row])
+            for row in rows
+        },
+    )
+
+
+def _picked(of_row: Mapping[int, T], rows: Sequence[int]) -> dict[int, T]:
+    if not of_row:
+        return {}
+    return {new: of_row[old] for new, old in enumerate(rows) if old in of_row}
+
+
+def _joined(parts: Sequence[Mapping[int, T]], starts: Sequence[int]) -> dict[int, T]:
+    return {
+        start + row: value
+        for own, start in zip(parts, starts, strict=True)
+        for row, value in own.items()
+    }

@@ -1,0 +1,235 @@
+"""The databases of the tool this one replaces (versions 8 and 26), read back into dumps.
+
+Such a file holds one row per node with everything it knew as text: the parent, the parameters
+with their statistics, and the partner as a path of names. Its own metrics are left aside: they
+follow from the statistics and are measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.files import open_regular
+from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_REFERENCE_TEXT
+from msprobe_builder.database.open import BUSY_SECONDS, HEADER_SIZE, check_header, connect
+from msprobe_builder.database.open import read_mode as mode_of
+from msprobe_builder.database.problems import FileError, file_error
+from msprobe_builder.dump.names import ROOT, parse_gradients
+from msprobe_builder.dump.source import InMemoryDump
+
+Place = tuple[int, int]  # step and rank
+
+_SIDES = {"NPU": 0, "BENCH": 1}
+_COLLECTIONS = ("8", "9")  # groups of calls, which every build makes by itself
+_TASKS = {"summary": "statistics", "all": "statistics", "md5": "statistics", "": "statistics"}
+_TASKS |= {"structure": "structure", "statistics": "statistics", "tensor": "statistics"}
+_STATISTICS = ("Max", "Min", "Mean", "Norm")
+_NODES = (
+    "SELECT step, rank, data_source, node_name, node_type, up_node, matched_node_link, stack_id,"
+    " input_data, output_data FROM tb_nodes ORDER BY step, rank, data_source, node_order"
+)
+
+
+@dataclass
+class _Graph:
+    """What is read of one side of a step and rank."""
+
+    construct: dict[str, str | None] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    stacks: dict[str, Any] = field(default_factory=dict)
+    groups: dict[str, str | None] = field(default_factory=dict)  # parents of collections
+
+
+@dataclass(frozen=True)
+class ReferenceFile:
+    """Both sides by step and rank, the pairs that were matched, and whether data were real."""
+
+    npu: dict[Place, InMemoryDump]
+    bench: dict[Place, InMemoryDump]
+    pairs: list[dict[str, object]]  # as in a match file
+    had_real_data: bool
+    checks_overflow: bool
+
+
+def read_reference(path: Path) -> ReferenceFile:
+    """Read a whole file, changing nothing; UsageError or BuildError in one sentence."""
+    with _opened(path) as connection:
+        try:
+            return _read(connection, path.name)
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise BuildError(
+                f"{path} is not as the tool it comes from writes such files: {error}."
+                " Build it again from the dumps with msprobe-build."
+            ) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    name = str(path)
+    try:
+        with os.fdopen(open_regular(path), "rb") as stream:
+            header, size = stream.read(HEADER_SIZE), os.fstat(stream.fileno()).st_size
+        check_header(name, header, size)
+        with closing(connect(path, mode_of(name, path, header), BUSY_SECONDS)) as connection:
+            connection.execute("BEGIN")
+            connection.execute("PRAGMA query_only = ON")
+            tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+            found = {table for (table,) in connection.execute(tables)}
+            lacking = {"tb_nodes", "tb_config", "tb_stack"} - found
+            if lacking:
+                raise UsageError(
+                    f"{path} has no table {min(lacking)}, so it is no database of the tool that"
+                    " msprobe-build import reads; give a .vis.db of version 8 or 26."
+                )
+            yield connection
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} does not exist; give a .vis.db file.") from error
+    except FileError as error:
+        raise BuildError(str(error)) from error
+    except OSError as error:
+        raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise BuildError(str(file_error(name, error))) from error
+
+
+def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:
+    [(task, overflow, graph_type)] = connection.execute(
+        "SELECT task, overflow_check, graph_type FROM tb_config"
+    ).fetchall()
+    if str(task or "") not in _TASKS:
+        raise ValueError(f"its task is {str(task)[:40]!r}")
+    stacks = dict(connection.execute("SELECT id, stack_info FROM tb_stack"))
+    sides: tuple[dict[Place, _Graph], dict[Place, _Graph]] = ({}, {})
+    pairs: list[dict[str, object]] = []
+    for step, rank, source, node, kind, parent, link, stack, inputs, outputs in connection.execute(
+        _NODES
+    ):
+        place = _number(step), _number(rank)
+        side = _SIDES[str(source).upper()]
+        graph = sides[side].setdefault(place, _Graph())
+        above = None if parent in (None, "", ROOT) else str(parent)
+        if node == ROOT:
+            continue
+        if str(kind) in _COLLECTIONS:
+            graph.groups[str(node)] = above
+            continue
+        graph.construct[str(node)] = above
+        record = _record(str(node), _parse(inputs, dict), _parse(outputs, dict))
+        if record is not None:
+            graph.data[str(node)] = record
+        lines = _parse(stacks.get(stack), list)
+        if lines and all(isinstance(line, str) for line in lines):
+            graph.stacks[str(node)] = lines
+        path = _parse(link, list)
+        if side == 0 and path:
+            pair = {"npu": str(node), "bench": str(path[-1])}
+            pairs.append({**pair, "step": place[0], "rank": place[1]})
+    npu, bench = (
+        {place: _dump(graph, _TASKS[str(task or "")], name) for place, graph in graphs.items()}
+        for graphs in sides
+    )
+    if not npu:
+        raise ValueError("it holds no node of the side under debug")
+    is_comparison = graph_type == "compare" and bool(bench)
+    return ReferenceFile(
+        npu,
+        bench if is_comparison else {},
+        pairs if is_comparison else [],
+        had_real_data=task in ("all", "tensor"),
+        checks_overflow=overflow == 1,
+    )
+
+
+def _dump(graph: _Graph, task: str, name: str) -> InMemoryDump:
+    def outside(parent: str | None) -> str | None:
+        seen: set[str] = set()
+        while parent in graph.groups and parent not in seen:
+            seen.add(parent)
+            parent = graph.groups[parent]
+        return None if parent in seen else parent
+
+    construct = {node: outside(parent) for node, parent in graph.construct.items()}
+    dump = {"task": task, "level": "mix", "data": graph.data}
+    return InMemoryDump(dump, construct, graph.stacks, f"imported from {name}")
+
+
+def _record(node: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> dict[str, Any] | None:
+    """The record of a call as dump.json would have it; None when nothing is known of it."""
+    record: dict[str, Any] = {}
+    for name, value in [*inputs.items(), *outputs.items()]:
+        if not name.startswith(f"{node}."):
+            raise ValueError(f"{node[:80]} has a parameter {name[:80]}")
+        if not isinstance(value, dict):
+            raise ValueError(f"parameter {name[:80]} is no object")
+        section, _, rest = name[len(node) + 1 :].partition(".")
+        if parse_gradients(node):
+            record[".".join(filter(None, (section, rest)))] = [_leaf(value)]
+        elif section in ("input", "output", "parameters"):
+            record.setdefault(section, {})[rest] = _leaf(value)
+        else:
+            raise ValueError(f"parameter {name[:80]} is neither input nor output")
+    return record or None
+
+
+def _leaf(value: dict[str, Any]) -> dict[str, Any] | None:
+    """A tensor or plain value as dump.json has it; everything was turned into text."""
+    kind = value.get("type")
+    if kind in (None, "None", "null"):
+        return None
+    if "value" in value:
+        return {"type": str(kind), "value": value["value"]}
+    leaf: dict[str, Any] = {
+        "type": str(kind),
+        "dtype": value.get("dtype"),
+        "shape": _shape(value.get("shape")),
+    }
+    leaf |= {name: _statistic(value.get(name)) for name in _STATISTICS}
+    if value.get("requires_grad") in ("True", "False"):
+        leaf["requires_grad"] = value["requires_grad"] == "True"
+    if isinstance(value.get("md5"), str):
+        leaf["md5"] = value["md5"]
+    return leaf
+
+
+def _shape(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _statistic(value: Any) -> float | None:
+    if value in ("True", "False"):  # of tensors of truth values
+        return float(value == "True")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= HIGHEST_NUMBER:
+        raise ValueError(f"{str(value)[:40]!r} is no step or rank")
+    return value
+
+
+def _parse(text: Any, kind: type[Any]) -> Any:
+    """A value of JSON in a text cell; empty where there is none."""
+    if text in (None, ""):
+        return kind()
+    if not isinstance(text, str) or len(text) > LARGEST_REFERENCE_TEXT:
+        raise ValueError("a cell that should hold JSON does not")
+    found = json.loads(text)
+    if not isinstance(found, kind):
+        raise ValueError(f"a cell that should hold a {kind.__name__} holds another value")
+    return found

@@ -1,0 +1,150 @@
+"""Following the flow of data call by call: what goes in is looked up, what comes out is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
+from msprobe_builder.merge.flow.knowledge import Knowledge
+from msprobe_builder.merge.flow.landmarks import is_over_group
+from msprobe_builder.merge.flow.operators import (
+    ALL_REDUCTIONS,
+    GATHERS,
+    JOINS,
+    LINEARS,
+    PEER_CALLS,
+    PRODUCTS,
+    REDUCTIONS,
+    operator_of,
+)
+from msprobe_builder.merge.flow.rules import Output, decide
+from msprobe_builder.merge.flow.share import REPLICA, Share, State
+
+
+def follow(
+    known: Knowledge,
+    enter: Callable[[Knowledge, int], None],
+    leave: Callable[[Knowledge, int], None],
+) -> list[State]:
+    """Go through all calls in order; ``enter`` and ``leave`` are called for modules."""
+    _walk(known, enter, leave)
+    if any(known.is_open(row) for row in range(len(known.state))):
+        known.start_again()
+        _walk(known, enter, leave)  # now with what later calls told of tensors made before
+    return [known.looked_back(row) for row in range(len(known.state))]
+
+
+def _walk(
+    known: Knowledge,
+    enter: Callable[[Knowledge, int], None],
+    leave: Callable[[Knowledge, int], None],
+) -> None:
+    open_modules: list[int] = []
+    for node in range(len(known.tree)):
+        while open_modules and known.tree.subtree_end[open_modules[-1]] < node:
+            leave(known, open_modules.pop())
+        if known.tree.parsed[node].kind is Kind.API:
+            _follow_call(known, node)
+        else:
+            enter(known, node)
+            open_modules.append(node)
+    while open_modules:
+        leave(known, open_modules.pop())
+
+
+def _follow_call(known: Knowledge, node: int) -> None:
+    name = known.tree.parsed[node]
+    operator = operator_of(name)
+    inputs = known.ranks.tensors(node, Section.INPUT, Section.PARAMETERS, Section.PARAMETERS_GRAD)
+    outputs = known.ranks.tensors(node, Section.OUTPUT)
+    for row in inputs:
+        key = known.ranks.keys[row]
+        if key in known.made_uninitialised:
+            known.uninitialised.add(row)
+        known.put(row, known.look_up(row) or known.by_numbers(row))
+    is_collective = name.stem.startswith("Distributed.") or (
+        operator in REDUCTIONS and name.direction is Direction.FORWARD
+    )
+    if is_collective and is_over_group(known.ranks, node, known.group):
+        _collective(known, operator, inputs, outputs)
+        return
+    if name.stem in PEER_CALLS:
+        for row in outputs:  # each rank has a peer of its own, and what came in is new
+            known.put(row, known.look_up(row) or known.by_numbers(row))
+        return
+    _correct_inputs(known, operator, inputs, outputs)
+    inputs = [row for row in inputs if row not in known.uninitialised]
+    shares = frozenset(known.state[row].share for row in inputs)
+    passed_on = {known.ranks.keys[row] for row in inputs}
+    for row in outputs:
+        state = decide(Output(known, node, operator, inputs, row, shares))
+        # Backward of a product shows what came in as rows; a weight can have the same shape.
+        is_certain = operator in PRODUCTS and known.ranks.keys[row] in passed_on
+        known.put(row, state, is_certain=is_certain and state.cut is not None)
+
+
+def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
+    """Conclude from the inputs that are known how the others must be cut."""
+    shards = [row for row in inputs if known.state[row].share is Share.SHARD]
+    if not shards and operator not in PRODUCTS:
+        _conclude_from_output(known, inputs, outputs)
+    if not shards:
+        return
+    if operator in PRODUCTS:
+        factors = [row for row in inputs if len(known.ranks.shape(row)) > 1]
+        if len(factors) == 2:
+            cuts = [known.state[row].cut if row in shards else None for row in factors]
+            fitting = factor_cuts(
+                cuts,
+                [row in shards for row in factors],
+                [len(known.ranks.shape(r)) for r in factors],
+                is_linear=operator in LINEARS,
+            )
+            for row, cut in zip(factors, fitting, strict=True):
+                if cut is not None:
+                    known.correct(row, cut)
+        return
+    shape = known.ranks.shape(outputs[0]) if outputs else []
+    for row in inputs:
+        if known.state[row].share is Share.SHARD and known.state[row].cut is not None:
+            continue
+        own = known.ranks.shape(row)
+        for other in shards:
+            cut = known.state[other].cut
+            if cut is None or cut.dimension >= len(own):
+                continue
+            # Beside a shard of the same shape, or empty, in a call that works by element.
+            alike_shape = own == known.ranks.shape(other) == shape and own[cut.dimension] > 1
+            if alike_shape or (operator in JOINS and 0 in own):
+                known.correct(row, cut)
+                known.uninitialised.discard(row)
+                break
+
+
+def _conclude_from_output(known: Knowledge, inputs: list[int], outputs: list[int]) -> None:
+    """What later calls told of an output holds for an unknown input of the same shape."""
+    found = known.look_up(outputs[0]) if outputs else None
+    if found is None or found.share is not Share.SHARD or found.cut is None:
+        return
+    for row in inputs:
+        is_alike = known.ranks.shape(row) == known.ranks.shape(outputs[0])
+        if is_alike and known.state[row].share is Share.UNKNOWN:
+            known.correct(row, found.cut)
+
+
+def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
+    place = REDUCTIONS.get(operator, (0, 0))[1]
+    for position, row in enumerate(outputs):
+        if position != place:  # an argument, shown once more
+            known.put(row, known.look_up(row) or known.by_numbers(row))
+        elif operator in ALL_REDUCTIONS or operator in GATHERS:
+            known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
+        elif operator in REDUCTIONS:
+            scattered = State(Share.SHARD, Cut(0)).because("it was scattered over the ranks")
+            known.put(row, scattered)
+        else:
+            known.put(row, known.by_numbers(row))
+    if operator in GATHERS and len(inputs) > 1:
+        known.correct(inputs[-1], Cut(0))

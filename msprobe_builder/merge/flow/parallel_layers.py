@@ -1,0 +1,54 @@
+"""What the class of a parallel layer says of its parameters and of what enters and leaves it."""
+
+from __future__ import annotations
+
+from msprobe_builder.dump.names import Direction, Name, parse_gradients
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.merge.flow.dimensions import Cut
+from msprobe_builder.merge.flow.share import REPLICA, Share, State
+
+LAST = Cut(-1)
+
+
+def module_class(name: Name) -> str:
+    """The class of a module call or of a module's gradients."""
+    return module_stem(name).rpartition(".")[2]
+
+
+def module_stem(name: Name) -> str:
+    """The module of a call or of gradients: ``Module.a.Linear`` of ``….parameters_grad.0``."""
+    gradients = parse_gradients(name.stem)
+    return gradients[0] if gradients else name.stem
+
+
+def _is_column(class_name: str) -> bool:
+    return "ColumnParallel" in class_name or class_name in ("QKVParallelLinear", "ParallelLMHead")
+
+
+def parameter_state(class_name: str, parameter: str) -> State:
+    """The share of a module's own parameter or of its gradient."""
+    is_bias = parameter.rpartition(".")[2].startswith("bias")
+    if _is_column(class_name):
+        # A fused layer norm's weight is no part of the linear layer.
+        return REPLICA if "layer_norm" in parameter else State(Share.SHARD, Cut(0))
+    if "RowParallel" in class_name:
+        return REPLICA if is_bias else State(Share.SHARD, Cut(1))
+    if "VocabParallelEmbedding" in class_name:
+        return State(Share.SHARD, Cut(0))
+    return REPLICA
+
+
+def boundary_state(class_name: str, direction: Direction, section: Section) -> State | None:
+    """The share of what enters and leaves a parallel layer, None for other classes.
+
+    In backward the inputs are gradients of outputs and the outputs gradients of inputs.
+    """
+    backward = direction is Direction.BACKWARD
+    entering = (section is Section.INPUT) != backward
+    if _is_column(class_name):
+        return REPLICA if entering else State(Share.SHARD, LAST)
+    if "RowParallel" in class_name:
+        return State(Share.SHARD, LAST) if entering else REPLICA
+    if "VocabParallelEmbedding" in class_name:
+        return REPLICA
+    return None

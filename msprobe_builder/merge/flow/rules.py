@@ -1,0 +1,319 @@
+"""What a call makes of shards, replicas and partial results: rules in order, the first one decides.
+
+Each rule looks at one output of one call and says what it is, or nothing. Its reason is told with
+the merged value, so it is worded as the end of "… because".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from msprobe_builder.dump.names import UNINITIALISED, Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.merge.flow.dimensions import Cut, broadcast_from, output_cut, shrunk
+from msprobe_builder.merge.flow.knowledge import Knowledge
+from msprobe_builder.merge.flow.operators import LINEARS, PRODUCTS, SHRINKING
+from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a call: its ``row``, and the rows of the tensors that the call took in.
+
+    What goes into the call uninitialised is not among the ``inputs``; ``shares`` are theirs.
+    """
+
+    known: Knowledge
+    node: int
+    operator: str
+    inputs: list[int]
+    row: int
+    shares: frozenset[Share]
+
+    @cached_property
+    def shape(self) -> list[int]:
+        """The shape on the first rank."""
+        return self.known.ranks.shape(self.row)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its statistics are equal on all ranks."""
+        return bool(self.known.ranks.agree[self.row])
+
+    @property
+    def whole(self) -> State:
+        """A replica, or the share that each rank has of one where they differ."""
+        return REPLICA if self.agrees else State(Share.PARTIAL)
+
+    @cached_property
+    def depends_on_rank(self) -> bool:
+        """Whether an argument of the call that is no tensor differs between the ranks."""
+        return self.known.ranks.depends_on_rank(self.node)
+
+    @cached_property
+    def shards(self) -> list[int]:
+        """The inputs that are shards."""
+        return [row for row in self.inputs if self.known.state[row].share is Share.SHARD]
+
+    @cached_property
+    def shard_shapes(self) -> list[list[int]]:
+        """Their shapes on the first rank."""
+        return [self.known.ranks.shape(row) for row in self.shards]
+
+    @cached_property
+    def twin(self) -> int | None:
+        """The forward call of a backward call."""
+        name = self.known.tree.parsed[self.node]
+        if name.direction is not Direction.BACKWARD:
+            return None
+        return self.known.number.get(name._replace(direction=Direction.FORWARD))
+
+    @cached_property
+    def taken_forward(self) -> list[int]:
+        """What the forward call took in."""
+        return [] if self.twin is None else self.known.ranks.tensors(self.twin, Section.INPUT)
+
+    @cached_property
+    def took_in_local(self) -> bool:
+        """Whether the forward call took in what each rank has for itself, such as a mask."""
+        states = (self.known.state[row].share for row in self.taken_forward)
+        return any(share in (Share.LOCAL, Share.UNKNOWN) for share in states)
+
+    @cached_property
+    def is_gradient(self) -> bool:
+        """Whether a backward call made it, and did not only pass on what came in."""
+        keys = self.known.ranks.keys
+        return self.twin is not None and keys[self.row] not in {
+            keys[row] for row in self.known.ranks.tensors(self.node, Section.INPUT)
+        }
+
+    @cached_property
+    def gradient_of(self) -> frozenset[Share]:
+        """The shares of the tensors that it may be the gradient of: those of its shape."""
+        return frozenset(
+            self.known.state[row].share
+            for row in self.taken_forward
+            if self.known.ranks.shape(row) == self.shape
+            and not self.known.ranks.is_whole_number(row)
+        )
+
+
+class Rule(NamedTuple):
+    """A ``name`` for people who follow the flow, a ``reason`` for those who read a value."""
+
+    name: str
+    reason: str
+    decide: Callable[[Output], State | None]
+
+
+def decide(output: Output) -> State:
+    """What the first rule that fits says of an output."""
+    for rule in RULES:
+        state = rule.decide(output)
+        if state is not None:
+            return state.because(rule.reason)
+    raise AssertionError("the last rule decides")
+
+
+def _reduced(output: Output) -> State | None:
+    result = output.known.reduced.get(output.known.ranks.keys[output.row])
+    return None if result is None else State(Share.PARTIAL, None, result)
+
+
+def _looked_up(output: Output) -> State | None:
+    """In an embedding cut by words the rest of a row is masked, and the reduction adds it."""
+    known = output.known
+    if output.operator != "embedding" or output.twin is not None:
+        return None
+    total = known.total_of_words(output.row)
+    return None if total is None else State(Share.PARTIAL, None, total)
+
+
+def _uninitialised(output: Output) -> State | None:
+    if output.operator not in UNINITIALISED:
+        return None
+    output.known.uninitialised.add(output.row)
+    output.known.made_uninitialised.add(output.known.ranks.keys[output.row])
+    return UNKNOWN
+
+
+def _updated_in_place(output: Output) -> State | None:
+    known, operator = output.known, output.operator
+    if not output.inputs or not operator.endswith("_") or operator.endswith("__"):
+        return None
+    weight = output.inputs[0]
+    is_weight = known.ranks.keys[weight] in known.whole_weights
+    if not is_weight or known.ranks.shape(weight) != output.shape:
+        return None
+    known.whole_weights.add(known.ranks.keys[output.row])
+    return REPLICA
+
+
+def _masked_gradient(output: Output) -> State | None:
+    if not output.is_gradient or not output.took_in_local or output.shares != {Share.REPLICA}:
+        return None
+    return REPLICA if output.agrees else UNKNOWN
+
+
+def _gradient_of_shard(output: Output) -> State | None:
+    is_one = output.is_gradient and output.gradient_of == {Share.SHARD}
+    return State(Share.SHARD) if is_one else None
+
+
+def _gradient_of_replica(output: Output) -> State | None:
+    is_of_shards = Share.SHARD in output.shares and Share.UNKNOWN not in output.shares
+    if not output.is_gradient or not is_of_shards:
+        return None
+    return output.whole if output.gradient_of == {Share.REPLICA} else None
+
+
+def _gradient_of_broadcast(output: Output) -> State | None:
+    is_of_shards = Share.SHARD in output.shares and Share.UNKNOWN not in output.shares
+    if not output.is_gradient or not is_of_shards:
+        return None
+    for row in output.known.ranks.tensors(output.node, Section.INPUT):
+        cut, source = output.known.state[row].cut, output.known.ranks.shape(row)
+        before = broadcast_from(cut, source, output.shape) if cut is not None else None
+        if before and before[0]:
+            return output.whole
+    return None
+
+
+def _masked_later(output: Output) -> State | None:
+    is_of_replicas = output.shares == {Share.REPLICA} and not output.agrees
+    return LOCAL if is_of_replicas and output.took_in_local else None
+
+
+def _of_unknown(output: Output) -> State | None:
+    return UNKNOWN if Share.UNKNOWN in output.shares else None
+
+
+def _of_own_numbers(output: Output) -> State | None:
+    if not output.shares <= {Share.REPLICA, Share.LOCAL}:
+        return None
+    return LOCAL if Share.LOCAL in output.shares or output.depends_on_rank else None
+
+
+def _of_mixed_numbers(output: Output) -> State | None:
+    return UNKNOWN if Share.LOCAL in output.shares or output.depends_on_rank else None
+
+
+def _of_partial(output: Output) -> State | None:
+    if Share.PARTIAL not in output.shares:
+        return None
+    return REPLICA if output.agrees and Share.SHARD not in output.shares else UNKNOWN
+
+
+def _of_replicas(output: Output) -> State | None:
+    return REPLICA if output.inputs and Share.SHARD not in output.shares else None
+
+
+def _of_nothing(output: Output) -> State | None:
+    return output.known.by_numbers(output.row) if Share.SHARD not in output.shares else None
+
+
+def _is_product_of_shards(output: Output) -> bool:
+    is_pair = len(output.shards) > 1 and any(len(one) == 2 for one in output.shard_shapes)
+    return output.operator in PRODUCTS and is_pair
+
+
+def _gathering_product(output: Output) -> State | None:
+    cut = output.known.state[output.shards[0]].cut
+    is_of_rows = cut is not None and cut.dimension < len(output.shard_shapes[0]) - 1
+    if not _is_product_of_shards(output) or output.operator not in LINEARS or not is_of_rows:
+        return None
+    return State(Share.SHARD, Cut(len(output.shape) - 1))
+
+
+def _partial_product(output: Output) -> State | None:
+    return State(Share.PARTIAL) if _is_product_of_shards(output) else None
+
+
+def _shrunk(output: Output) -> State | None:
+    source = output.shard_shapes[0]
+    if output.operator not in SHRINKING or prod(output.shape) >= prod(source):
+        return None
+    cut = output.known.state[output.shards[0]].cut
+    if cut is None:
+        return UNKNOWN
+    numbers = output.known.ranks.numbers(output.node)
+    is_removed, left = shrunk(cut, source, output.shape, numbers)
+    if is_removed:
+        return LOCAL
+    return State(Share.SHARD, left) if left else UNKNOWN
+
+
+def _gathered(output: Output) -> State | None:
+    is_written = output.operator.startswith("scatter")  # rows of indices say where
+    is_same_size = prod(output.shape) in (prod(output.shard_shapes[0]), 0)
+    return REPLICA if output.agrees and not is_same_size and not is_written else None
+
+
+def _of_shards(output: Output) -> State:
+    known = output.known
+    cuts = [known.state[row].cut for row in output.shards]
+    cut = output_cut(
+        output.operator,
+        known.tree.parsed[output.node].direction,
+        [*zip(cuts, output.shard_shapes, strict=True)],
+        output.shape,
+        known.ranks.numbers(output.node),
+        joins_batch=known.ranks.keys[output.row] in known.batch_first,
+    )
+    return State(Share.SHARD, cut)
+
+
+RULES = (
+    Rule("reduced", "a reduction over the ranks takes it in", _reduced),
+    Rule(
+        "looked up",
+        "each rank looks up its own words, and their sum is the whole",
+        _looked_up,
+    ),
+    Rule("uninitialised", "its memory was not written yet", _uninitialised),
+    Rule("updated in place", "a weight that all ranks hold is updated alike", _updated_in_place),
+    Rule(
+        "masked gradient",
+        "a gradient of what all ranks hold went through something of each rank's own",
+        _masked_gradient,
+    ),
+    Rule("gradient of a shard", "it is the gradient of a shard", _gradient_of_shard),
+    Rule(
+        "gradient of a replica",
+        "of the gradient of what all ranks hold each rank adds up its own share",
+        _gradient_of_replica,
+    ),
+    Rule(
+        "gradient of a broadcast",
+        "each rank sums over its own part of what was broadcast",
+        _gradient_of_broadcast,
+    ),
+    Rule("masked later", "the forward call took in something of each rank's own", _masked_later),
+    Rule("of something unknown", "its call took in something unknown", _of_unknown),
+    Rule("of own numbers", "its call took in something of each rank's own", _of_own_numbers),
+    Rule(
+        "of mixed numbers",
+        "its call took in shards and something of each rank's own",
+        _of_mixed_numbers,
+    ),
+    Rule("of partial results", "its call took in partial results", _of_partial),
+    Rule("of replicas", "its call took in what all ranks hold alike", _of_replicas),
+    Rule("of nothing", "", _of_nothing),
+    Rule(
+        "gathering product",
+        "the function gathers the rows before it multiplies them",
+        _gathering_product,
+    ),
+    Rule(
+        "partial product",
+        "both factors are cut along what is summed over",
+        _partial_product,
+    ),
+    Rule("shrunk", "its call reduces a shard along one dimension", _shrunk),
+    Rule("gathered", "its call put shards together itself", _gathered),
+    Rule("of shards", "its call took in shards", _of_shards),
+)

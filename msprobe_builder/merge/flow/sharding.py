@@ -1,0 +1,142 @@
+"""What each tensor of a tensor-parallel rank is: a replica, a shard, or a partial sum.
+
+The answer comes from the module's class and from the flow of data, never from whether the
+numbers of the ranks happen to differ. A tensor is recognised from producer to consumer by its
+statistics on all ranks. What a reduction over the group takes in is a partial result, and its
+output is that result made whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from functools import partial
+from math import prod
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction, module_path, parse_gradients
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.merge.flow.calls import follow
+from msprobe_builder.merge.flow.dimensions import Cut
+from msprobe_builder.merge.flow.experts import expert_owners, expert_place
+from msprobe_builder.merge.flow.knowledge import Knowledge
+from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class, parameter_state
+from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.merge.flow.totals import find_totals
+
+
+def classify(
+    tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
+) -> list[State]:
+    """The state of every row; the tables of all ranks have equal rows in equal order."""
+    owners = expert_owners(tree)
+    known = Knowledge(tree, tables, texts, group)
+    return follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
+
+
+def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
+    name = known.tree.parsed[node]
+    class_name = module_class(name)
+    for row in known.ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
+        parameter = known.ranks.name(row)
+        state = parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+        if state == REPLICA and _is_partial_gradient(known, node, row):
+            state = State(Share.PARTIAL).because("each rank adds up its own part of the gradient")
+        known.put(row, state)
+    _pass_boundary(known, node, Section.INPUT, owners)
+
+
+def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
+    """Whether each rank has but its share of a replicated parameter's gradient.
+
+    So it is when the module works on slices of a sequence or on some of the heads.
+    """
+    if not parse_gradients(known.tree.parsed[node].stem) or known.ranks.agree[row]:
+        return False
+    around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
+    return any(known.state[own].share is Share.SHARD for own in around)
+
+
+def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
+    _pass_boundary(known, node, Section.OUTPUT, owners)
+    if boundary_state(module_class(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT):
+        find_totals(known, node)
+    known.before[int(known.tree.parent[node])] = node
+
+
+def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[str]) -> None:
+    """What the flow of data says goes before what the class says: layers can gather."""
+    name = known.tree.parsed[node]
+    is_expert = expert_place(name.stem) is not None
+    for row in known.ranks.tensors(node, section):
+        rule = boundary_state(module_class(name), name.direction, section)
+        if rule is not None:
+            rule = rule.because(f"{module_class(name)} takes in and puts out so")
+        if rule == REPLICA and _is_part_of_sequence(known, node, row, section):
+            state = State(Share.SHARD, Cut(0)).because("the layer gathers or scatters the rows")
+            known.put(row, state, is_certain=True)
+            continue
+        seen = known.look_up(row)
+        if is_expert and (rule is None or rule == REPLICA):
+            known.put(row, _of_experts(known, row, section, seen))
+            continue
+        around = _sequence_around_experts(known, node, row, section, owners)
+        if around is not None:
+            known.put(row, State(Share.SHARD, around), is_certain=True)
+            continue
+        cut = None if known.ranks.agree[row] else known.forward_cut(row)
+        if rule == REPLICA and seen is None and cut is not None:
+            state = State(Share.SHARD, cut)  # such as a slice of a sequence
+        elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
+            state = seen  # such as the gradient of a bias that a layer passes on
+        elif rule is None and cut is not None and seen and seen.share is Share.UNKNOWN:
+            state = State(Share.SHARD, cut)
+        elif rule is None:
+            beside = known.beside(node, row, section)
+            state = beside or seen or known.by_surroundings(node, row)
+        elif seen is None or seen.share in (rule.share, Share.PARTIAL, Share.UNKNOWN):
+            state = rule
+        else:
+            state = seen
+        known.put(row, state)
+
+
+def _of_experts(known: Knowledge, row: int, section: Section, seen: State | None) -> State:
+    """Experts get all tokens; their sums are reduced later, when tokens are back in order."""
+    if known.ranks.agree[row]:
+        return REPLICA
+    if section is Section.OUTPUT:
+        known.sums_of_experts.add(known.ranks.keys[row])
+        return seen if seen and seen.share is Share.PARTIAL else State(Share.PARTIAL)
+    return seen or known.by_numbers(row)
+
+
+def _sequence_around_experts(
+    known: Knowledge, node: int, row: int, section: Section, owners: Set[str]
+) -> Cut | None:
+    """What leaves a layer of experts is cut like what entered it, if that has its shape."""
+    holds_experts = module_path(known.tree.parsed[node].stem) in owners
+    if section is not Section.OUTPUT or not holds_experts or known.ranks.agree[row]:
+        return None
+    for other in known.ranks.tensors(node, Section.INPUT):
+        if known.ranks.shape(other) == known.ranks.shape(row):
+            return known.state[other].cut
+    return None
+
+
+def _is_part_of_sequence(known: Knowledge, node: int, row: int, section: Section) -> bool:
+    """Whether what enters or leaves a layer has fewer rows than its other side, by the ranks.
+
+    With sequence parallelism a layer gathers or scatters the rows itself.
+    """
+    opposite = Section.OUTPUT if section is Section.INPUT else Section.INPUT
+    for other in known.ranks.tensors(node, opposite)[:1]:
+        return _rows(known, row) * len(known.group) == _rows(known, other)
+    return False
+
+
+def _rows(known: Knowledge, row: int) -> int:
+    """The elements of a tensor but for its last dimension; every element of words is a row."""
+    shape = known.ranks.shape(row)
+    return prod(shape if known.ranks.is_whole_number(row) else shape[:-1])

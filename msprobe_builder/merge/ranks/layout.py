@@ -1,0 +1,197 @@
+"""The declared parallel layout: which rank holds which part of the model."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from msprobe_builder.base.errors import UsageError
+
+DEFAULT_ORDER = "tp-cp-ep-dp-pp"
+_DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+_REQUIRED = ("rank_size", "tp", "pp")
+_OPTIONAL = ("vpp", "cp", "ep", "etp", "order")
+
+
+@dataclass(frozen=True)
+class ParallelLayout:
+    """Sizes of the parallel dimensions of one side.
+
+    ``rank_size = tp · cp · dp · pp``; ``order`` lists the dimensions, the first varies fastest.
+    The same ranks are numbered a second time for experts, ``rank_size = etp · ep · edp · pp``:
+    expert parallelism takes no ranks of its own, it divides the data- and context-parallel ones.
+    """
+
+    rank_size: int
+    tp: int
+    pp: int
+    vpp: int = 1
+    cp: int = 1
+    ep: int = 1
+    etp: int = 1
+    order: tuple[str, ...] = tuple(DEFAULT_ORDER.split("-"))
+
+    @property
+    def dp(self) -> int:
+        """Number of replicas of the model."""
+        return self.rank_size // (self.tp * self.cp * self.pp)
+
+    def expert_place(self, rank: int) -> dict[str, int]:
+        """Where a rank stands among those of the experts: tp, ep, dp and pp; cp is always 0."""
+        edp = self.rank_size // (self.etp * self.ep * self.pp)
+        sizes = {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": edp, "pp": self.pp}
+        place = {}
+        for dimension in self.order:
+            rank, place[dimension] = divmod(rank, sizes[dimension])
+        return place
+
+    def size(self, dimension: str) -> int:
+        """Size of one dimension as ranks are numbered for all but experts."""
+        return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}[dimension]
+
+
+@dataclass(frozen=True)
+class Replica:
+    """The ranks of one data-parallel replica, ``ranks[pp][cp][tp]``."""
+
+    index: int
+    ranks: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def label(self) -> int:
+        """The replica's name among ranks: its first one."""
+        return self.ranks[0][0][0]
+
+    def all_ranks(self) -> list[int]:
+        """Every rank of the replica, stage by stage."""
+        return [rank for stage in self.ranks for tp in stage for rank in tp]
+
+
+def replicas(layout: ParallelLayout) -> list[Replica]:
+    """The replicas in the order of their data-parallel index."""
+    strides = {}
+    stride = 1
+    for dimension in layout.order:
+        strides[dimension] = stride
+        stride *= layout.size(dimension)
+
+    def rank(dp: int, pp: int, cp: int, tp: int) -> int:
+        place = {"tp": tp, "cp": cp, "ep": 0, "dp": dp, "pp": pp}
+        return sum(place[dimension] * strides[dimension] for dimension in layout.order)
+
+    return [
+        Replica(
+            dp,
+            tuple(
+                tuple(
+                    tuple(rank(dp, pp, cp, tp) for tp in range(layout.tp))
+                    for cp in range(layout.cp)
+                )
+                for pp in range(layout.pp)
+            ),
+        )
+        for dp in range(layout.dp)
+    ]
+
+
+def expert_peers(layout: ParallelLayout) -> list[frozenset[int]]:
+    """The replicas, by index, that send their tokens to the same experts; each is in one set."""
+    meets: dict[tuple[int, int], set[int]] = {}
+    for replica in replicas(layout):
+        for rank in replica.all_ranks():
+            place = layout.expert_place(rank)
+            meets.setdefault((place["dp"], place["pp"]), set()).add(replica.index)
+    return united([frozenset(one) for one in meets.values()])
+
+
+def united(sets: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Sets that share a member become one; in order of their smallest member."""
+    result: list[frozenset[int]] = []
+    for one in sets:
+        whole = one.union(*(other for other in result if one & other))
+        result = [other for other in result if not one & other] + [whole]
+    return sorted(result, key=min)
+
+
+def groups(layout: ParallelLayout, dimension: str) -> list[tuple[int, ...]]:
+    """The communication groups along ``tp`` or ``pp``, each in order, sorted by first rank."""
+    found = []
+    for replica in replicas(layout):
+        if dimension == "tp":
+            found += [tp for stage in replica.ranks for tp in stage]
+        else:
+            places = product(range(layout.cp), range(layout.tp))
+            found += [tuple(stage[cp][tp] for stage in replica.ranks) for cp, tp in places]
+    return sorted(found)
+
+
+def parse_layout(value: Any, where: str) -> ParallelLayout:
+    """Check one side of ``parallel_merge``; ``where`` names file and key in messages."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where} must be an object with rank_size, tp and pp.")
+    known = (*_REQUIRED, *_OPTIONAL)
+    for key in value:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}."
+            raise UsageError(f"{where} has the unknown key '{key}'; {hint}")
+    sizes: dict[str, int] = {}
+    for key in (*_REQUIRED, "vpp", "cp", "ep", "etp"):
+        size = value.get(key)
+        if size is None and key not in _REQUIRED:
+            size = sizes["tp"] if key == "etp" else 1
+        if size is None:
+            raise UsageError(f"{where} lacks '{key}'; add it as in the training script.")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise UsageError(f"{where}: '{key}' is {size!r}; it must be a whole number above 0.")
+        sizes[key] = size
+    layout = ParallelLayout(**sizes, order=_parse_order(value.get("order"), sizes, where))
+    model = layout.tp * layout.cp * layout.pp
+    if layout.rank_size % model:
+        raise UsageError(
+            f"{where}: rank_size {layout.rank_size} is no multiple of tp · cp · pp = {model}; "
+            "correct the sizes."
+        )
+    if layout.etp not in (1, layout.tp):
+        raise UsageError(
+            f"{where}: etp is {layout.etp}; experts are split as the rest of the model "
+            f"(etp {layout.tp}) or not at all (etp 1)."
+        )
+    shared = layout.rank_size // (layout.etp * layout.pp)
+    if shared % layout.ep:
+        ranks = "dp · cp" if layout.etp == layout.tp else "tp · dp · cp"
+        raise UsageError(
+            f"{where}: ep {layout.ep} does not divide {ranks} = {shared}; experts are shared out "
+            "over these ranks: correct ep or rank_size."
+        )
+    if layout.vpp > 1 and layout.pp < 2:
+        raise UsageError(f"{where}: vpp {layout.vpp} needs pp of 2 or more; correct one of them.")
+    return layout
+
+
+def _parse_order(value: Any, sizes: dict[str, int], where: str) -> tuple[str, ...]:
+    if value is None:
+        return tuple(DEFAULT_ORDER.split("-"))
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: 'order' must be text such as {DEFAULT_ORDER!r}.")
+    words = value.split("-")
+    for word in words:
+        if word not in _DIMENSIONS:
+            raise UsageError(
+                f"{where}: 'order' holds the unknown word {word!r}; "
+                f"it lists {', '.join(_DIMENSIONS)} joined by hyphens."
+            )
+        if words.count(word) > 1:
+            raise UsageError(f"{where}: 'order' names {word!r} twice; name it once.")
+    if "ep" in words and "dp" in words and abs(words.index("ep") - words.index("dp")) != 1:
+        raise UsageError(f"{where}: 'order' must name ep next to dp.")
+    dp = sizes["rank_size"] // max(sizes["tp"] * sizes["cp"] * sizes["pp"], 1)
+    used = {**sizes, "dp": dp}
+    missing = [name for name in _DIMENSIONS if name not in words]
+    for name in missing:
+        if used[name] > 1:
+            raise UsageError(f"{where}: 'order' lacks {name!r}, which is {used[name]}; add it.")
+    return (*words, *missing)

@@ -1,0 +1,135 @@
+"""The parameters of all tensor-parallel ranks of a stage, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+
+
+class RankTables:
+    """Questions about rows; the tables of all ranks have equal rows in equal order.
+
+    ``keys`` tells tensors apart by what they look like on all ranks: dtype, number of elements and
+    statistics. ``agree`` says of each row whether its statistics are equal on all ranks;
+    ``is_even`` whether all its elements are equal besides, such as zeros.
+    """
+
+    def __init__(self, tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> None:
+        self._tables, self._texts = tables, texts
+        self._table = tables[0]
+        self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
+        self.keys = _fingerprints(tables)
+        self.agree = _agreement(tables)
+        highest, lowest = self._table.statistics[:2]
+        self.is_even = self.agree & (highest == lowest) & (self._table.numel > 1)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def tensors(self, node: int, *sections: Section) -> list[int]:
+        """Rows of a node's tensors in the given sections."""
+        section = self._table.section
+        return [
+            row
+            for row in range(self._start[node], self._start[node + 1])
+            if section[row] in sections and self._table.is_tensor[row]
+        ]
+
+    def node(self, row: int) -> int:
+        """The node a row belongs to."""
+        return int(self._table.node[row])
+
+    def section(self, row: int) -> Section:
+        """Where in its node a row belongs."""
+        return Section(int(self._table.section[row]))
+
+    def name(self, row: int) -> str:
+        """The name of a parameter within its node."""
+        return self._texts.values[int(self._table.name_id[row])]
+
+    def shape(self, row: int) -> list[int]:
+        """The shape on the first rank."""
+        return parse_shape(self._texts, int(self._table.shape_id[row]))
+
+    def is_missing(self, row: int) -> bool:
+        """Whether a rank recorded no statistics of a tensor, or a merge before left them open."""
+        return any(bool(np.isnan(table.statistics[:, row]).all()) for table in self._tables)
+
+    def uneven_dimension(self, row: int) -> int | None:
+        """The only dimension in which the shapes of the ranks differ."""
+        ids = {int(table.shape_id[row]) for table in self._tables}
+        shapes = [parse_shape(self._texts, shape_id) for shape_id in ids]
+        if len({len(shape) for shape in shapes}) != 1:
+            return None
+        uneven = [
+            place for place, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1
+        ]
+        return uneven[0] if len(uneven) == 1 else None
+
+    def is_whole_number(self, row: int) -> bool:
+        """Whether a tensor holds integers or truth values."""
+        dtype_id = self._table.dtype_id[row]
+        name = self._texts.values[dtype_id].lower() if dtype_id >= 0 else ""
+        return "int" in name or "bool" in name
+
+    def numbers(self, node: int) -> list[int]:
+        """Whole-number arguments of a call in order."""
+        values = self._texts.values
+        found: list[int] = []
+        for row in range(self._start[node], self._start[node + 1]):
+            type_id, value_id = self._table.type_id[row], self._table.value_id[row]
+            if type_id >= 0 and value_id >= 0 and values[type_id] == "int":
+                found += parse_numbers(values[value_id]) or ()
+        return found
+
+    def group(self, node: int) -> list[int] | None:
+        """The ranks of a collective in order, None when it names no group: then it is all."""
+        values = self._texts.values
+        for row in range(self._start[node], self._start[node + 1]):
+            type_id, value_id = self._table.type_id[row], self._table.value_id[row]
+            if type_id >= 0 and value_id >= 0 and values[type_id].endswith("ProcessGroup"):
+                return sorted(parse_numbers(values[value_id]) or ())
+        return None
+
+    def depends_on_rank(self, node: int) -> bool:
+        """Whether an argument that is no tensor differs between the ranks."""
+        rows = slice(self._start[node], self._start[node + 1])
+        first = self._table.value_id[rows]
+        return any(not np.array_equal(first, other.value_id[rows]) for other in self._tables[1:])
+
+
+def parse_shape(texts: Texts, shape_id: int) -> list[int]:
+    """Sizes of a shape's text; a scalar has none, nor has what is no shape."""
+    return (parse_numbers(texts.values[shape_id]) or []) if shape_id >= 0 else []
+
+
+def parse_numbers(text: str) -> list[int] | None:
+    """Whole numbers of a text such as ``[8, 2]`` or ``3``, None when it holds something else."""
+    parts = [part for part in text.strip("[]() ").split(",") if part.strip()]
+    try:
+        return [int(part) for part in parts]
+    except ValueError:
+        return None
+
+
+def _fingerprints(tables: Sequence[ParameterTable]) -> list[bytes]:
+    parts = [tables[0].dtype_id.astype(np.float64), tables[0].numel]
+    parts += [statistic for table in tables for statistic in table.statistics]
+    rows = np.ascontiguousarray(np.array(parts).T)
+    return [row.tobytes() for row in rows]
+
+
+def _agreement(tables: Sequence[ParameterTable]) -> NDArray[np.bool_]:
+    first = tables[0].statistics
+    agree = np.ones(first.shape[1], dtype=bool)
+    for table in tables[1:]:
+        other = table.statistics
+        agree &= ((first == other) | (np.isnan(first) & np.isnan(other))).all(axis=0)
+    return agree

@@ -1,0 +1,228 @@
+"""Where NaN and infinity come from: the overflow level of each call.
+
+==========  ========  =========  =========================================================
+level       inputs    outputs    also
+==========  ========  =========  =========================================================
+medium      abnormal  normal
+high        abnormal  abnormal   the norm of an output is over 100 times that of the inputs
+critical    normal    abnormal
+==========  ========  =========  =========================================================
+
+Abnormal is a NaN in any statistic, or an infinity in max or min; an infinite mean or norm alone
+only says that a sum left the range of its type. Parameters and plain floats count as inputs.
+What is abnormal on purpose does not count: the rules stand in ``tolerance.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction, Kind, format_name
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import lowest_numbers
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree, operator_mask
+from msprobe_builder.metrics.tolerance import (
+    CHOOSES_MAGNITUDE,
+    MAY_REMOVE,
+    TAKES_INFINITY,
+    meaningless_rows,
+)
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+NONE, MEDIUM, HIGH, CRITICAL = 0, 1, 2, 3
+GROWTH = 100.0
+_MAX, _MIN, _NORM = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """Level of each node (0 none, 1 medium, 2 high, 3 critical) and the parameters to blame.
+
+    ``rows`` are rows of the parameter table; ``first`` is the call that finished first of those
+    with a level, -1 when the graph is clean.
+    """
+
+    level: Int
+    rows: Int
+    first: int
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What is wrong with each parameter, by row."""
+
+    nan: Bool
+    plus: Bool  # +inf
+    minus: Bool  # -inf
+    is_scalar: Bool
+
+    @property
+    def abnormal(self) -> Bool:
+        return self.nan | self.plus | self.minus
+
+    @property
+    def only_minus(self) -> Bool:
+        return self.minus & ~self.nan & ~self.plus
+
+
+def check_overflow(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Overflow:
+    """Overflow level of every call of one side."""
+    size = len(tree)
+    ignored = meaningless_rows(tree, table, texts, rank)
+    values = _values(table, texts)
+    is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
+    bad = values.abnormal & ~ignored
+    bad &= ~_deliberate(tree, table, texts, values, bad)
+    inputs = _nodes(table, bad & is_input, size)
+    outputs = _nodes(table, bad & ~is_input, size)
+
+    removed = operator_mask(tree, MAY_REMOVE) & inputs & ~outputs
+    bad &= ~removed[table.node]
+    inputs &= ~removed
+    level = np.select(
+        [inputs & outputs, inputs, outputs], [HIGH, MEDIUM, CRITICAL], default=NONE
+    ).astype(np.int64)
+    _judge_gradients(tree, table, bad, inputs | outputs, level)
+    grown = _grown(tree, table, texts, is_input, ignored | values.abnormal)
+    grown &= level[table.node] == NONE
+    level[table.node[grown]] = HIGH
+    rows = np.flatnonzero(bad | grown)
+    return Overflow(level, rows, _first(tree, level))
+
+
+def _values(table: ParameterTable, texts: Texts) -> _Values:
+    recorded = (table.missing[None, :] & np.array([[1], [2], [4], [8]])) == 0
+    nan = (np.isnan(table.statistics) & recorded).any(axis=0)
+    extremes = table.statistics[: _MIN + 1]
+    is_scalar = ~table.is_tensor & _is(table.type_id, texts, "float")
+    return _Values(
+        nan=nan | (is_scalar & _is(table.value_id, texts, "NaN")),
+        plus=(extremes == np.inf).any(axis=0)
+        | (is_scalar & _is(table.value_id, texts, "Infinity")),
+        minus=(extremes == -np.inf).any(axis=0)
+        | (is_scalar & _is(table.value_id, texts, "-Infinity")),
+        is_scalar=is_scalar,
+    )
+
+
+def _is(ids: Int, texts: Texts, text: str) -> Bool:
+    return np.asarray(ids == texts.find(text), dtype=bool)
+
+
+def _nodes(table: ParameterTable, rows: Bool, size: int) -> Bool:
+    found = np.zeros(size, dtype=bool)
+    found[table.node[rows]] = True
+    return found
+
+
+def _deliberate(
+    tree: Tree, table: ParameterTable, texts: Texts, values: _Values, bad: Bool
+) -> Bool:
+    """Rows whose infinity was put there on purpose: masks, and infinities given as numbers.
+
+    A mask is an input of a forward call with -inf but neither NaN nor +inf. What comes out of a
+    call that was given a mask, -inf as a number, or the lowest number of a type (two of which add
+    up to -inf) may hold -inf too. So may the output of a module in which such a call stands.
+    """
+    size = len(tree)
+    if not bad.any():
+        return np.zeros(len(table), dtype=bool)
+    direction = np.array([name.direction for name in tree.parsed])
+    is_module = np.array([name.kind == Kind.MODULE for name in tree.parsed])
+    forward = (direction != Direction.BACKWARD)[table.node]
+    is_input = table.section == Section.INPUT
+    is_output = table.section == Section.OUTPUT
+
+    mask = values.only_minus & is_input & forward
+    is_lowest = table.statistics[_MIN] <= lowest_numbers(table.dtype_id, texts)
+    lowest = table.is_tensor & is_input & is_lowest
+    explains = _nodes(table, mask | (lowest & forward), size)
+    minus = values.only_minus & is_output & forward & bad
+    explained = minus & explains[table.node]
+    below = np.r_[0, np.cumsum(_nodes(table, explained, size))]
+    inside = below[tree.subtree_end + 1] > below[np.arange(size) + 1]
+    explained |= minus & (inside & is_module)[table.node]
+
+    takes_infinity = operator_mask(tree, TAKES_INFINITY)[table.node]
+    given = takes_infinity & values.is_scalar & (values.plus | values.minus) & is_input
+    put_out = takes_infinity & is_output & values.plus & ~values.nan
+    put_out &= _nodes(table, given & values.plus, size)[table.node]
+    return np.asarray(mask | explained | given | put_out, dtype=bool)
+
+
+def _judge_gradients(
+    tree: Tree, table: ParameterTable, bad: Bool, abnormal: Bool, level: Int
+) -> None:
+    """Set the level of parameter gradients: critical unless the module's calls were abnormal."""
+    gradients = np.unique(table.node[bad & (table.section == Section.PARAMETERS_GRAD)])
+    if not len(gradients):
+        return
+    index = {name: node for node, name in enumerate(tree.names)}
+    for node in gradients.tolist():
+        backward = int(tree.parent[node])
+        twin = format_name(tree.parsed[backward]._replace(direction=Direction.FORWARD))
+        forward = index.get(twin, backward)
+        propagated = backward > 0 and (abnormal[backward] or abnormal[forward])
+        level[node] = HIGH if propagated else CRITICAL
+
+
+def _grown(tree: Tree, table: ParameterTable, texts: Texts, is_input: Bool, left_out: Bool) -> Bool:
+    """Outputs whose norm is abnormally large against the inputs'.
+
+    Only calls without calls inside them are judged: many small gains make a large one. The limit
+    follows what is no overflow: the norm grows with the root of the number of elements and with a
+    number that was given as a factor.
+    """
+    size = len(tree)
+    is_call = np.array([name.direction != Direction.NONE for name in tree.parsed])
+    contains_calls = np.zeros(size, dtype=bool)
+    contains_calls[tree.parent[1:][is_call[1:]]] = True
+    norm = table.statistics[_NORM]
+    usable = table.is_tensor & np.isfinite(norm) & ~left_out
+    usable &= np.isfinite(lowest_numbers(table.dtype_id, texts))  # floating point only
+    usable &= ~(contains_calls | operator_mask(tree, CHOOSES_MAGNITUDE))[table.node]
+    given = np.full(size, -1.0)
+    elements = np.zeros(size)
+    rows = np.flatnonzero(usable & is_input)
+    np.maximum.at(given, table.node[rows], norm[rows])
+    np.fmax.at(elements, table.node[rows], table.numel[rows])
+    factor = _largest_factor(table, texts, size)
+    node = table.node
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        more = np.sqrt(np.fmax(table.numel / elements[node], 1.0))
+        base = np.where(given == 0, 1.0, given)[node]
+        limit = GROWTH * base * np.where(np.isfinite(more), more, 1.0) * factor[node]
+        over = norm > limit
+    is_output = table.section == Section.OUTPUT
+    return np.asarray(usable & is_output & (given[node] >= 0) & over, dtype=bool)
+
+
+def _largest_factor(table: ParameterTable, texts: Texts, size: int) -> NDArray[np.float64]:
+    """The largest finite number passed as a plain float to each node, at least 1."""
+    factor = np.ones(size)
+    rows = np.flatnonzero(~table.is_tensor & _is(table.type_id, texts, "float"))
+    of_text: dict[int, float] = {}
+    for text_id in np.unique(table.value_id[rows]).tolist():
+        try:
+            of_text[text_id] = abs(float(texts.values[text_id])) if text_id >= 0 else 1.0
+        except ValueError:
+            of_text[text_id] = 1.0
+    values = np.array([of_text[text_id] for text_id in table.value_id[rows].tolist()])
+    finite = np.isfinite(values)
+    np.maximum.at(factor, table.node[rows[finite]], values[finite])
+    return factor
+
+
+def _first(tree: Tree, level: Int) -> int:
+    """The first flagged call without a flagged call inside it."""
+    flagged = np.r_[0, np.cumsum(level > 0)]
+    index = np.arange(len(tree))
+    innermost = (level > 0) & (flagged[tree.subtree_end + 1] == flagged[index + 1])
+    return int(np.argmax(innermost)) if innermost.any() else -1

@@ -1,0 +1,237 @@
+"""From two rank directories to a verdict on every node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from msprobe_builder.align.align import align_rest
+from msprobe_builder.base.codes import Grade
+from msprobe_builder.base.diagnostics import Diagnostic, about
+from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.read import read_dump
+from msprobe_builder.dump.source import Source
+from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
+from msprobe_builder.graph.parameter_table import order_parameters
+from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import build_tree
+from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.metrics.grading import grades
+from msprobe_builder.metrics.measure import measure
+from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
+
+# Called with the name of the stage that begins.
+Report = Callable[[str], None]
+
+_NAMES = ("npu", "bench")
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """One step and rank to build."""
+
+    step: int
+    rank: int
+    npu: Source | ReplicaSource
+    bench: Source | ReplicaSource | None
+    options: BuildOptions = DEFAULT_OPTIONS
+    threads: int = 1  # for reading tensor files
+    export_to: Path | None = None  # where merged sides are written as dumps
+    keep: Keep | None = None  # the side that jobs after this one need as well
+
+    @property
+    def stages(self) -> int:
+        """How often a build of it reports: each pipeline stage or rank read, then three more."""
+        sources = [self.npu] if self.bench is None else [self.npu, self.bench]
+        return sum(map(_reads, sources)) + 3  # match, measure, store
+
+
+def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
+    """Build or compare one step and rank; raises BuildError when a dump cannot be used.
+
+    What jobs after this one need as well is left with ``keeper``.
+    """
+    texts = Texts()
+    diagnostics: list[Diagnostic] = []
+    if job.bench is None:
+        npu = read_side(job, 0, job.npu, texts, diagnostics, report)
+        task, graph = task_of(npu.dump), _ungraded(npu)
+        return PairResult(job.step, job.rank, task, texts, graph, None, None, None, diagnostics)
+    npu, bench, texts = _read_both(job, job.bench, diagnostics, report, keeper)
+    task = common_task(npu.dump, bench.dump)
+    if job.options.exact and not (job.options.layer_mapping or job.options.layer_mapping_file):
+        require_same_framework(npu.dump, bench.dump, texts)
+    report("match")
+    matching, found = match_nodes(
+        npu,
+        bench,
+        job.options,
+        texts,
+        step=job.step,
+        rank=job.rank,
+        align=None if job.options.exact else align_rest,
+    )
+    diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
+    report("measure")
+    measured = measure(task, npu, bench, matching, texts, job.threads)
+    diagnostics += [
+        one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
+    ]
+    npu_graph = Graph(
+        npu.dump,
+        npu.tree,
+        npu.table,
+        measured.error,
+        grades(measured.error, matching.npu, measured.profile),
+        np.zeros(len(npu.tree), dtype=np.int64),
+        provenance=measured.npu,
+    )
+    bench_graph = _ungraded(replace(bench, provenance=measured.bench))
+    bench_graph.grade[matching.bench < 0] = Grade.UNMATCHED
+    return PairResult(
+        job.step,
+        job.rank,
+        task,
+        texts,
+        npu_graph,
+        bench_graph,
+        matching,
+        measured.comparisons,
+        diagnostics,
+    )
+
+
+def _read_both(
+    job: PairJob,
+    bench: Source | ReplicaSource,
+    diagnostics: list[Diagnostic],
+    report: Report,
+    keeper: Keeper,
+) -> tuple[Side, Side, Texts]:
+    """Both sides and their texts; one that was kept from another job is not read again."""
+    sources = job.npu, bench
+    texts = Texts()
+    sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
+    if job.keep is None:
+        keeper.forget()
+    else:
+        kept, is_old = keeper.obtain(job.keep.name, partial(_to_keep, job, sources, report))
+        sides[job.keep.side], texts = (kept.side, kept.found), kept.texts
+        for _ in range(_reads(sources[job.keep.side]) if is_old else 0):
+            report(f"keep {_NAMES[job.keep.side]}")
+    for number, source in enumerate(sources):
+        if number not in sides:
+            sides[number] = _read(number, source, texts, report)
+        diagnostics += _placed(sides[number][1], job, number)
+    return sides[0][0], sides[1][0], texts
+
+
+def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Report) -> Kept:
+    """The side of a job that others need as well."""
+    assert job.keep is not None
+    texts = Texts()
+    side, found = _read(job.keep.side, sources[job.keep.side], texts, report)
+    return Kept(side, texts, found)
+
+
+def read_side(
+    job: PairJob,
+    side: int,
+    source: Source | ReplicaSource,
+    texts: Texts,
+    diagnostics: list[Diagnostic],
+    report: Report,
+) -> Side:
+    """Read one side of a job, merged when it is a replica of many ranks."""
+    result, found = _read(side, source, texts, report)
+    diagnostics += _placed(found, job, side)
+    return result
+
+
+def _read(
+    side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+) -> tuple[Side, list[Diagnostic]]:
+    name, last = _NAMES[side], _reads(source)
+    if not isinstance(source, ReplicaSource):
+        report(f"read {name}")
+        return read_rank(source, texts)
+
+    def begin_stage(number: int) -> None:
+        report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
+
+    return read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
+
+
+def _reads(source: Source | ReplicaSource) -> int:
+    """How often reading it reports: for each pipeline stage, or once."""
+    return source.layout.pp if isinstance(source, ReplicaSource) else 1
+
+
+def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagnostic]:
+    return [
+        one.at(side=side, step=job.step, rank=job.rank if one.rank is None else one.rank)
+        for one in found
+    ]
+
+
+def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
+    dump = read_dump(source, texts)
+    tree, found = build_tree(dump)
+    found += about(
+        "warning",
+        "malformed_record",
+        dump.malformed,
+        "Records in dump.json are no objects, appear twice or have the name of the root; "
+        "they were left out.",
+    )
+    found += about(
+        "warning",
+        "call_twice_in_construct",
+        dump.twice,
+        "Calls appear twice in construct.json; the last entry counts.",
+    )
+    found += about(
+        "warning",
+        "key_repeated",
+        dump.repeated,
+        "Keys appear twice in one object of dump.json or stack.json; the last one counts.",
+    )
+    if dump.parameters.odd_statistics:
+        message = (
+            "Statistics in dump.json are no numbers; texts of numbers were read as such, "
+            "all others count as not recorded."
+        )
+        count = dump.parameters.odd_statistics
+        found.append(Diagnostic("warning", "odd_statistic", message, count=count))
+    if not dump.records and dump.task != Task.STRUCTURE.value:
+        message = "dump.json holds no record; the hierarchy is shown without tensors."
+        found.append(Diagnostic("warning", "no_record_at_all", message))
+    if dump.parameters.unreadable:
+        message = "Values in dump.json are no lists or objects, or nest too deeply; left out."
+        count = dump.parameters.unreadable
+        found.append(Diagnostic("warning", "unreadable_value", message, count=count))
+    if dump.stacks.skipped:
+        message = "Entries of stack.json have an unknown form; they were left out."
+        count = dump.stacks.skipped
+        found.append(Diagnostic("info", "malformed_stack", message, count=count))
+    return Side(dump, tree, order_parameters(tree, dump.parameters)), found
+
+
+def _ungraded(side: Side) -> Graph:
+    size = len(side.tree)
+    return Graph(
+        side.dump,
+        side.tree,
+        side.table,
+        np.full(size, np.nan),
+        np.full(size, Grade.UNGRADED, dtype=np.int64),
+        np.zeros(size, dtype=np.int64),
+        provenance=side.provenance,
+    )

@@ -1,0 +1,66 @@
+"""What to look at first: the first bad row in order of execution, and what that may mean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from msprobe_builder.base.codes import Section
+
+# Operators whose result may differ from run to run unless they are told not to.
+_CHOOSE_AN_ALGORITHM = ("conv2d", "conv3d", "matmul", "nll_loss", "layer_norm", "lstm")
+_ALL_GOOD = "Every value that was compared meets the requirements."
+_DETERMINISTIC = (
+    "The order of additions in this operator may differ between runs: compare again with"
+    " deterministic algorithms switched on."
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``line`` is that of the sheet, whose first line holds the names of the columns."""
+
+    line: int | None
+    suspect: str | None
+    advice: str
+    verdict: str | None = None  # on this step and rank, of a file that has one
+    evidence: tuple[str, ...] = ()
+
+
+def advice_on(line: int | None, name: str, section: int) -> Advice:
+    """Advice on the first bad row; without one all is good."""
+    if line is None:
+        return Advice(None, None, _ALL_GOOD)
+    is_backward = ".backward." in f"{name}." or section == Section.PARAMETERS_GRAD
+    operator = name.split(".")[1].lower() if name.count(".") > 1 else name
+    if section in (Section.INPUT, Section.PARAMETERS) and not is_backward:
+        what = (
+            "It came in wrong: look at the call that made it, or at one that wrote over it."
+            if section == Section.INPUT
+            else "A parameter differs before it is used: check initialisation, checkpoint and the"
+            " optimizer's last step."
+        )
+    elif section == Section.INPUT:
+        what = "The gradient came in wrong: check the forward results first, then the loss."
+    elif any(word in operator for word in _CHOOSE_AN_ALGORITHM):
+        what = _DETERMINISTIC
+    elif is_backward:
+        what = "The backward pass of this call computes something else: check its implementation."
+    else:
+        what = "This call computes something else from equal inputs: check its implementation."
+    return Advice(line, name, what)
+
+
+def advice_text(advice: Advice) -> str:
+    """The lines of an advice file: the three documented ones, then the verdict."""
+    line = "NA" if advice.line is None else advice.line
+    return (
+        f"Line: {line}\nSuspect Nodes: {advice.suspect or 'NA'}\nExpert Advice: {advice.advice}\n"
+        + ("" if advice.verdict is None else f"Verdict: {advice.verdict}\n")
+        + "".join(f"Evidence: {evidence}\n" for evidence in advice.evidence)
+    )
+
+
+def advice_json(advice: Advice) -> str:
+    """The same for a program."""
+    return json.dumps(asdict(advice), ensure_ascii=False, indent=2) + "\n"

@@ -1,0 +1,70 @@
+"""The columns of a table, by the task of the comparison, under their documented names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msprobe_builder.dump.task import Task
+
+_SHARED = (
+    *("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape"),
+    *("Bench Tensor Shape", "NPU Requires_grad", "Bench Requires_grad"),
+)
+_STATISTICS = (
+    *("NPU max", "NPU min", "NPU mean", "NPU l2norm"),
+    *("Bench max", "Bench min", "Bench mean", "Bench l2norm"),
+)
+DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
+RELATIVE_ERRORS = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+TENSOR_ERRORS = (
+    *("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr"),
+    *("One Thousandth Err Ratio", "Five Thousandths Err Ratio"),
+)
+CONSISTENT, MESSAGE, STACK, DATA = (
+    *("Requires_grad Consistent", "Err_message"),
+    *("NPU_Stack_Info", "Data_name"),
+)
+RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
+# Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
+OWN = ("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order")
+
+# Columns that hold numbers wherever there is one.
+NUMERIC = frozenset(
+    [
+        *_STATISTICS,
+        *DIFFERENCES,
+        *RELATIVE_ERRORS,
+        *TENSOR_ERRORS,
+        "Error",
+        "Times Expected",
+        "Order",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is in a table; ``verdict`` is the documented column that says good or bad."""
+
+    names: tuple[str, ...]
+    verdict: str
+    has_stack: bool
+    has_own: bool
+
+    def place(self, name: str) -> int:
+        """Number of a column from 0."""
+        return self.names.index(name)
+
+
+def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns:
+    """The columns of a table of this task, in the documented order."""
+    stacks = (STACK,) if stack else ()
+    ours = OWN if own else ()
+    if task is Task.MD5:
+        names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
+        return Columns(names, RESULT, stack, own)
+    if task is Task.TENSOR:
+        names = (*_SHARED, *TENSOR_ERRORS, *_STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
+        return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
+    names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *_STATISTICS, CONSISTENT, RESULT, MESSAGE)
+    return Columns((*names, *stacks, *ours), RESULT, stack, own)

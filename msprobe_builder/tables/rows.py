@@ -1,0 +1,333 @@
+"""From the values of a call to the cells of a table."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from math import isfinite, isinf, isnan
+
+from msprobe_builder.base.codes import METRICS, TENSOR_METRICS, Section
+from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
+from msprobe_builder.dump.task import Task
+from msprobe_builder.tables import columns as names
+from msprobe_builder.tables.calls import Call
+from msprobe_builder.tables.columns import Columns
+from msprobe_builder.tables.verdicts import (
+    DIFFERENT,
+    PASS,
+    UNKNOWN,
+    WARNING,
+    corrected_accuracy,
+    corrected_result,
+    documented_accuracy,
+    documented_result,
+    section_word,
+)
+
+Cell = str | float | int | bool
+_UNSUPPORTED = "unsupported"
+_NOT_A_NUMBER = "Nan"
+_FIRST_TENSOR_METRIC = METRICS.index(TENSOR_METRICS[0])
+# Metrics that the document does not give of a single value, by its shape.
+_WITHOUT = {"[]": (0, 1, 4, 5), "[1]": (0,)}
+_CHECK = "A statistic differs by more than half: check this call."
+
+
+@dataclass
+class Row:
+    """The cells of one value in the order of the columns, and what marks need of it."""
+
+    cells: list[Cell]
+    section: int
+    is_bad: bool  # by the documented verdict
+    largest: float | None = None  # |Max diff| or MaxAbsErr
+    relative: float | None = None  # MaxRelativeErr of statistics, a fraction
+    cosine: float | None = None
+    ratio: float | None = None  # One Thousandth Err Ratio
+    overflows: bool = False  # the npu side is not finite
+    differs_in_grad: bool = False
+    mark: str = ""  # red, yellow or nothing
+
+
+def rows_of(call: Call, columns: Columns, task: Task, stack: str) -> list[Row]:
+    """The rows of one call: inputs, parameters, outputs, gradients of parameters.
+
+    ``stack`` stands in the first row.
+    """
+    result = []
+    for place, pair in enumerate(call.rows):
+        row = _row(call, pair, task)
+        by_name = row[0]
+        if columns.has_stack:
+            by_name[names.STACK] = stack if place == 0 else UNKNOWN
+        if columns.has_own:
+            by_name |= _own(call, pair, task)
+        row[1].cells = [by_name.get(name, "") for name in columns.names]
+        result.append(row[1])
+    return result
+
+
+def _row(call: Call, pair: ParameterRow, task: Task) -> tuple[dict[str, Cell], Row]:
+    one = pair.npu or pair.bench
+    assert one is not None
+    cells: dict[str, Cell] = {
+        "NPU Name": _name(call.npu_name, pair.npu, task),
+        "Bench Name": _name(call.bench_name, pair.bench, task),
+    }
+    for side, parameter in (("NPU", pair.npu), ("Bench", pair.bench)):
+        cells[f"{side} Dtype"] = _dtype(parameter)
+        cells[f"{side} Tensor Shape"] = _shape(parameter)
+        cells[f"{side} Requires_grad"] = _requires_grad(parameter)
+    is_pair = pair.npu is not None and pair.bench is not None
+    consistent = cells["NPU Requires_grad"] == cells["Bench Requires_grad"]
+    cells[names.CONSISTENT] = str(consistent) if is_pair else UNKNOWN
+    row = Row([], one.section, is_bad=False, differs_in_grad=is_pair and not consistent)
+    if task is Task.MD5:
+        _checksums(cells, row, pair)
+        return cells, row
+    for side, parameter in (("NPU", pair.npu), ("Bench", pair.bench)):
+        values = _statistics(parameter)
+        for statistic, value in zip(("max", "min", "mean", "l2norm"), values, strict=True):
+            cells[f"{side} {statistic}"] = value
+    row.overflows = pair.npu is not None and any(
+        value is not None and not isfinite(value) for value in pair.npu.statistics[:2]
+    )
+    if pair.comparison is not None:
+        cells[names.MESSAGE] = pair.comparison.note
+    if task is Task.TENSOR:
+        _data(cells, row, pair)
+    else:
+        _differences(cells, row, pair)
+    return cells, row
+
+
+def _name(call: str, parameter: Parameter | None, task: Task) -> str:
+    if parameter is None:
+        return UNKNOWN
+    if task is Task.TENSOR and parameter.file:
+        return parameter.file.rpartition(".")[0]
+    if parameter.section == Section.PARAMETERS_GRAD and call.endswith(".parameters_grad"):
+        return f"{call}.{parameter.name.removeprefix('parameters_grad.')}"
+    return f"{call}.{parameter.name}"
+
+
+def _is_none(parameter: Parameter) -> bool:
+    return parameter.value is None and not parameter.type
+
+
+def _is_scalar(parameter: Parameter) -> bool:
+    return parameter.value is not None or not parameter.dtype
+
+
+def _dtype(parameter: Parameter | None) -> str:
+    if parameter is None:
+        return UNKNOWN
+    if not _is_scalar(parameter):
+        return parameter.dtype
+    if _is_none(parameter):
+        return "None"
+    known = parameter.type if parameter.type in ("int", "float", "bool") else "str"
+    return f"<class '{known}'>"
+
+
+def _shape(parameter: Parameter | None) -> str:
+    if parameter is None:
+        return UNKNOWN
+    if not _is_scalar(parameter):
+        return parameter.shape
+    if _is_none(parameter):
+        return "None"
+    return (parameter.value or "[]") if parameter.type == "torch.Size" else "[]"
+
+
+def _requires_grad(parameter: Parameter | None) -> str:
+    if parameter is None or parameter.requires_grad is None:
+        return UNKNOWN if parameter is None or _is_scalar(parameter) else "False"
+    return str(parameter.requires_grad)
+
+
+def _statistics(parameter: Parameter | None) -> tuple[Cell, ...]:
+    if parameter is None:
+        return (UNKNOWN,) * 4
+    if _is_scalar(parameter):
+        return (_scalar(parameter),) * 4
+    if parameter.dtype.endswith("bool"):
+        return tuple(_truth(value) for value in parameter.statistics)
+    return tuple(_number(value) for value in parameter.statistics)
+
+
+def _scalar(parameter: Parameter) -> Cell:
+    number = _as_number(parameter)
+    return (parameter.value or "None") if number is None else _number(number)
+
+
+def _as_number(parameter: Parameter) -> float | int | None:
+    """A number that was passed; None for everything else."""
+    if parameter.value is None:
+        return None
+    try:
+        if parameter.type == "int":
+            return int(parameter.value)
+        return float(parameter.value) if parameter.type == "float" else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: float | None) -> Cell:
+    """A number, or a text for what no spreadsheet has: Nan, inf and -inf."""
+    if value is None:
+        return "None"
+    if isfinite(value):
+        return value
+    return _NOT_A_NUMBER if isnan(value) else str(float(value))
+
+
+def _truth(value: float | None) -> Cell:
+    return "None" if value is None else str(bool(value))
+
+
+def _checksums(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
+    sums = []
+    for column, parameter in (("NPU MD5", pair.npu), ("BENCH MD5", pair.bench)):
+        found = UNKNOWN
+        if parameter is not None and _is_scalar(parameter) and not _is_none(parameter):
+            found = format(zlib.crc32((parameter.value or "").encode()), "08x")
+        elif parameter is not None and parameter.md5:
+            found = parameter.md5
+        cells[column] = found
+        sums.append(found)
+    if pair.npu is None or pair.bench is None:
+        cells[names.RESULT] = UNKNOWN
+        return
+    cells[names.RESULT] = PASS if sums[0] == sums[1] else DIFFERENT
+    row.is_bad = sums[0] != sums[1]
+
+
+def _pairs(pair: ParameterRow) -> list[tuple[float, float]] | None:
+    """The four statistics of both sides as numbers; None where a side has none."""
+    sides = []
+    for parameter in (pair.npu, pair.bench):
+        if parameter is None or parameter.dtype.endswith("bool"):
+            return None
+        number = _as_number(parameter)
+        values = parameter.statistics if number is None else (float(number),) * 4
+        sides.append(values)
+    return list(zip(*sides, strict=True))
+
+
+def _differences(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
+    pairs = _pairs(pair)
+    known = []
+    for place in range(4):
+        npu, bench = (None, None) if pairs is None else pairs[place]
+        difference: Cell = UNKNOWN
+        relative: Cell = UNKNOWN
+        if npu is not None and bench is not None:
+            value = npu - bench
+            difference = _NOT_A_NUMBER if isnan(value) else _number(value)
+            known.append((npu, bench))
+            relative = _relative(value, bench)
+            if place == 0:
+                row.largest = abs(value)
+                row.relative = abs(value / bench) if bench else None
+        cells[names.DIFFERENCES[place]] = difference
+        cells[names.RELATIVE_ERRORS[place]] = relative
+    is_changed = documented_result(known)
+    cells[names.RESULT] = WARNING if is_changed else ""
+    if pair.npu is None or pair.bench is None:
+        cells[names.RESULT] = UNKNOWN
+    elif is_changed:
+        cells[names.MESSAGE] = " ".join(filter(None, (_CHECK, str(cells.get(names.MESSAGE, "")))))
+    row.is_bad = is_changed
+
+
+def _relative(difference: float, bench: float) -> Cell:
+    """In percent as text; no number where there is nothing to divide by."""
+    if isnan(difference):
+        return _NOT_A_NUMBER
+    if bench == 0:
+        return UNKNOWN
+    value = abs(difference / bench) * 100
+    return _NOT_A_NUMBER if isnan(value) else f"{value}%"
+
+
+def _data(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
+    files = [
+        side.file if side is not None and side.file else "-1" for side in (pair.npu, pair.bench)
+    ]
+    cells[names.DATA] = str(files)
+    metrics = _tensor_metrics(pair.comparison)
+    if pair.npu is not None and pair.bench is not None:
+        shapes = pair.npu.shape, pair.bench.shape
+        if pair.comparison is not None and shapes[0] != shapes[1] and "-1" not in files:
+            metrics = ["shape unmatched"] * len(metrics)
+        elif pair.comparison is None and not _is_scalar(pair.npu):
+            metrics = [UNKNOWN] * len(metrics)
+        elif _is_zero(pair.npu) != _is_zero(pair.bench):
+            metrics[0] = _NOT_A_NUMBER  # zeros have no direction
+        elif pair.npu.shape in _WITHOUT:
+            metrics = [
+                _UNSUPPORTED if place in _WITHOUT[pair.npu.shape] else metric
+                for place, metric in enumerate(metrics)
+            ]
+    cells |= zip(names.TENSOR_ERRORS, metrics, strict=True)
+    cells[names.ACCURACY] = documented_accuracy(metrics[0], metrics[2])
+    if pair.npu is None or pair.bench is None:
+        cells[names.ACCURACY] = UNKNOWN
+    elif "-1" in files and not cells.get(names.MESSAGE):
+        cells[names.MESSAGE] = "There is no data file."
+    row.is_bad = cells[names.ACCURACY] == "No"
+    row.cosine, row.largest, row.ratio = (_finite(metrics[place]) for place in (0, 2, 4))
+
+
+def _is_zero(parameter: Parameter) -> bool:
+    return parameter.statistics[:2] == (0, 0)
+
+
+def _tensor_metrics(comparison: Comparison | None) -> list[Cell]:
+    if comparison is None:
+        return [_UNSUPPORTED] * len(TENSOR_METRICS)
+    result: list[Cell] = []
+    for name, value in zip(TENSOR_METRICS, comparison.metrics[_FIRST_TENSOR_METRIC:], strict=True):
+        if value is None:
+            result.append(_UNSUPPORTED)
+        elif isnan(value):
+            result.append(_NOT_A_NUMBER)
+        elif isinf(value):
+            result.append(str(value))
+        elif name == "cosine":
+            result.append(round(value, 6 if value > 0.9999 else 12))
+        elif name in ("max_abs_err", "max_elementwise_relative_err"):
+            result.append(round(value, 12))
+        else:
+            result.append(value)
+    return result
+
+
+def _finite(cell: Cell) -> float | None:
+    return float(cell) if isinstance(cell, int | float) and isfinite(cell) else None
+
+
+def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
+    one = pair.npu or pair.bench
+    assert one is not None
+    if task is Task.TENSOR:
+        corrected = corrected_accuracy(pair)
+    elif task is Task.MD5:
+        corrected = UNKNOWN if pair.comparison is None else _same(pair.comparison)
+    else:
+        corrected = corrected_result(pair)
+    error = None if pair.comparison is None else pair.comparison.error
+    return {
+        "Corrected Result": corrected,
+        "Error": UNKNOWN if error is None else error,
+        "Grade": call.grade,
+        "Role": call.role or UNKNOWN,
+        "Times Expected": UNKNOWN if call.times_expected is None else call.times_expected,
+        "Section": section_word(one.section),
+        "Order": call.order,
+    }
+
+
+def _same(comparison: Comparison) -> str:
+    return {True: PASS, False: DIFFERENT, None: UNKNOWN}[comparison.md5_equal]

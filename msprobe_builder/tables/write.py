@@ -1,0 +1,173 @@
+"""Tables as files: workbook, CSV, Parquet; written as the rows come, in constant memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.publish import written
+from msprobe_builder.base.spreadsheet import harmless
+from msprobe_builder.tables.columns import NUMERIC, Columns
+from msprobe_builder.tables.marks import RED, YELLOW
+from msprobe_builder.tables.rows import Cell, Row
+
+FORMATS = ("xlsx", "csv", "parquet")
+ROWS_OF_A_SHEET = 1_048_500  # what a spreadsheet program holds is 1,048,576
+LONGEST_TEXT = 32_767  # characters of a cell of a workbook
+_FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
+_BATCH = 10_000  # rows of Parquet that are held at once
+
+Write = Callable[[Row], None]
+
+
+@contextmanager
+def table_file(path: Path, columns: Columns) -> Iterator[Write]:
+    """A function that writes one row; the file appears when all are written."""
+    kind = path.suffix[1:].lower()
+    if kind not in FORMATS:
+        raise UsageError(f"{path} has none of the suffixes .xlsx, .csv, .parquet.")
+    with written(path) as stream:
+        if kind == "csv":
+            yield from _csv(stream, columns)
+        elif kind == "xlsx":
+            yield from _workbook(stream, columns)
+        else:
+            yield from _parquet(stream, columns)
+
+
+def number_of(cell: Cell) -> float | None:
+    """A cell of a column of numbers as one: percent as such, None for ``N/A`` and other words."""
+    if isinstance(cell, bool) or not isinstance(cell, str):
+        return float(cell)
+    text = cell.removesuffix("%")
+    try:
+        return float(text)  # also of Nan, inf and -inf
+    except ValueError:
+        return None
+
+
+def _csv(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
+    text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns.names)
+    yield lambda row: writer.writerow(
+        [
+            harmless(cell) if type(cell) is str and number_of(cell) is None else cell
+            for cell in row.cells
+        ]
+    )
+    text.flush()
+    text.detach()
+
+
+def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
+    xlsxwriter = library("xlsxwriter")
+    book = xlsxwriter.Workbook(stream, {"constant_memory": True})
+    head = book.add_format({"bold": True})
+    fills = {mark: book.add_format({"bg_color": colour}) for mark, colour in _FILLS.items()}
+    sheet: Any = None
+    line = ROWS_OF_A_SHEET
+
+    def begin() -> None:
+        nonlocal sheet, line
+        count = len(book.worksheets())
+        sheet = book.add_worksheet("Sheet1" if count == 0 else f"part_{count + 1}")
+        sheet.freeze_panes(1, 1)
+        sheet.set_column(0, 1, 60)
+        for place, name in enumerate(columns.names):
+            sheet.write_string(0, place, name, head)
+        line = 0
+
+    def write(row: Row) -> None:
+        nonlocal line
+        if line >= ROWS_OF_A_SHEET:
+            begin()
+        line += 1
+        look = fills.get(row.mark)
+        for place, cell in enumerate(row.cells):
+            # Text is written as text, whatever it begins with: nothing of a dump is a formula.
+            if isinstance(cell, str):
+                if cell:
+                    sheet.write_string(line, place, cell[:LONGEST_TEXT], look)
+                elif look is not None:
+                    sheet.write_blank(line, place, None, look)
+            else:
+                sheet.write_number(line, place, cell, look)
+
+    begin()
+    yield write
+    book.close()
+
+
+def write_sheets(
+    path: Path, head: Sequence[str], sheets: Mapping[str, Iterable[Sequence[Cell]]]
+) -> None:
+    """A workbook with a sheet per name, each with the same first line."""
+    with written(path) as stream:
+        book = library("xlsxwriter").Workbook(stream, {"constant_memory": True})
+        bold = book.add_format({"bold": True})
+        for name, rows in sheets.items():
+            sheet = book.add_worksheet(name[:31])  # no longer names are allowed
+            sheet.freeze_panes(1, 1)
+            sheet.set_column(0, 0, 60)
+            for place, title in enumerate(head):
+                sheet.write_string(0, place, title, bold)
+            for line, row in enumerate(islice(rows, ROWS_OF_A_SHEET), start=1):
+                for place, cell in enumerate(row):
+                    if isinstance(cell, str):
+                        sheet.write_string(line, place, cell[:LONGEST_TEXT])
+                    else:
+                        sheet.write_number(line, place, cell)
+        book.close()
+
+
+def _parquet(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
+    arrow, parquet = library("pyarrow"), library("pyarrow.parquet")
+    fields = [
+        (name, arrow.float64() if name in NUMERIC else arrow.string()) for name in columns.names
+    ]
+    schema = arrow.schema(fields)
+    waiting: list[list[Cell]] = []
+    with parquet.ParquetWriter(stream, schema) as writer:
+
+        def flush() -> None:
+            arrays = [
+                arrow.array(typed(name, [cells[place] for cells in waiting]), kind)
+                for place, (name, kind) in enumerate(fields)
+            ]
+            writer.write_batch(arrow.record_batch(arrays, schema=schema))
+            waiting.clear()
+
+        def write(row: Row) -> None:
+            waiting.append(row.cells)
+            if len(waiting) >= _BATCH:
+                flush()
+
+        yield write
+        if waiting:
+            flush()
+
+
+def typed(name: str, cells: list[Cell]) -> list[float | None] | list[str | None]:
+    """A column as numbers where it holds numbers, else as text."""
+    if name in NUMERIC:
+        return [number_of(cell) for cell in cells]
+    return [str(cell) or None for cell in cells]
+
+
+def library(name: str) -> Any:
+    """A library of the extra ``tables``; UsageError without it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            f"This table needs {name.partition('.')[0]}: pip install 'msprobe-graph[tables]',"
+            " or write .csv."
+        ) from error

@@ -1,0 +1,44 @@
+"""From suspects to a conclusion, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msprobe_builder.base.codes import Strength
+
+FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
+
+# With fewer of the calls judged than this, nothing found does not mean that there is nothing.
+_ENOUGH = 0.5
+
+Told = tuple[Strength, str, str, "str | None"]  # strength, name, evidence, file and line
+
+
+def conclude(
+    suspects: Sequence[Told], compared: int, unjudged: int, choice: str | None
+) -> tuple[str, str]:
+    """The conclusion and its sentence; ``suspects`` come best first.
+
+    ``compared`` counts the calls that could be judged, ``unjudged`` the others; ``choice`` is the
+    first call that chose other indices than the reference from inputs that agree.
+    """
+    known = [one for one in suspects if one[0] is not Strength.NONE]
+    if known:
+        strength, name, evidence, source = known[0]
+        place = f"{name} ({source})" if source else name
+        if strength is Strength.STRONG:
+            return FAULT, f"{place}: {evidence}"
+        return UNDECIDED, f"Nothing certain; look first at {place}: {evidence}"
+    if choice is not None:
+        return UNDECIDED, (
+            f"Nothing is wrong before {choice}, which chose other indices than the reference from "
+            "inputs that agree within rounding; cannot tell behind it."
+        )
+    if not compared:
+        return UNDECIDED, "Cannot tell, because no call could be compared."
+    if compared < _ENOUGH * (compared + unjudged):
+        return UNDECIDED, (
+            f"Cannot tell, because only {compared:,} of {compared + unjudged:,} nodes could be "
+            "judged; nothing is wrong with those."
+        )
+    return CLEAN, f"No fault beyond rounding in {compared:,} nodes."

@@ -1,0 +1,157 @@
+"""How far two tensors are apart, as a fraction of their size, and what rounding alone explains.
+
+Plain relative errors mislead: the mean of a centred tensor is what cancellation left over, so its
+relative error is noise. Here each statistic is measured against the size of the elements:
+
+    max, min    |n - b| / max(|max b|, |min b|)
+    mean        |n - b| / (norm b / √elements) / w
+    norm        |n - b| / norm b / w
+
+Rounding moves single elements at random, so it averages out in mean and norm: it leaves
+w = 1/8 + 1/√elements, at most 1, of what it does to an element (an eighth for what does not average
+out), and what a fault does to mean and norm counts that much more. The error of a pair is the
+largest of those that were recorded on both sides. Where the tensors themselves were compared, it
+is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over the largest element.
+
+A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.metrics.comparison import Comparisons
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+# Nothing is worse than a tensor that has nothing in common with the other.
+WORST = 1e3
+_FILLER = 1e3
+_LOWEST = 6e4  # that of float16 is -65504
+_MAX, _MIN, _MEAN, _NORM = range(4)
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Of n pairs: the error, what rounding explains of it, and whether one side alone broke.
+
+    ``error`` is NaN where nothing is known. ``rounding`` is the unit of the coarser type.
+    ``broken`` pairs hold NaN or infinity on one side only.
+    """
+
+    error: Float
+    rounding: Float
+    broken: Bool
+    informative: Bool  # whether more than one statistic could be compared
+
+
+def distances(
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
+) -> Distances:
+    """Errors of all pairs of tensors, relative to their size."""
+    pairs = comparisons.pairs
+    n, b = npu.statistics[:, pairs.npu], bench.statistics[:, pairs.bench]
+    bits = (1 << np.arange(4))[:, None]
+    known = ((npu.missing[pairs.npu] | bench.missing[pairs.bench]) & bits) == 0
+    with np.errstate(all="ignore"):
+        extreme = np.maximum(np.abs(b[_MAX]), np.abs(b[_MIN]))
+        elements = np.fmax(bench.numel[pairs.bench], 1.0)
+        root = b[_NORM] / np.sqrt(elements)
+        finite = known & np.isfinite(n) & np.isfinite(b)
+        weight = np.minimum(1.0, 0.125 + 1.0 / np.sqrt(elements))
+        unit = np.stack([extreme, extreme, root * weight, b[_NORM] * weight])
+        # An infinite filler leaves the other extreme as the only size there is.
+        other = np.where(np.isfinite(b[_MAX]), np.abs(b[_MAX]), np.abs(b[_MIN]))
+        unit[:2] = np.where(np.isfinite(extreme), unit[:2], other)
+        # Of a type without norm, bool and complex, the extremes are the size.
+        unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
+        said = finite.copy()
+        _leave_fillers_out(n, b, unit, said)
+        difference = np.abs(n - b)
+        error = np.where(difference == 0, 0.0, difference / unit)
+        hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
+    error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
+    equal = (n == b) | (np.isnan(n) & np.isnan(b))
+    one_sided = known & ~equal & ~finite
+    one_sided[:, hidden & ~(n[_MAX] == np.inf) & ~np.isnan(n[_MAX])] = False
+    # A sum may leave the range of its type on one side although no element does.
+    broken = one_sided[:2].any(axis=0) | (one_sided & (np.isnan(n) != np.isnan(b))).any(axis=0)
+    with np.errstate(all="ignore"):
+        worst = np.fmax.reduce(error, axis=0)
+    measured = _measured(comparisons, b, extreme)
+    worst = np.where(np.isnan(measured), worst, measured)
+    worst = np.where(broken, WORST, np.minimum(worst, WORST))
+    rounding = rounding_of(npu, bench, comparisons, texts)
+    if comparisons.md5_equal is not None:
+        worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
+        changed = (comparisons.md5_equal == 0) & ~(worst > 0)
+        worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
+    informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
+    return Distances(worst, rounding, broken, informative)
+
+
+def _is_hidden(low: Float) -> Bool:
+    """Whether a minimum only hides what a mask covers: -inf, or the lowest number of a type."""
+    return np.asarray(low <= -_LOWEST, dtype=bool)
+
+
+def _leave_fillers_out(n: Float, b: Float, unit: Float, counts: Bool) -> None:
+    """Where one extreme is a constant far beyond the other, only the other one tells anything."""
+    for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
+        size = np.abs(b[other])
+        found = (np.abs(b[filler]) > _FILLER * size) & (np.abs(b[filler]) >= _FILLER)
+        alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64
+        found &= alike | (_is_hidden(n[filler]) & _is_hidden(b[filler]))
+        counts[:, found] = False
+        counts[other, found] = np.isfinite(n[other, found])
+        unit[other, found] = size[found]
+
+
+def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:
+    """Error from the elements themselves, NaN where they were not compared."""
+    result = np.full(len(comparisons.pairs), np.nan)
+    if "euclidean_distance" not in comparisons.metrics:
+        return result
+    with np.errstate(all="ignore"):
+        for name, unit in (("euclidean_distance", b[_NORM]), ("max_abs_err", extreme)):
+            metric = comparisons.metrics[name]
+            error = np.where(metric.value == 0, 0.0, metric.value / unit)
+            result = np.where(metric.known, np.fmax(result, error), result)
+    return result
+
+
+def rounding_of(
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
+) -> Float:
+    """What one rounding does to an element, and sums in another order: of the coarser type.
+
+    A pair of unequal types counts as the finer one unless such pairs are the run's habit: a single
+    call in another precision is a fault, a run in another precision is none.
+    """
+    pairs = comparisons.pairs
+    left, right = epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)
+    coarse, fine = np.maximum(left, right[pairs.bench]), np.minimum(left, right[pairs.bench])
+    unit = coarse if is_other_precision(npu, bench, comparisons) else fine
+    # Half precision is rounded once at the end; what is summed in float32 is rounded at every step.
+    return np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+
+
+def is_other_precision(
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons
+) -> bool:
+    """Whether it is the habit of these two runs that types differ."""
+    pairs = comparisons.pairs
+    differs = npu.dtype_id[pairs.npu] != bench.dtype_id[pairs.bench]
+    return bool(len(pairs)) and float(differs.mean()) > _HABIT
+
+
+_HABIT = 0.2
+_SUMS = 8.0

@@ -1,0 +1,106 @@
+"""What speaks against a suspect, in sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from msprobe_builder.base.codes import STATISTICS
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.stack import Stacks
+from msprobe_builder.verdict.arguments import Argument
+from msprobe_builder.verdict.distance import WORST
+from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.flow import Flow
+
+_SHOWN_ARGUMENTS = 3
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python", "/msprobe")
+
+
+def evidence(
+    flow: Flow, finding: Finding, arguments: list[Argument], heirs: int, texts: Texts
+) -> str:
+    """Everything that is known about one suspect."""
+    told = [_story(flow, finding, texts)]
+    for argument in arguments[:_SHOWN_ARGUMENTS]:
+        told.append(
+            f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
+        )
+    if finding.error > 0 and finding.cause is not Cause.GRADIENT:
+        told.append(_size(finding))
+    if heirs:
+        told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")
+    return " ".join(told)
+
+
+def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
+    table, row = flow.npu.table, finding.row
+    name = texts.values[table.name_id[row]] if row >= 0 else ""
+    at = flow.npu.tree.names[finding.at]
+    shown = _difference(flow, row)
+    behind = f"Behind it {name} of {at} {shown}, although everything before it agrees."
+    if finding.cause is Cause.MISSING:
+        return f"This run lacks the call. {behind}"
+    if finding.cause is Cause.EXTRA:
+        return f"The reference has no such call. {behind}"
+    if finding.cause is Cause.BETWEEN:
+        return f"Something inside it that was not recorded: {name} of {at} {shown}."
+    if finding.cause is Cause.EXTERNAL:
+        return f"{name} {shown} and comes from outside: other data or weights were given."
+    if finding.cause is Cause.WIRING:
+        return f"{name} {shown}, although what it came from agrees: another tensor is given."
+    if finding.cause is Cause.GRADIENT:
+        return f"{name} needs a gradient on one side only: a branch is cut off from training."
+    if finding.cause is Cause.ARGUMENT and row < 0:
+        return "The inputs agree and so does the output as far as its statistics tell."
+    if finding.cause is Cause.ARGUMENT and finding.at != finding.node:
+        return f"Its output looks the same, but behind it {name} of {at} {shown}."
+    return f"The inputs agree, {name} {shown}."
+
+
+def _difference(flow: Flow, row: int) -> str:
+    """How a tensor differs from the reference, by the statistic that says most."""
+    other = int(flow.bench_of[row]) if row >= 0 else -1
+    if other < 0:
+        return "differs"
+    own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
+    finite, finite_there = np.isfinite(own[:2]).all(), np.isfinite(theirs[:2]).all()
+    if finite_there and not finite:
+        return "holds NaN or infinity, that of the reference does not"
+    if finite and not finite_there:
+        return "is finite, that of the reference holds NaN or infinity"
+    with np.errstate(all="ignore"):
+        ratio = own[3] / theirs[3]
+        change = np.abs(own - theirs)
+    if np.isfinite(ratio) and theirs[3] > 0 and abs(ratio - 1) > 1e-3:
+        return f"has {ratio:.4g} times the norm of the reference"
+    known = np.flatnonzero(np.isfinite(change))
+    if not len(known) or not change[known].max() > 0:
+        return "differs"
+    worst = int(known[np.argmax(change[known] / np.fmax(np.abs(theirs[known]), 1e-30))])
+    return f"has {STATISTICS[worst]} {own[worst]:.6g} instead of {theirs[worst]:.6g}"
+
+
+def _size(finding: Finding) -> str:
+    if finding.error >= WORST or finding.expected <= 0:
+        return "No rounding explains that."
+    times = finding.error / finding.expected
+    shown = f"{times:,.0f}" if times >= 100 else f"{times:.2g}"
+    return f"That is {shown} times what rounding and the run's own noise explain."
+
+
+def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
+    """File and line of the user's code that made the call, the innermost outside libraries.
+
+    ``names`` are other names to look under when the call itself has no stack.
+    """
+    for one in (name, *names):
+        number = stacks.of_name.get(one)
+        if number is None:
+            continue
+        frames = [frame for frame in stacks.stacks[number] if frame.file]
+        for frame in frames:
+            if not any(part in str(frame.file) for part in _LIBRARIES):
+                return f"{str(frame.file).rpartition('/')[2]}:{frame.line}"
+        if frames:
+            return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
+    return None

@@ -1,0 +1,259 @@
+"""Both sides of one step and rank as columns by row of the npu table: what the pass reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.arguments import Argument, differing_arguments
+from msprobe_builder.verdict.distance import distances, is_other_precision
+from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.mispaired import mispaired, other_parameters, swapped_operands
+from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.provenance import producers
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The hierarchy and the parameters of one side."""
+
+    tree: Tree
+    table: ParameterTable
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Tensors and where they came from.
+
+    Columns by row of the npu table: ``error`` (NaN unknown), ``floor`` (what rounding and the run's
+    own noise explain), ``scale`` (root mean square of the reference), ``counts`` (whether it is
+    a tensor), ``informative`` (whether its statistics tell it from others), ``producer`` (row),
+    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``family``,
+    ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
+    ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
+    1 to 100).
+    """
+
+    npu: Part
+    bench: Part
+    partner: Int
+    bench_partner: Int
+    error: Float
+    floor: Float
+    noise: float  # of one call given equal tensors; NaN when it cannot be told
+    scale: Float
+    counts: Bool
+    is_line: Bool  # of one dimension
+    discrete: Bool  # of whole numbers or truth values
+    informative: Bool
+    producer: Int
+    bench_producer: Int
+    bench_of: Int
+    npu_of: Int
+    family: Int
+    carries: Bool
+    twin: Int
+    gain: Float
+    reach: Float
+    arguments: dict[int, list[Argument]]
+    consumers: dict[int, list[int]]
+
+
+def flow_of(
+    npu: Part, bench: Part, partner: Int, bench_partner: Int, comparisons: Comparisons, texts: Texts
+) -> Flow:
+    """Measure all pairs and find where every tensor came from."""
+    found = distances(npu.table, bench.table, comparisons, texts)
+    pairs, size, table = comparisons.pairs, len(npu.table), npu.table
+    error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
+    error[pairs.npu], floor[pairs.npu] = found.error, found.rounding
+    informative = np.zeros(size, dtype=bool)
+    informative[pairs.npu] = found.informative
+    bench_of = np.full(size, -1, dtype=np.int64)
+    bench_of[pairs.npu] = pairs.bench
+    npu_of = np.full(len(bench.table), -1, dtype=np.int64)
+    npu_of[pairs.bench] = pairs.npu
+    with np.errstate(all="ignore"):
+        norm = table.statistics[3].copy()
+        norm[pairs.npu] = bench.table.statistics[3][pairs.bench]
+        scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
+    producer = producers(npu.tree, table)
+    off = error > SUSPICIOUS * floor
+    error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
+    error[swapped_operands(npu.tree, table, bench.table, bench_of, off)] = 0.0
+    error[mispaired(npu.tree, table, error, floor, producer, informative)] = np.nan
+    family, handing_on = families(npu.tree), carries(npu.tree)
+    twin = _twins(npu.tree)
+    noise = _own_noise(
+        npu.tree,
+        _seen(npu, error, floor, twin),
+        handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED)),
+    )
+    if noise == noise:
+        floor = np.maximum(floor, 4.0 * noise)
+    other_types = is_other_precision(table, bench.table, comparisons)
+    return Flow(
+        npu=npu,
+        bench=bench,
+        partner=partner,
+        bench_partner=bench_partner,
+        error=error,
+        floor=floor,
+        noise=noise,
+        scale=scale,
+        counts=table.is_tensor,
+        discrete=np.array([_is_discrete(text) for text in texts.values] + [False])[table.dtype_id],
+        is_line=np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id],
+        informative=informative,
+        producer=producer,
+        bench_producer=producers(bench.tree, bench.table),
+        bench_of=bench_of,
+        npu_of=npu_of,
+        family=family,
+        carries=handing_on,
+        twin=twin,
+        gain=_gains(npu.tree, _seen(npu, error, floor, twin)),
+        reach=_reach(npu),
+        arguments=differing_arguments(
+            npu.tree,
+            table,
+            bench.table,
+            np.where(_wrongly_matched(npu, off & np.isnan(error)), -1, partner),
+            texts,
+            other_types=other_types,
+        ),
+        consumers=_consumers(table, producer),
+    )
+
+
+def _is_discrete(dtype: str) -> bool:
+    word = dtype.rpartition(".")[2].lower()
+    return word.startswith(("int", "uint", "bool", "long"))
+
+
+def _wrongly_matched(npu: Part, rows: Bool) -> Bool:
+    """Calls with such rows."""
+    result = np.zeros(len(npu.tree), dtype=bool)
+    result[npu.table.node[rows]] = True
+    return result
+
+
+_ENOUGH = 4  # calls that a level of noise is learnt from
+
+
+def _own_noise(tree: Tree, seen: Seen, left_out: Bool) -> float:
+    """What calls of this run make of tensors that are equal on both sides.
+
+    No fault reaches them, as everything they were given agrees to the last digit; a few of them may
+    be the fault itself, hence the lower quartile. NaN when there are too few such calls.
+    """
+    is_forward = np.array(
+        [name.kind is Kind.API and name.direction is Direction.FORWARD for name in tree.parsed],
+        dtype=bool,
+    )
+    fresh = seen.put_out[is_forward & ~left_out & (seen.given == 0) & ~np.isnan(seen.put_out)]
+    return float(np.quantile(fresh, 0.25)) if len(fresh) >= _ENOUGH else float("nan")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of each node the largest error seen of what it was given and put out, NaN unknown."""
+
+    given: Float
+    put_out: Float
+    floor: Float
+
+
+def _seen(part: Part, error: Float, floor: Float, twin: Int) -> Seen:
+    """A backward call is given what its forward call was given and put out, too."""
+    table, size = part.table, len(part.tree)
+    known = table.is_tensor & ~np.isnan(error) & ~np.isnan(table.statistics[3])
+    given, put_out, floors = (np.full(size, np.nan) for _ in range(3))
+    is_input = known & np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
+    np.fmax.at(given, table.node[is_input], error[is_input])
+    is_output = known & ~is_input
+    np.fmax.at(put_out, table.node[is_output], error[is_output])
+    np.fmax.at(floors, table.node[known], floor[known])
+    back = np.flatnonzero(
+        (twin >= 0) & np.array([name.direction is Direction.BACKWARD for name in part.tree.parsed])
+    )
+    with_twin = given.copy()
+    with_twin[back] = np.fmax(given[back], np.fmax(given[twin[back]], put_out[twin[back]]))
+    return Seen(with_twin, put_out, floors)
+
+
+_MOST_GAIN = 4.0
+
+
+def _gains(tree: Tree, seen: Seen) -> Float:
+    """How many times the error it is given each call may put out, as learnt at other places.
+
+    A place is a module and an operator in it: a fault sits at one place, and is there in every
+    micro-step. The gain of a place is the median of its calls; allowed at a place is the median
+    of the other places where the same operator is called. More than 4 is never granted: where
+    one fault shows at many places, it must not excuse itself.
+    """
+    result = np.ones(len(tree))
+    with np.errstate(all="ignore"):
+        ratio = seen.put_out / np.fmax(seen.given, seen.floor)
+    places: dict[tuple[str, int], dict[str, list[int]]] = {}
+    for node in np.flatnonzero(np.isfinite(ratio)).tolist():
+        name = tree.parsed[node]
+        is_module = name.kind is Kind.MODULE
+        key = (name.stem.rpartition(".")[2] if is_module else name.stem, int(name.direction))
+        where = name.stem if is_module else tree.parsed[tree.parent[node]].stem
+        places.setdefault(key, {}).setdefault(where, []).append(node)
+    for of_place in places.values():
+        if len(of_place) < 2:
+            continue
+        nodes = list(of_place.values())
+        gain = np.array([np.median(ratio[one]) for one in nodes])
+        for number, own in enumerate(nodes):
+            allowed = np.median(np.delete(gain, number))
+            result[own] = min(max(1.0, allowed), _MOST_GAIN)
+    return result
+
+
+def _twins(tree: Tree) -> Int:
+    """The backward call of each forward call and the other way round, -1 without."""
+    index = {name: node for node, name in enumerate(tree.parsed)}
+    other = {Direction.FORWARD: Direction.BACKWARD, Direction.BACKWARD: Direction.FORWARD}
+    result = np.full(len(tree), -1, dtype=np.int64)
+    for node, name in enumerate(tree.parsed):
+        if name.direction is not Direction.NONE:
+            result[node] = index.get(name._replace(direction=other[name.direction]), -1)
+    return result
+
+
+def _reach(part: Part) -> Float:
+    table = part.table
+    with np.errstate(all="ignore"):
+        extreme = np.abs(table.statistics[:2])
+        extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
+    result = np.ones(len(part.tree))
+    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))
+    np.maximum.at(result, table.node[rows], np.clip(extreme[rows], 1.0, 100.0))
+    return result
+
+
+def _consumers(table: ParameterTable, producer: Int) -> dict[int, list[int]]:
+    """The calls that are given what a call has put out."""
+    rows = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT))
+    result: dict[int, list[int]] = {}
+    for source, node in zip(
+        table.node[producer[rows]].tolist(), table.node[rows].tolist(), strict=True
+    ):
+        result.setdefault(source, []).append(node)
+    return result

@@ -1,0 +1,55 @@
+"""Tensors that need a gradient on one side only: a branch that was cut off from training."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.findings import Cause, Place
+from msprobe_builder.verdict.flow import Flow
+
+Int = NDArray[np.int64]
+
+
+def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
+    """Calls behind which tensors need a gradient on one side only, each with a row that shows it.
+
+    ``rows`` of the npu table are those whose flags differ. A tensor that came from such a tensor,
+    or a call that was given one, explains nothing.
+    """
+    table = flow.npu.table
+    differs = np.zeros(len(table), dtype=bool)
+    differs[rows] = True
+    is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
+    given = np.zeros(len(flow.npu.tree), dtype=bool)
+    given[table.node[differs & is_input]] = True
+    found: dict[tuple[int, int], tuple[Place, int]] = {}
+    for row in rows.tolist():
+        node = int(table.node[row])
+        if flow.npu.tree.parsed[node].direction is not Direction.FORWARD:
+            continue
+        producer = int(flow.producer[row])
+        if producer >= 0 and differs[producer]:
+            continue
+        place = None
+        if is_input[row]:
+            place = _between(flow, row, producer)
+        elif not given[node] and flow.npu.tree.subtree_end[node] == node:
+            place = Place(0, node, Cause.GRADIENT)
+        if place is not None:
+            found.setdefault((place.side, place.node), (place, row))
+    return list(found.values())
+
+
+def _between(flow: Flow, row: int, producer: int) -> Place | None:
+    """The unmatched call that an input came through."""
+    table, bench = flow.npu.table, flow.bench.table
+    if producer >= 0 and flow.partner[table.node[producer]] < 0:
+        return Place(0, int(table.node[producer]), Cause.EXTRA)
+    other = int(flow.bench_of[row])
+    theirs = int(flow.bench_producer[other]) if other >= 0 else -1
+    if theirs >= 0 and flow.bench_partner[bench.node[theirs]] < 0:
+        return Place(1, int(bench.node[theirs]), Cause.MISSING)
+    return None

@@ -1,0 +1,93 @@
+"""How much of the error of its inputs an operator may show at its output, by its kind.
+
+Few kinds are told apart, each for one reason:
+
+sums        errors add up as amounts, not as fractions: what cancels makes a small error look large
+            and what is added to something large makes a large one look small
+products    sums of many products: the terms may cancel as well
+curves      exp, softmax, sin and their like see how far their input moved, not by which fraction
+choices     integers: one step aside is another choice, and everything behind it is another number
+random      the output is drawn; it agrees only where both runs drew alike
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import UNINITIALISED, Kind
+from msprobe_builder.graph.tree import Tree
+
+
+class Family(IntEnum):
+    """What is known of an operator's conduct."""
+
+    PLAIN = 0
+    SUM = 1
+    PRODUCT = 2
+    CURVE = 3
+    RANDOM = 4
+    UNINITIALISED = 5
+    COMMUNICATION = 6
+
+
+_WORDS = {
+    Family.SUM: "add radd iadd sub rsub isub addcmul addcdiv cat concat stack mean sum cumsum "
+    "index_add scatter_add lerp layer_norm batch_norm group_norm instance_norm std var norm",
+    Family.PRODUCT: "matmul rmatmul mm bmm linear addmm baddbmm addbmm einsum conv1d conv2d conv3d "
+    "conv_transpose1d conv_transpose2d conv_transpose3d dot mv outer bilinear "
+    "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
+    Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
+    "log nll_loss binary_cross_entropy_with_logits kl_div",
+    Family.RANDOM: "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout rand "
+    "rand_like randn randn_like randint randperm bernoulli multinomial normal uniform exponential "
+    "rrelu gumbel_softmax random poisson",
+}
+_FAMILY = {word: family for family, words in _WORDS.items() for word in words.split()}
+_FAMILY |= dict.fromkeys(UNINITIALISED, Family.UNINITIALISED)
+
+# Views and copies: what comes out went in.
+_CARRIES = frozenset(
+    "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "
+    "expand expand_as squeeze unsqueeze flatten unflatten chunk split unbind getitem narrow select "
+    "movedim swapaxes view_as reshape_as identity requires_grad repeat repeat_interleave flip roll "
+    "masked_fill where index_select gather embedding cpu cuda npu triu tril type_as neg".split()
+)
+
+
+def operator_of(stem: str) -> str:
+    """The bare word of an operator: ``Tensor.__radd__`` and ``Torch.radd_`` are ``radd``."""
+    return stem.rpartition(".")[2].strip("_")
+
+
+def families(tree: Tree) -> NDArray[np.int64]:
+    """The family of each node; modules are plain."""
+    known: dict[str, int] = {}
+    result = np.zeros(len(tree), dtype=np.int64)
+    for node, name in enumerate(tree.parsed):
+        if name.kind is Kind.API:
+            found = known.get(name.stem)
+            if found is None:
+                found = known[name.stem] = _family(name.stem)
+            result[node] = found
+    return result
+
+
+def _family(stem: str) -> int:
+    if stem.startswith(("Distributed.", "MintDistributed.")):
+        return Family.COMMUNICATION
+    return _FAMILY.get(operator_of(stem), Family.PLAIN)
+
+
+# Where nothing is to be converted these hand on the tensor itself, and its gradient with it.
+CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
+
+
+def carries(tree: Tree) -> NDArray[np.bool_]:
+    """Calls that hand on numbers they were given, at other places or in another type."""
+    return np.array(
+        [name.kind is Kind.API and operator_of(name.stem) in _CARRIES for name in tree.parsed],
+        dtype=bool,
+    )

@@ -1,0 +1,46 @@
+"""Passes over a run until no pair of tensors is left that does not belong together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.verdict.findings import SUSPICIOUS, Roles
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.roles import Pass
+
+Int = NDArray[np.int64]
+
+
+def judge(flow: Flow) -> Roles:
+    """Passes over all calls of the npu side in the order of execution, until they agree.
+
+    What is wrong in one pair of tensors and right wherever the tensor goes was paired wrongly, as
+    calls of two implementations may be: such pairs are left out, and the pass begins anew.
+    """
+    roles = Pass(flow).run()
+    for _ in range(_PASSES - 1):
+        wrong = _pairs_in_vain(flow, roles)
+        if not len(wrong):
+            break
+        error = flow.error.copy()
+        error[wrong] = np.nan
+        flow = replace(flow, error=error)
+        roles = Pass(flow).run()
+    return roles
+
+
+_PASSES = 4
+
+
+def _pairs_in_vain(flow: Flow, roles: Roles) -> Int:
+    """Rows of the calls at which something is off that nothing behind them has felt."""
+    nodes = {
+        one.at
+        for one, felt in zip(roles.findings, roles.felt.tolist(), strict=True)
+        if not felt and flow.consumers.get(one.at)
+    }
+    rows = np.flatnonzero(np.isin(flow.npu.table.node, sorted(nodes)))
+    return np.asarray(rows[flow.error[rows] > SUSPICIOUS * flow.floor[rows]])

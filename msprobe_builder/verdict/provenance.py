@@ -1,0 +1,97 @@
+"""Where each input came from: the call that put out the same tensor before.
+
+A dump does not say which tensor is which, but two recordings of one tensor have equal statistics,
+shape and type. The producer of an input is the latest call that had finished by then and put out a
+tensor with the same fingerprint. What a module is given counts as handed on to the calls inside.
+Where no fingerprint fits exactly one without shape and order of summation is tried: views that
+were not recorded change the one, contiguous copies the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+_Hash = NDArray[np.uint64]
+
+_MAX, _MIN, _MEAN, _NORM = range(4)
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_STIR = np.uint64(0xBF58476D1CE4E5B9)
+
+
+def producers(tree: Tree, table: ParameterTable) -> Int:
+    """The row that produced the tensor of each input row, -1 where none is known.
+
+    The output of a module comes from the call inside that put it out, a parameter's gradient from
+    the call that made it. Other outputs, and parameters, have none.
+    """
+    tensor = table.is_tensor & (table.missing & 3 == 0)
+    is_input = tensor & (table.section == Section.INPUT)
+    is_output = tensor & (table.section == Section.OUTPUT)
+    is_module = np.array([name.kind is Kind.MODULE for name in tree.parsed], dtype=bool)
+    handed = is_input & is_module[table.node]
+    inner = tree.subtree_end > np.arange(len(tree))
+    is_gradient = tensor & (table.section == Section.PARAMETERS_GRAD)
+    passed_on = (is_output & (inner & is_module)[table.node]) | is_gradient
+    result = np.full(len(table), -1, dtype=np.int64)
+    # Flat tensors say nothing: all zeros and all masks are alike.
+    tells = table.statistics[_MAX] != table.statistics[_MIN]
+    exact = _hash([table.shape_id, table.dtype_id], table.statistics)
+    loose = _hash([table.numel.view(np.int64)], table.statistics[:2])
+    for fingerprint, allowed in (
+        (exact, is_input | passed_on),
+        (loose, (is_input | passed_on) & tells),
+    ):
+        wanted = np.flatnonzero(allowed & (result < 0))
+        given = np.flatnonzero(is_output | handed)
+        if not len(wanted) or not len(given):
+            continue
+        result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, is_input)
+    return result
+
+
+def _latest(
+    tree: Tree,
+    table: ParameterTable,
+    fingerprint: _Hash,
+    wanted: Int,
+    given: Int,
+    handed: NDArray[np.bool_],
+    is_input: NDArray[np.bool_],
+) -> Int:
+    """For each wanted row the last given one before it with the same fingerprint."""
+    node = table.node
+    # Inner calls end before outer ones although their last node is the same.
+    width = 2 * int(tree.depth.max(initial=0)) + 6
+    begins = width * np.arange(len(tree))
+    ends = width * tree.subtree_end + width - 2 - 2 * tree.depth
+    begin = np.where(is_input[wanted], begins[node[wanted]], ends[node[wanted]] - 1)
+    end = np.where(handed[given], begins[node[given]] + 1, ends[node[given]])
+    row = np.concatenate([given, wanted])
+    time = np.concatenate([end, begin])
+    order = np.lexsort((time, fingerprint[row]))
+    is_given = order < len(given)
+    place = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(is_given, place, -1))
+    source = np.where(last >= 0, row[order[last]], -1)
+    same = (source >= 0) & (fingerprint[source] == fingerprint[row[order]])
+    found = np.full(len(order), -1, dtype=np.int64)
+    found[order] = np.where(same, source, -1)
+    return found[len(given) :]
+
+
+def _hash(columns: list[Int], statistics: NDArray[np.float64]) -> _Hash:
+    """One number for the columns and statistics of each row."""
+    result = np.full(statistics.shape[1], _SEED, dtype=np.uint64)
+    bits = (statistics + 0.0).view(np.uint64)  # -0.0 is 0.0
+    with np.errstate(over="ignore"):
+        for column in [*(one.astype(np.uint64) for one in columns), *bits]:
+            result = (result ^ column) * _STIR
+            result ^= result >> np.uint64(29)
+    return result

@@ -1,0 +1,25 @@
+"""For scripts written for the established recorder: only their import changes.
+
+    from msprobe_collector.compat import PrecisionDebugger, seed_all
+
+takes the same configuration file, its sections for tools that live elsewhere included.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from msprobe_collector.debugger import PrecisionDebugger
+from msprobe_collector.seed import seed_all
+
+__all__ = ["PrecisionDebugger", "module_dump", "module_dump_end", "seed_all"]
+
+
+def module_dump(module: nn.Module, dump_name: str) -> None:
+    """Record the calls of one module as ``Module.{dump_name}`` until :func:`module_dump_end`."""
+    PrecisionDebugger.module_dump(module, dump_name)
+
+
+def module_dump_end() -> None:
+    """End what :func:`module_dump` began."""
+    PrecisionDebugger.module_dump_end()

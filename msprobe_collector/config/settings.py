@@ -1,0 +1,250 @@
+"""What to record: the keys of config.json, checked once and then immutable."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_collector.config.selector import expand_selector
+from msprobe_collector.errors import CollectorError
+
+_log = logging.getLogger("msprobe_collector")
+
+TASKS = ("statistics", "tensor", "structure", "overflow_check")
+LEVELS = ("L0", "L1", "mix", "debug")
+DATA_MODES = ("all", "forward", "backward", "input", "output")
+LAYOUTS = ("one_file", "files")
+SUMMARY_MODES = ("statistics", "md5")
+
+_COMMON_KEYS = {
+    "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
+}  # fmt: skip
+_TASK_KEYS = {
+    "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode"},
+    "tensor": {"scope", "list", "data_mode", "summary_mode", "file_format", "layout"},
+    "structure": {"scope", "list"},
+    "overflow_check": {"scope", "list", "overflow_nums", "check_mode"},
+}
+_SEED_KEYS = {"seed", "is_deterministic"}
+# Keys that other recorders need, and why this one does not.
+_WITHOUT_EFFECT = {
+    "precision": "numbers are always reduced in float32 or better",
+    "file_format": "tensors are written as torch writes them",
+    "check_mode": "the numbers themselves say what overflowed",
+}
+_TASKS_ELSEWHERE = ("run_ut", "free_benchmark", "grad_probe", "exception_dump", "nan_check")
+_DEFAULT_DUMP_PATH = "dump_path"
+
+
+@dataclass(frozen=True)
+class Config:
+    """One checked configuration; ``docs/collect.md`` says what each key means."""
+
+    dump_path: Path
+    task: str = "statistics"
+    level: str = "L1"
+    rank: tuple[int, ...] = ()
+    step: tuple[int, ...] = ()
+    scope: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    tensor_list: tuple[str, ...] = ()
+    data_mode: frozenset[str] = frozenset({"all"})
+    summary_mode: str = "statistics"
+    async_dump: bool = False
+    overflow_nums: int = 1
+    follows_dataloader: bool = False
+    layout: str = "one_file"
+
+    @property
+    def with_modules(self) -> bool:
+        return self.level in ("L0", "mix")
+
+    @property
+    def with_apis(self) -> bool:
+        return self.level in ("L1", "mix")
+
+    def collects(self, direction: str, side: str) -> bool:
+        """Whether ``data_mode`` asks for this direction and this side of a call."""
+        modes = self.data_mode
+        if "all" in modes:
+            return True
+        directions = modes & {"forward", "backward"}
+        sides = modes & {"input", "output"}
+        return (not directions or direction in directions) and (not sides or side in sides)
+
+    def collects_direction(self, direction: str) -> bool:
+        """Whether ``data_mode`` asks for any side of the calls of this direction."""
+        return self.collects(direction, "input") or self.collects(direction, "output")
+
+
+def load_config(
+    config_path: str | Path | None = None,
+    task: str | None = None,
+    dump_path: str | Path | None = None,
+    level: str | None = None,
+    step: Any = None,
+) -> Config:
+    """The configuration of ``config_path``; a value that is given here overrides the file."""
+    if config_path is not None:
+        content = _read(Path(config_path))
+    else:
+        content = {"dump_path": _DEFAULT_DUMP_PATH}
+    given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+    content.update({key: value for key, value in given.items() if value is not None})
+    return parse_config(content)
+
+
+def parse_config(content: Mapping[str, Any]) -> Config:
+    """Check every key of a configuration; unknown keys are named in a warning."""
+    content = without_nulls(content)
+    content, task = _task(content)
+    level = _level(content)
+    section = content.get(task, {})
+    if not isinstance(section, Mapping):
+        raise CollectorError(f"{task} in the configuration must be an object, not {section!r}.")
+    section = without_nulls(section)
+    _warn_unknown(content, section, task)
+    if task == "structure" and level not in ("L0", "mix"):
+        _log.warning("task structure needs level L0 or mix; %s was changed to mix.", level)
+        level = "mix"
+    if task == "overflow_check" and level == "debug":
+        raise CollectorError("level debug works with task statistics or tensor only.")
+    config = Config(
+        dump_path=_path(content.get("dump_path")),
+        task=task,
+        level=level,
+        rank=expand_selector(content.get("rank"), "rank"),
+        step=expand_selector(content.get("step"), "step"),
+        scope=_texts(section, "scope"),
+        names=_texts(section, "list"),
+        tensor_list=_texts(section, "tensor_list"),
+        data_mode=_data_mode(section),
+        summary_mode=_choice(section, "summary_mode", SUMMARY_MODES, "statistics"),
+        async_dump=_flag(content, "async_dump"),
+        overflow_nums=_overflow_nums(section),
+        layout=_choice(section, "layout", LAYOUTS, "one_file"),
+        follows_dataloader=_flag(content, "enable_dataloader"),
+    )
+    _check_scope(config)
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise CollectorError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise CollectorError(f"{path} must hold a JSON object with the keys of a configuration.")
+    return content
+
+
+def _warn_unknown(content: Mapping[str, Any], section: Mapping[str, Any], task: str) -> None:
+    for key in sorted(_SEED_KEYS & content.keys()):
+        _log.warning(
+            "%s in the configuration is not applied; call seed_all(seed, mode) yourself.", key
+        )
+    for key, reason in _WITHOUT_EFFECT.items():
+        if key in content or key in section:
+            _log.info("%s in the configuration has no effect here: %s.", key, reason)
+    for name in _TASKS_ELSEWHERE:
+        if name in content:
+            _log.info("%s in the configuration is for another tool.", name)
+    unknown = content.keys() - _COMMON_KEYS - _SEED_KEYS - set(TASKS) - set(_TASKS_ELSEWHERE)
+    unknown |= {f"{task}.{key}" for key in section.keys() - _TASK_KEYS[task]}
+    for key in sorted(unknown):
+        _log.warning("The configuration key %s is unknown and has no effect.", key)
+
+
+def without_nulls(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A key that is null is as good as absent."""
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The task, and the configuration with what its name stands for."""
+    task = content.get("task")
+    if task in _TASKS_ELSEWHERE:
+        raise CollectorError(f"Task {task} is not recorded here; choose one of {', '.join(TASKS)}.")
+    if task != "md5":
+        return content, _choice(content, "task", TASKS, "statistics")
+    _log.info("Task md5 is task statistics with summary_mode md5.")
+    section = content.get("md5", content.get("statistics")) or {}
+    if not isinstance(section, Mapping):
+        raise CollectorError(f"md5 in the configuration must be an object, not {section!r}.")
+    rest = {key: value for key, value in content.items() if key != "md5"}
+    section = {**section, "summary_mode": "md5"}
+    return {**rest, "task": "statistics", "statistics": section}, "statistics"
+
+
+def _level(content: Mapping[str, Any]) -> str:
+    if content.get("level") == "L2":
+        raise CollectorError(
+            "Level L2 records kernels of a vendor's driver, which only its own tool can; "
+            f"choose one of {', '.join(LEVELS)}."
+        )
+    return _choice(content, "level", LEVELS, "L1")
+
+
+def _choice(content: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str) -> str:
+    value = content.get(key, default)
+    if not isinstance(value, str) or value not in allowed:
+        raise CollectorError(f"{key} is {value!r}; choose one of {', '.join(allowed)}.")
+    return value
+
+
+def _flag(content: Mapping[str, Any], key: str) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        raise CollectorError(f"{key} is {value!r}; write true or false.")
+    return value
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise CollectorError("dump_path is missing; name the directory to write the dump to.")
+    return Path(value)
+
+
+def _texts(section: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = section.get(key, [])
+    if not isinstance(value, (list, tuple)) or not all(
+        isinstance(item, str) and item for item in value
+    ):
+        raise CollectorError(f"{key} is {value!r}; write a list of non-empty names.")
+    return tuple(value)
+
+
+def _data_mode(section: Mapping[str, Any]) -> frozenset[str]:
+    value = frozenset(_texts(section, "data_mode") or ("all",))
+    if not value <= set(DATA_MODES) or ("all" in value and len(value) > 1):
+        raise CollectorError(
+            f'data_mode is {sorted(value)}; write ["all"] or a selection of '
+            "forward, backward, input, output."
+        )
+    return value
+
+
+def _overflow_nums(section: Mapping[str, Any]) -> int:
+    value = section.get("overflow_nums", 1)
+    if isinstance(value, bool) or not isinstance(value, int) or (value < 1 and value != -1):
+        raise CollectorError(
+            f"overflow_nums is {value!r}; write how many overflows to record, or -1 for all."
+        )
+    return value
+
+
+def _check_scope(config: Config) -> None:
+    if len(config.scope) not in (0, 2):
+        raise CollectorError("scope must be empty or hold the full names of two calls.")
+    modules = [name.startswith("Module.") for name in config.scope]
+    if config.level == "L0" and not all(modules):
+        raise CollectorError("At level L0 both names in scope must be modules (Module.…).")
+    if config.level == "L1" and any(modules):
+        raise CollectorError("At level L1 both names in scope must be API calls, not modules.")

@@ -1,0 +1,220 @@
+"""API calls: a torch function mode that is on the stack between start and stop."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeAlias
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from msprobe_collector.intercept.call_sites import as_written
+from msprobe_collector.intercept.functional_collectives import WAIT, FunctionalCollectives
+from msprobe_collector.intercept.names import Action, Api, changes_arguments, describe_function
+from msprobe_collector.intercept.operators import take_operator
+from msprobe_collector.intercept.staged import is_staged
+from msprobe_collector.record.calls import Pending
+from msprobe_collector.record.session import Session
+
+_DEVICE_CONTEXT = DeviceContext.__torch_function__.__code__
+_SEED_OF_BACKWARD = torch.autograd._make_grads.__code__
+
+
+Finish: TypeAlias = Callable[[Pending, Any], None]
+
+
+class CallMode(TorchFunctionMode):
+    """Sees every torch function that Python calls in the threads it is on."""
+
+    def __init__(self, session: Session, collectives: FunctionalCollectives) -> None:
+        super().__init__()
+        self._collectives = collectives
+        self.counts = True  # until stop, in whatever thread that is called
+        self._session = session
+        self._records = session.config.with_apis
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        session = self._session
+        if not self.counts or not session.active or session.threads.hides_calls or is_staged():
+            return func(*args, **kwargs)
+        api = describe_function(func)
+        if api.action is Action.IGNORE:
+            return func(*args, **kwargs)
+        try:
+            return self._run(api, func, args, kwargs)
+        finally:
+            if api.writes_unseen:
+                session.items.forget()
+
+    def _run(
+        self, api: Api, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if api.action is Action.RECORD:
+            if not self._records:
+                return func(*args, **kwargs)
+            return self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
+        if api.action is Action.EXPOSE:
+            try:
+                with torch._C.DisableTorchFunction():
+                    self._session.items.expose(args[0])
+            except Exception:  # noqa: S110 - without memory there is nothing to expose
+                pass
+            return func(*args, **kwargs)
+        return self._run_engine(func, args, kwargs)
+
+    def _record(
+        self,
+        api: Api,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+    ) -> Any:
+        label = api.label
+        operator = take_operator()
+        if operator is not None:
+            label = f"Tensor.{operator}"
+        elif frame.f_code is _SEED_OF_BACKWARD:
+            return func(*args, **kwargs)
+        finish: Finish | None = None
+        if label.startswith("Distributed."):
+            if label == WAIT:
+                result = func(*args, **kwargs)
+                self._collectives.waited_for(args)
+                return result
+            finish = self._collectives.hold
+        written = as_written(frame, func, args, kwargs)
+        if written is None:
+            written = args, _without_defaults(api, kwargs)
+        return record_call(self._session, label, func, args, kwargs, written, frame, finish)
+
+    def _run_engine(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run backward with this mode on, because hooks and recomputation run inside."""
+        with self:
+            return _ENGINE_ENTRIES[func](*args, **kwargs)
+
+
+def put_on(mode: CallMode) -> None:
+    """Put ``mode`` on this thread's stack, below what others enter and leave.
+
+    A mode above someone else's would be popped in its place. Only the default device, which
+    torch keeps at the very bottom, stays there.
+    """
+    above = []
+    while torch._C._len_torch_function_stack():
+        above.append(torch._C._pop_torch_function_stack())
+    if above and above[-1] is getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None):
+        torch._C._push_on_torch_function_stack(above.pop())
+    torch._C._push_on_torch_function_stack(mode)
+    for other in reversed(above):
+        if not isinstance(other, CallMode):  # left by a stop in another thread
+            torch._C._push_on_torch_function_stack(other)
+
+
+def remove_mode(mode: TorchFunctionMode) -> None:
+    """Take ``mode`` off this thread's stack wherever it lies."""
+    above = []
+    while torch._C._len_torch_function_stack():
+        top = torch._C._pop_torch_function_stack()
+        if top is mode:
+            break
+        above.append(top)
+    for other in reversed(above):
+        torch._C._push_on_torch_function_stack(other)
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """The frame of the call, without a device context that passed it on."""
+    while frame.f_code is _DEVICE_CONTEXT and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def record_call(
+    session: Session,
+    label: str,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    written: tuple[tuple[Any, ...], dict[str, Any]],
+    frame: FrameType | None,
+    finish: Finish | None = None,
+) -> Any:
+    """Run ``func`` as the API call ``label``, for which the caller wrote ``written``.
+
+    ``finish`` takes calls whose result is not there yet when they return.
+    """
+    pending: Pending | None = None
+    try:
+        with torch._C.DisableTorchFunction():
+            call, base, below = session.api_call(label)
+            stack = session.capture(frame, base, below)
+            changes = changes_arguments(label, kwargs)
+            pending = session.enter(call, *written, stack, changes=changes)
+    except Exception as error:
+        session.report(label, error)
+    try:
+        result = func(*args, **kwargs)
+    except BaseException:
+        if pending is not None:
+            session.fail(pending)
+        raise
+    if pending is not None:
+        try:
+            with torch._C.DisableTorchFunction():
+                if finish is not None:
+                    finish(pending, result)
+                else:
+                    session.leave(pending, result, None)
+        except Exception as error:
+            session.report(label, error)
+    return result
+
+
+def _without_defaults(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords without those that the function itself added with the value None."""
+    if not kwargs or not api.none_defaults:
+        return kwargs
+    return {
+        key: value
+        for key, value in kwargs.items()
+        if value is not None or key not in api.none_defaults
+    }
+
+
+def _without_dispatch(function: types.FunctionType) -> Callable[..., Any]:
+    """``function`` without the check that would hand the call to the mode again."""
+    checks = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), _never)
+    names = {**function.__globals__, **checks}
+    copy = types.FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _never(*_arguments: Any) -> bool:
+    return False
+
+
+_ENGINE: tuple[Any, ...] = (
+    torch.Tensor.backward,
+    torch.autograd.backward,
+    torch.autograd.grad,
+)
+_ENGINE_ENTRIES: dict[Any, Callable[..., Any]] = {
+    function: _without_dispatch(function) for function in _ENGINE
+}

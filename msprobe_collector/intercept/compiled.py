@@ -1,0 +1,61 @@
+"""Compiled regions: what runs inside is one call, and nothing looks in.
+
+Dynamo would trace through our function mode and break the graph at every call. So the mode steps
+aside when compiled code is entered. The region shows as the module that was compiled and as the
+``CompiledFunction`` that autograd runs for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from msprobe_collector.intercept.apis import remove_mode
+from msprobe_collector.record.calls import ThreadState
+
+_ENTRY = "_maybe_set_eval_frame"
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether calling ``module`` runs compiled code."""
+    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+
+
+class CompiledRegions:
+    """Keeps the mode out of compiled code between start and stop."""
+
+    def __init__(self, threads: ThreadState, mode: Callable[[], TorchFunctionMode]) -> None:
+        self._threads = threads
+        self._mode = mode
+        self._original: Callable[[Any], Any] | None = None
+
+    def install(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        self._original = getattr(dynamo, _ENTRY, None)
+        if self._original is not None:
+            setattr(dynamo, _ENTRY, self._enter_or_leave)
+
+    def remove(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo.eval_frame")
+        if self._original is not None:
+            setattr(dynamo, _ENTRY, self._original)
+            self._original = None
+
+    def _enter_or_leave(self, callback: Any) -> Any:
+        """The wrapper of a compiled function sets Dynamo's callback, and takes it back later."""
+        threads = self._threads
+        wrapper = sys._getframe(1)
+        if threads.compiled_by is None:
+            if threads.sees_calls and wrapper.f_code.co_name == "compile_wrapper":
+                threads.compiled_by = wrapper
+                remove_mode(self._mode())
+        elif threads.compiled_by is wrapper:
+            threads.compiled_by = None
+            torch._C._push_on_torch_function_stack(self._mode())
+        assert self._original is not None
+        return self._original(callback)

@@ -1,0 +1,222 @@
+"""Module calls: hooks on every named module between start and stop."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from msprobe_collector.intercept.apis import CallMode, put_on, remove_mode
+from msprobe_collector.intercept.compiled import is_compiled
+from msprobe_collector.intercept.fused_modules import Surrounded, modules_without_hooks
+from msprobe_collector.intercept.staged import is_staged
+from msprobe_collector.record.calls import Call, OpenModule
+from msprobe_collector.record.parameters import is_lazy
+from msprobe_collector.record.session import Session
+
+
+class ModuleHooks:
+    """Installs the hooks of all modules of the given models."""
+
+    def __init__(self, session: Session, mode: Callable[[], CallMode]) -> None:
+        self.session = session
+        self.mode = mode  # the one of the present window
+        self.lazy: set[str] = set()  # modules whose parameters have no shape yet
+        self._handles: list[RemovableHandle] = []
+        self._compiled: list[tuple[nn.Module, Any]] = []
+        self._surrounded = Surrounded()
+
+    def install(self, models: Sequence[tuple[str, nn.Module]]) -> None:
+        without_hooks = modules_without_hooks(model for _, model in models)
+        for prefix, model in models:
+            for path, module in named_calls(prefix, model):
+                self.hook(path, module, module in without_hooks)
+
+    def hook(self, path: str, module: nn.Module, without_hooks: bool = False) -> None:
+        """Record the calls of one module, which stands at ``path``."""
+        stem = f"{path}.{_class_name(module)}"
+        before = ModuleHook(_enter, self, stem, path)
+        after = ModuleHook(_leave, self, stem, path)
+        if getattr(module, "_compiled_call_impl", None) is not None:
+            self._surround(module, before, after)
+        elif without_hooks:
+            self._surrounded.follow(module, before, after)
+        else:
+            self._handles += [
+                module.register_forward_pre_hook(before, with_kwargs=True),
+                module.register_forward_hook(
+                    after, prepend=True, with_kwargs=True, always_call=True
+                ),
+            ]
+        if self.session.collects_gradients:
+            if any(map(is_lazy, module.parameters(recurse=False))):
+                self.lazy.add(stem)
+            self.session.parameters.watch(stem, module)
+
+    def _surround(self, module: nn.Module, before: ModuleHook, after: ModuleHook) -> None:
+        """Hooks of a module that was compiled in place would run inside compiled code."""
+        original: Any = module._compiled_call_impl
+        self._compiled.append((module, original))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before(module, args, kwargs)
+            result = None
+            try:
+                result = original(*args, **kwargs)
+                return result
+            finally:
+                after(module, args, kwargs, result)
+
+        module._compiled_call_impl = call
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        for module, original in self._compiled:
+            module._compiled_call_impl = original
+        self._compiled = []
+        self._surrounded.remove()
+
+
+class ModuleHook:
+    """A hook that a copied or pickled module does not take along."""
+
+    __slots__ = ("_run", "hooks", "path", "stem")
+
+    def __init__(self, run: Callable[..., None], hooks: ModuleHooks, stem: str, path: str) -> None:
+        self._run = run
+        self.hooks = hooks
+        self.stem = stem
+        self.path = path
+
+    def __call__(self, *arguments: Any) -> None:
+        session = self.hooks.session
+        if session.active and not session.threads.hides_calls and not is_staged():
+            try:
+                with torch._C.DisableTorchFunction():
+                    self._run(self, *arguments)
+            except Exception as error:
+                session.report(self.stem, error)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., None]:
+        return no_hook
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return (_make_no_hook, ())
+
+
+def no_hook(*_arguments: Any) -> None:
+    """What a copy of a module has in place of our hook."""
+
+
+def _make_no_hook() -> Callable[..., None]:
+    return no_hook
+
+
+def named_calls(prefix: str, model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Every module to hook with its path; a model without children stands for itself."""
+    found = False
+    seen: set[nn.Module] = set()
+    for path, module in _walk(prefix, model, seen):
+        if module is not model and not isinstance(module, torch.jit.ScriptModule):
+            found = True
+            yield path, module
+    if not found or is_compiled(model):
+        yield prefix, model
+
+
+def _walk(path: str, module: nn.Module, seen: set[nn.Module]) -> Iterator[tuple[str, nn.Module]]:
+    if module in seen:
+        return
+    seen.add(module)
+    if type(module).__name__ != "FullyShardedDataParallel":
+        yield path, module
+    if is_compiled(module):
+        return  # what is inside runs as one compiled call
+    for name, child in module.named_children():
+        yield from _walk(f"{path}.{name}", child, seen)
+
+
+def _class_name(module: nn.Module) -> str:
+    """The class that the user wrote: compiling and sharding put another in its place."""
+    kind: Any = type(getattr(module, "_orig_mod", module))
+    if getattr(module, "cls_to_become", None) is not None:
+        kind = module.cls_to_become  # a lazy module, once its shape is known
+    if any(base.__name__ == "FSDPModule" for base in kind.__bases__):
+        kind = next(base for base in kind.__bases__ if base.__name__ != "FSDPModule")
+    return str(kind.__name__)
+
+
+def _enter(hook: ModuleHook, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+    session = hook.hooks.session
+    threads = session.threads
+    if not threads.sees_calls:
+        # A thread of the user's own: look into it while this module runs.
+        put_on(hook.hooks.mode())
+        threads.sees_calls = True
+        threads.entered_by = module
+    base = sys._getframe(2)
+    if not threads.modules:
+        threads.phase = None  # no optimizer consists of modules: an earlier one was interrupted
+    parent, outer_base, outer_below = threads.innermost()
+    number = session.next_number(f"{hook.stem}.forward")
+    call = Call(
+        f"{hook.stem}.forward.{number}", f"{hook.stem}.backward.{number}", parent, path=hook.path
+    )
+    if parent is None:
+        call.under_backward = session.recomputed_in(hook.path)
+    below = session.capture(base.f_back, outer_base, outer_below)
+    opened = OpenModule(call, base, below, module)
+    threads.modules.append(opened)
+    try:
+        stack = session.capture(base, base, below)
+        changes = bool(getattr(module, "inplace", False))
+        opened.pending = session.enter(call, args, kwargs, stack, changes=changes)
+        if call.kept:
+            session.parameters.keep(hook.stem)
+            session.place_call(opened.pending)
+    except Exception as error:
+        session.report(call.forward_name, error)
+
+
+def _leave(
+    hook: ModuleHook, module: nn.Module, _args: Any, _kwargs: dict[str, Any], result: Any
+) -> None:
+    session = hook.hooks.session
+    threads = session.threads
+    opened = _close(threads.modules, module)
+    if threads.entered_by is module and not threads.modules:
+        remove_mode(hook.hooks.mode())
+        threads.sees_calls = False
+        threads.entered_by = None
+    if opened is None or opened.pending is None:
+        return
+    try:
+        if result is None and sys.exc_info()[0] is not None:
+            session.fail(opened.pending)
+            return
+        parameters = dict(module.named_parameters(recurse=False))
+        if hook.stem in hook.hooks.lazy:
+            hook.hooks.lazy.remove(hook.stem)
+            session.parameters.watch(hook.stem, module)
+        session.leave(opened.pending, result, parameters)
+    except Exception as error:
+        session.report(opened.call.forward_name, error)
+
+
+def _close(modules: list[OpenModule], owner: nn.Module) -> OpenModule | None:
+    """Take ``owner`` off the stack with whatever an exception left above it."""
+    for position in range(len(modules) - 1, -1, -1):
+        if modules[position].owner is owner:
+            opened = modules[position]
+            del modules[position:]
+            return opened
+    return None

@@ -1,0 +1,28 @@
+"""Code that is compiled, traced or exported computes no numbers: nothing looks in."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+_FAKE = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
+
+
+def is_staged() -> bool:
+    """Whether the calls of this thread build a program instead of running one."""
+    if torch.compiler.is_compiling() or torch._C._is_tracing():
+        return True
+    if torch._C._len_torch_dispatch_stack() and _computes_with_shapes():
+        return True
+    symbolic = sys.modules.get("torch.fx._symbolic_trace")
+    return symbolic is not None and bool(getattr(symbolic, "_is_fx_tracing_flag", False))
+
+
+def _computes_with_shapes() -> bool:
+    """Distributed tensors and exporters find out shapes with tensors that hold nothing."""
+    modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+    return any(type(mode).__name__ in _FAKE for mode in modes)

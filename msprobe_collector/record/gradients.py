@@ -1,0 +1,326 @@
+"""The true gradients of a call's inputs and outputs.
+
+A call adds nodes to the autograd graph between its inputs and its outputs. The node of an output
+receives the whole gradient of that output; a node with an edge to an input sends this call's
+contribution to the gradient of that input. Both are read by hooks on these nodes: no tensor is
+viewed, copied or marked, and a tensor that is used elsewhere, too, keeps the shares apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import torch
+from torch.autograd.graph import Node
+
+from msprobe_collector.record.calls import Call
+from msprobe_collector.record.items import Item
+
+_AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+
+Key: TypeAlias = "tuple[Any, int]"
+Gradients: TypeAlias = "tuple[torch.Tensor | None, ...]"
+
+
+def edge_of(tensor: torch.Tensor) -> Key | None:
+    """Where a tensor's gradient goes in the graph; None when it needs none."""
+    if not tensor.requires_grad:
+        return None
+    node = tensor.grad_fn
+    return (id(tensor), -1) if node is None else (node, tensor.output_nr)
+
+
+def edges_of(tensors: Sequence[torch.Tensor]) -> list[Key | None]:
+    return [edge_of(tensor) for tensor in tensors]
+
+
+class Backward:
+    """Collects the gradients of one call until its last node has run."""
+
+    __slots__ = (
+        "__weakref__",
+        "_describe",
+        "_missing",
+        "_parts",
+        "_sums",
+        "call",
+        "done",
+        "received",
+        "sent",
+        "task",
+        "waiting_nodes",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        inputs: int,
+        outputs: int,
+        describe: Callable[[torch.Tensor, str], Item | None],
+    ) -> None:
+        self.call = call
+        self.received: list[Item | None] = [None] * outputs
+        self.sent: list[Item | None] = [None] * inputs
+        self.task = -1  # of the autograd engine, once it began
+        self.done = False
+        self.waiting_nodes = 0
+        self._describe = describe
+        self._missing: dict[int, int] = {}
+        self._parts: dict[int, int] = {}
+        self._sums: dict[int, torch.Tensor] = {}
+
+    def expect(self, position: int) -> None:
+        self._missing[position] = self._missing.get(position, 0) + 1
+
+    def receive(self, position: int, gradient: torch.Tensor) -> None:
+        self.received[position] = self._describe(gradient, f"input.{position}")
+
+    def send(self, position: int, gradient: torch.Tensor | None) -> None:
+        """One edge's share of the gradient of an input; the shares are added in turn."""
+        left = self._missing.get(position, 1) - 1
+        self._missing[position] = left
+        if gradient is not None:
+            before = self._sums.pop(position, None)
+            if before is not None:
+                with torch.no_grad(), torch._C.DisableTorchFunction():
+                    gradient = before + gradient
+            if left:
+                self._sums[position] = gradient
+                return
+        else:
+            gradient = None if left else self._sums.pop(position, None)
+        if gradient is not None:
+            self.sent[position] = self._describe(gradient, f"output.{position}")
+
+    def settle(self) -> None:
+        """Take what has come as the result: no more nodes will run."""
+        for position, gradient in self._sums.items():
+            self.sent[position] = self._describe(gradient, f"output.{position}")
+        self._sums.clear()
+        self.done = True
+
+
+_Event: TypeAlias = Callable[[Backward], None]
+
+
+class Graph:
+    """The nodes that a call added: whose hooks tell what."""
+
+    __slots__ = ("outputs", "passed_on", "shares")
+
+    def __init__(self) -> None:
+        # node → (index among its gradients, position of the output)
+        self.outputs: dict[Node, list[tuple[int, int]]] = {}
+        # node → (index of its edge, positions of the input)
+        self.shares: dict[Node, list[tuple[int, list[int]]]] = {}
+        # position of an output → positions of the input that is the same tensor
+        self.passed_on: dict[int, list[int]] = {}
+
+
+def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_node: int) -> Graph:
+    """Find the nodes between ``inputs`` and ``outputs``, made since number ``first_node``."""
+    graph = Graph()
+    positions: dict[Key, list[int]] = {}
+    for position, key in enumerate(inputs):
+        if key is not None:
+            positions.setdefault(key, []).append(position)
+    waiting: list[Node] = []
+    for position, tensor in enumerate(outputs):
+        node = tensor.grad_fn
+        if node is None:
+            continue
+        key = (node, tensor.output_nr)
+        if key in positions:
+            graph.passed_on[position] = positions[key]
+        elif node not in graph.outputs and node._sequence_nr() >= first_node:
+            waiting.append(node)
+        graph.outputs.setdefault(node, []).append((tensor.output_nr, position))
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        for index, (source, number) in enumerate(node.next_functions):
+            if source is None:
+                continue
+            if type(source) is _AccumulateGrad:
+                found = positions.get((id(cast(Any, source).variable), -1))
+            else:
+                found = positions.get((source, number))
+                if found is None and source not in seen and source._sequence_nr() >= first_node:
+                    seen.add(source)
+                    waiting.append(source)
+            if found is not None:
+                graph.shares.setdefault(node, []).append((index, found))
+    _tell_twins_apart(graph)
+    return graph
+
+
+def _tell_twins_apart(graph: Graph) -> None:
+    """``x @ x``: a single node with as many edges to a tensor as it is an argument."""
+    if len(graph.shares) != 1:
+        return
+    (shares,) = graph.shares.values()
+    edges: dict[tuple[int, ...], list[int]] = {}
+    for index, (_, positions) in enumerate(shares):
+        edges.setdefault(tuple(positions), []).append(index)
+    for twins, indexes in edges.items():
+        if len(twins) == len(indexes):
+            for position, index in zip(twins, indexes, strict=True):
+                shares[index] = (shares[index][0], [position])
+
+
+def watch(
+    graph: Graph,
+    backward: Backward,
+    began: Callable[[Backward], None],
+    ended: Callable[[Backward], None],
+    report: Callable[[str, BaseException], None],
+) -> None:
+    """Hook the nodes of ``graph``; ``began`` and ``ended`` frame the backward of the call.
+
+    A module begins before its first node runs, because recomputed calls must find it open. An
+    API needs no more than one hook per node.
+    """
+    for shares in graph.shares.values():
+        for _, positions in shares:
+            for position in positions:
+                backward.expect(position)
+    nodes = dict.fromkeys((*graph.outputs, *graph.shares))
+    backward.waiting_nodes = len(nodes)
+    if backward.call.path and not graph.shares:
+        # Nothing tells when the last node inside runs: the module stays open to the end of the
+        # pass, so that what is recomputed inside finds it.
+        backward.waiting_nodes += 1
+    for node in nodes:
+        run = _NodeRun(
+            backward,
+            graph.outputs.get(node, ()),
+            graph.shares.get(node, ()),
+            graph.passed_on,
+            report,
+        )
+        if backward.call.path and run.outputs:
+            node.register_prehook(partial(_before_node, run, began, ended))
+            if run.shares:
+                node.register_hook(partial(_after_entered_node, run, ended))
+        else:
+            node.register_hook(partial(_after_node, run, began, ended))
+
+
+class _NodeRun(NamedTuple):
+    backward: Backward
+    outputs: Sequence[tuple[int, int]]
+    shares: Sequence[tuple[int, list[int]]]
+    passed_on: dict[int, list[int]]
+    report: Callable[[str, BaseException], None]
+
+    def fail(self, error: BaseException) -> None:
+        """This record cannot be made; the pass goes on."""
+        self.backward.done = True
+        self.report(self.backward.call.backward_name, error)
+
+
+def _before_node(run: _NodeRun, began: _Event, ended: _Event, received: Gradients) -> None:
+    if run.backward.done:
+        return
+    try:
+        with torch._C.DisableTorchFunction():
+            began(run.backward)
+            _receive(run, received)
+            if not run.shares:
+                _count(run.backward, ended)
+    except Exception as error:
+        run.fail(error)
+
+
+def _after_entered_node(
+    run: _NodeRun, ended: _Event, sent: Gradients, _received: Gradients
+) -> None:
+    if run.backward.done:
+        return
+    try:
+        with torch._C.DisableTorchFunction():
+            _send(run, sent)
+            _count(run.backward, ended)
+    except Exception as error:
+        run.fail(error)
+
+
+def _after_node(
+    run: _NodeRun, began: _Event, ended: _Event, sent: Gradients, received: Gradients
+) -> None:
+    if run.backward.done:
+        return
+    try:
+        with torch._C.DisableTorchFunction():
+            began(run.backward)
+            _receive(run, received)
+            _send(run, sent)
+            _count(run.backward, ended)
+    except Exception as error:
+        run.fail(error)
+
+
+def _receive(run: _NodeRun, received: Gradients) -> None:
+    for index, position in run.outputs:
+        gradient = received[index] if index < len(received) else None
+        if gradient is not None:
+            run.backward.receive(position, gradient)
+            for source in run.passed_on.get(position, ()):
+                run.backward.send(source, gradient)
+
+
+def _send(run: _NodeRun, sent: Gradients) -> None:
+    for index, positions in run.shares:
+        gradient = sent[index] if index < len(sent) else None
+        for position in positions:
+            run.backward.send(position, gradient)
+
+
+def _count(backward: Backward, ended: _Event) -> None:
+    backward.waiting_nodes -= 1
+    if backward.waiting_nodes == 0:
+        ended(backward)
+
+
+class OpenBackwards:
+    """Backward calls that have begun and wait for more gradients, oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[Backward, None] = {}
+
+    def add(self, backward: Backward) -> None:
+        self._open[backward] = None
+
+    def remove(self, backward: Backward) -> None:
+        self._open.pop(backward, None)
+
+    def of_task(self, task: int) -> list[Backward]:
+        return [backward for backward in list(self._open) if backward.task == task]
+
+    def all(self) -> list[Backward]:
+        return list(self._open)
+
+    def enclosing(self, path: str) -> Call | None:
+        """The module whose backward runs around a call at ``path`` ("" for an API)."""
+        for backward in reversed(list(self._open)):
+            candidate = backward.call
+            if candidate.path and (not path or path.startswith(candidate.path + ".")):
+                return candidate
+        return None
+
+
+def is_recomputing() -> bool:
+    """A forward call inside a backward pass that builds a graph repeats an earlier one."""
+    return torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()
+
+
+def runs_backward() -> bool:
+    """Whether what is built inside a backward pass will run backward itself.
+
+    Checkpointing either calls the engine again from a node made in Python, or only repeats the
+    forward pass for what had not been saved.
+    """
+    node: Any = torch._C._current_autograd_node()
+    return node is None or isinstance(node, torch.autograd.function.BackwardCFunction)

@@ -1,0 +1,396 @@
+"""Call arguments as the records of dump.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+import zlib
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+import torch.distributed as dist
+
+from msprobe_collector.record.statistics import (
+    Measured,
+    Row,
+    checksum,
+    fetch,
+    is_unchanged,
+    local_part,
+    measure,
+)
+from msprobe_collector.unseen import unseen
+from msprobe_collector.write.tensor_files import TensorFiles
+
+Item: TypeAlias = "dict[str, Any]"
+_DEPTH_LIMIT = 400
+_REMEMBERED = 8192
+_LONGEST_LIST = 1024
+
+
+class _Known(NamedTuple):
+    """What was found when a tensor was measured; valid while nothing has written to it."""
+
+    tensor: Any  # a weak reference
+    version: int
+    address: int
+    epoch: int
+    total: float | None  # the sum of its numbers on the host, to be checked
+    digest: str  # instead of the sum where it is known
+    item: Item
+    is_plain: bool  # no wrapper around the numbers
+
+
+class Items:
+    """Describes values; a tensor that did not change since is not measured again.
+
+    The version counter tells of most writes, never of all. On the host a sum decides whether a
+    tensor is what it was. On an accelerator nobody can look without waiting, so only tensors that
+    were born under our eyes are trusted, and only until something happens that may write unseen.
+    """
+
+    def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
+        self._with_checksum = with_checksum and measures
+        # Whether a tensor is what was saved, to the last bit, only a checksum tells.
+        self._identifies = self._with_checksum or files.one_file
+        self._stored: dict[int, tuple[Item, str]] = {}  # records and the names they are saved as
+        self._measures = measures
+        self.estimate = False  # count what would be saved instead of saving it
+        self.described_bytes = 0
+        self._files = files
+        self._known: dict[int, _Known] = {}
+        self._foreign: set[int] = set()  # storages that others may hold, too
+        self._epoch = 0
+        self._waiting: list[tuple[Item, Row]] = []
+
+    # -- what may have changed unnoticed ------------------------------------------------------
+
+    def expose(self, tensor: torch.Tensor) -> None:
+        """Whatever shares this tensor's memory can be written to by others from now on."""
+        if tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_nested:
+            self._known.pop(id(tensor), None)
+            self._foreign.add(tensor.untyped_storage()._cdata)
+
+    def forget(self) -> None:
+        """Something may have written to tensors behind the version counter."""
+        self._epoch += 1
+
+    def forget_step(self) -> None:
+        self._known.clear()
+        self._foreign.clear()
+        self._stored.clear()
+
+    # -- describing ---------------------------------------------------------------------------
+
+    def describe(
+        self,
+        value: Any,
+        path: str | None,
+        leaves: list[torch.Tensor],
+        depth: int = 0,
+        born: bool = False,
+    ) -> Any:
+        """The record of ``value``; its tensors are appended to ``leaves`` in order.
+
+        With a ``path`` each tensor is also saved under ``path`` plus its position. What a call
+        that was seen returned is ``born``. Call inside :func:`unseen`.
+        """
+        if isinstance(value, torch.Tensor):
+            leaves.append(value)
+            return self.tensor(value, path, born)
+        if value is None:
+            return None
+        kind = type(value)
+        if kind in (int, float, bool, str):
+            return {"type": kind.__name__, "value": value}
+        if depth > _DEPTH_LIMIT:
+            return None
+        if isinstance(value, torch.Size):
+            return {"type": "torch.Size", "value": list(value)}
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            if len(value) > _LONGEST_LIST and not isinstance(value[0], torch.Tensor):
+                return None  # data, not arguments: torch.tensor([...])
+            return [
+                self.describe(part, _extend(path, position), leaves, depth + 1, born)
+                for position, part in enumerate(value)
+            ]
+        parts = _parts(value)
+        if parts is not None:
+            return {
+                str(key): self.describe(part, _extend(path, key), leaves, depth + 1, born)
+                for key, part in parts
+            }
+        if _is_p2p(value):
+            return self._describe_p2p(value, path, leaves)
+        return _describe_plain(value)
+
+    def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
+        """The record of one tensor; call inside :func:`unseen`."""
+        item = self._remembered(tensor, born) if self._measures else _outline(tensor)
+        if self.estimate:
+            self._count(tensor)
+        elif path is not None:
+            item = self._save(tensor, item, path)
+        return item
+
+    def _count(self, tensor: torch.Tensor) -> None:
+        plain = local_part(tensor)
+        if plain is not None:
+            self.described_bytes += plain.numel() * plain.element_size()
+
+    def _remembered(self, tensor: torch.Tensor, born: bool) -> Item:
+        known = self._known.get(id(tensor))
+        if known is not None and known.tensor() is tensor:
+            plain = tensor if known.is_plain else local_part(tensor)
+            if (
+                plain is not None
+                and known.version == plain._version
+                and known.address == plain.data_ptr()
+                and known.item["requires_grad"] == tensor.requires_grad
+                and self._still_holds(known, plain)
+            ):
+                return known.item
+        else:
+            plain = local_part(tensor)
+        if plain is None:
+            return self._make(tensor, None)[0]
+        item, total, digest = self._make(tensor, plain)
+        if not self._may_be_known_again(plain, total, born):
+            return item
+        try:
+            version = plain._version
+            address = plain.data_ptr()
+        except (RuntimeError, NotImplementedError):
+            return item  # inference mode, or no memory
+        if len(self._known) >= _REMEMBERED:
+            self._known = {
+                key: entry for key, entry in self._known.items() if entry.tensor() is not None
+            }
+        is_plain = plain is tensor
+        self._known[id(tensor)] = _Known(
+            weakref.ref(tensor), version, address, self._epoch, total, digest, item, is_plain
+        )
+        return item
+
+    def _still_holds(self, known: _Known, plain: torch.Tensor) -> bool:
+        if not plain.is_cpu:
+            return known.epoch == self._epoch
+        if known.digest:
+            return known.digest == checksum(plain)
+        return is_unchanged(plain, known.total)
+
+    def _may_be_known_again(self, plain: torch.Tensor, total: float | None, born: bool) -> bool:
+        if plain.is_cpu:
+            return total is not None or self._identifies
+        storage = plain.untyped_storage()._cdata
+        if not born:
+            self._foreign.add(storage)
+        return storage not in self._foreign
+
+    def _make(
+        self, tensor: torch.Tensor, plain: torch.Tensor | None
+    ) -> tuple[Item, float | None, str]:
+        """A new record, and what tells the numbers from others: their sum and checksum."""
+        measured: Measured | Row = Measured((None, None, None, None), None)
+        digest = ""
+        if plain is not None:
+            measured = measure(plain)
+            if self._with_checksum or (self._identifies and plain.is_cpu):
+                digest = checksum(plain)
+        numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
+        item: Item = {
+            "type": _type_name(tensor),
+            "dtype": str(tensor.dtype),
+            "shape": _shape(tensor),
+            "Max": numbers[0],
+            "Min": numbers[1],
+            "Mean": numbers[2],
+            "Norm": numbers[3],
+            "requires_grad": tensor.requires_grad,
+        }
+        mesh = getattr(tensor, "device_mesh", None)
+        if mesh is not None:
+            sharded: Any = tensor
+            item["device_mesh"] = mesh.mesh.tolist()
+            item["placements"] = [str(placement) for placement in sharded.placements]
+        if self._with_checksum:
+            item["md5"] = digest
+        if isinstance(measured, Row):
+            self._waiting.append((item, measured))
+            return item, None, digest
+        return item, measured.total, digest
+
+    def attach(self, record: Any, value: Any, path: str) -> Any:
+        """Save the tensors of ``value``, which ``record`` describes, and name their files."""
+        if isinstance(value, torch.Tensor) and isinstance(record, dict):
+            return self._save(value, record, path)
+        if isinstance(value, list | tuple) and isinstance(record, list):
+            pairs = zip(record, value, strict=True)
+            return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
+        if isinstance(value, dict) and isinstance(record, dict):
+            return {
+                key: self.attach(record.get(str(key)), part, f"{path}.{key}")
+                for key, part in value.items()
+            }
+        return record
+
+    def _save(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
+        with unseen():
+            plain = local_part(tensor)
+            if plain is None:
+                return item
+            before = self._stored.get(id(item))
+            if before is not None and plain.is_cpu:
+                name = self._files.save_again(path, before[1])
+            else:
+                name = self._files.save(plain, path)
+                if self._files.one_file and plain.is_cpu:
+                    self._stored[id(item)] = (item, name)
+        saved = {**item, "data_name": name}
+        self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
+        return saved
+
+    def settle(self) -> None:
+        """Fill in the statistics that are still on an accelerator."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            with unseen():
+                fetch(waiting)
+
+    def _describe_p2p(self, value: Any, path: str | None, leaves: list[torch.Tensor]) -> Item:
+        return {
+            "class_type": "torch.distributed.P2POp",
+            "tensor": self.describe(value.tensor, _extend(path, "tensor"), leaves),
+            "op": value.op.__name__,
+            "peer": value.peer,
+            "tag": value.tag,
+            "group_id": _group_id(_group_ranks(value.group)),
+        }
+
+
+def _outline(tensor: torch.Tensor) -> Item:
+    """What is known of a tensor without reading it."""
+    return {
+        "type": _type_name(tensor),
+        "dtype": str(tensor.dtype),
+        "shape": _shape(tensor),
+        "requires_grad": tensor.requires_grad,
+    }
+
+
+def _shape(tensor: torch.Tensor) -> list[int]:
+    """The length of each dimension, -1 where the rows differ in length."""
+    if not tensor.is_nested:
+        return list(tensor.shape)
+    with suppress(RuntimeError):  # the older layout knows its first dimension only
+        return [int(length) if type(length) is int else -1 for length in tensor.shape]
+    return [tensor.size(0)] + [-1] * (tensor.dim() - 1)
+
+
+def _extend(path: str | None, part: object) -> str | None:
+    return None if path is None else f"{path}.{part}"
+
+
+def _parts(value: Any) -> Any:
+    """The named parts of a mapping, named tuple or dataclass, None for anything else."""
+    if isinstance(value, dict):
+        return list(value.items())
+    fields = getattr(value, "_fields", None)
+    if fields is not None and isinstance(value, tuple):
+        return list(zip(fields, value, strict=True))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, torch.nn.Module):
+            return None
+        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
+    return None
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return "torch.Tensor"
+    if isinstance(tensor, torch.nn.Parameter) and not hasattr(tensor, "device_mesh"):
+        return "torch.Tensor"
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_p2p(value: Any) -> bool:
+    return dist.is_available() and isinstance(value, dist.P2POp)
+
+
+def _describe_plain(value: Any) -> Item | None:
+    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
+        for kind in (bool, int, float, str):
+            if isinstance(value, kind):
+                return {"type": type(value).__name__, "value": kind(value)}
+    if isinstance(value, slice):
+        bounds = [part if isinstance(part, int) else None for part in _slice_bounds(value)]
+        return {"type": "slice", "value": bounds}
+    if value is ...:
+        return {"type": "ellipsis", "value": "..."}
+    if isinstance(value, torch.dtype):
+        return {"type": "torch.dtype", "value": str(value)}
+    if isinstance(value, torch.device):
+        return {"type": "torch.device", "value": f"{value.type}:{value.index}"}
+    if isinstance(value, torch.memory_format):
+        return {"type": "torch.memory_format", "format": str(value).removeprefix("torch.")}
+    if dist.is_available() and isinstance(value, dist.ProcessGroup):
+        ranks = _group_ranks(value)
+        return {
+            "type": "torch.ProcessGroup",
+            "group_ranks": ranks,
+            "group_id": _group_id(ranks),
+        }
+    if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
+        return {"type": "torch.distributed.ReduceOp", "value": str(value)}
+    if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
+        return _describe_array(value)
+    return None
+
+
+def _slice_bounds(value: slice) -> tuple[Any, Any, Any]:
+    return (value.start, value.stop, value.step)
+
+
+def _describe_array(array: Any) -> Item | None:
+    """A numpy array or scalar, measured like a tensor."""
+    if array.shape == ():
+        return {"type": f"numpy.{type(array).__name__}", "value": array.item()}
+    numbers: Any = (None, None, None, None)
+    with suppress(TypeError), unseen():  # texts and objects have no statistics
+        measured = measure(torch.from_numpy(array.copy()))
+        assert isinstance(measured, Measured)
+        numbers = measured.values
+    high, low, mean, norm = numbers
+    return {
+        "type": "numpy.ndarray",
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "Max": high,
+        "Min": low,
+        "Mean": mean,
+        "Norm": norm,
+    }
+
+
+def _group_ranks(group: Any) -> list[int]:
+    if group is None:
+        group = dist.group.WORLD
+    return [] if group is None else list(dist.get_process_group_ranks(group))
+
+
+def _group_id(ranks: list[int]) -> str:
+    return f"{zlib.crc32(str(ranks).encode()):08x}"
+
+
+def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:
+    """The tensors in nested arguments, in the order in which they would be described."""
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif isinstance(value, dict):
+        for part in value.values():
+            collect_tensors(part, found, depth + 1)
+    elif isinstance(value, list | tuple) and depth < _DEPTH_LIMIT:
+        for part in value:
+            collect_tensors(part, found, depth + 1)

@@ -1,0 +1,204 @@
+"""What is written down of a step, and whether anything still is.
+
+Nothing here may disturb the training: a disk that is full ends the recording with one sentence,
+a record that cannot be made is left out with one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe_collector.config.settings import Config
+from msprobe_collector.record.calls import Call, place_backward, place_forward
+from msprobe_collector.record.items import Item, Items
+from msprobe_collector.record.overflow import Overflow, is_finite
+from msprobe_collector.record.selection import Selection, matches
+from msprobe_collector.record.stack import Stacks
+from msprobe_collector.unseen import unseen
+from msprobe_collector.write.step_files import StepFiles, tensor_directory
+from msprobe_collector.write.tensor_files import TensorFiles
+
+_log = logging.getLogger("msprobe_collector")
+_FLUSH_RECORDS = 2000
+_FLUSH_SECONDS = 1.0
+
+
+class Ledger:
+    """The files of the present step and the state that all hooks share."""
+
+    def __init__(self, config: Config, estimate: bool = False) -> None:
+        self._estimate = estimate
+        self.config = config
+        self.active = False  # calls are recorded
+        self.listening = False  # gradients of recorded calls are, until the step is over
+        self.finished = False  # nothing will be recorded any more
+        self.belongs_to_parent = False  # this process was forked from the one that records
+        self.lock = threading.RLock()
+        # Single files where there are few, or where other tools are to read them.
+        self.tensor_files = TensorFiles(config.task == "tensor" and config.layout == "one_file")
+        with_checksum = config.summary_mode == "md5"
+        self.items = Items(with_checksum, self.tensor_files, measures=config.task != "structure")
+        self.items.estimate = estimate
+        self.selection = Selection(config.names, config.scope)
+        self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None
+        self.stacks = Stacks()
+        self._saves_all = config.task == "tensor"
+        self._files: StepFiles | None = None
+        self._directory: Path | None = None
+        self._last_flush = 0.0
+        self._failures: set[str] = set()
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def open_step(self, directory: Path) -> None:
+        """Records go to ``directory``; the files are made when the first record comes."""
+        if self._directory != directory:
+            self._directory = directory
+            self.tensor_files.directory = tensor_directory(directory)
+
+    def close_step(self) -> None:
+        """Finish the files of the step."""
+        self.flush()
+        self.tensor_files.end_step()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+        self._directory = None
+        self.stacks = Stacks()
+
+    @property
+    def files(self) -> StepFiles:
+        if self._files is None:
+            assert self._directory is not None, "open a step before recording"
+            config = self.config
+            saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
+            self._files = StepFiles(
+                self._directory, config.task, config.level, saves, self._estimate
+            )
+            self._last_flush = time.monotonic()
+        return self._files
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a step has begun and is not over."""
+        return self._directory is not None
+
+    @property
+    def open_files(self) -> StepFiles | None:
+        """The files of the step if anything was recorded in it."""
+        return self._files
+
+    def flush(self) -> None:
+        with self.lock:
+            self._last_flush = time.monotonic()
+            try:
+                self.items.settle()
+                self.tensor_files.flush()
+                if self._files is not None:
+                    self._files.flush(self.stacks.lines)
+            except OSError as error:
+                self.give_up(f"{error.filename or self._directory} cannot be written: {error}.")
+            except Exception as error:
+                self.report("A part of the step", error)
+
+    def flush_if_due(self) -> None:
+        if self._files is None:
+            return
+        due = self._files.waiting >= _FLUSH_RECORDS
+        if due or time.monotonic() - self._last_flush > _FLUSH_SECONDS:
+            self.flush()
+
+    # -- records ------------------------------------------------------------------------------
+
+    def add_record(self, name: str, record: Any) -> None:
+        self.files.add_record(name, record)
+
+    def add_gradients(self, name: str, gradients: dict[str, Item]) -> None:
+        if self._are_worth_it(gradients):
+            self.files.add_record(name, {key: [item] for key, item in gradients.items()})
+
+    def set_latest_gradients(self, name: str, gradients: dict[str, Item]) -> None:
+        if self._are_worth_it(gradients):
+            self.files.set_latest(name, {key: [item] for key, item in gradients.items()})
+
+    def _are_worth_it(self, gradients: dict[str, Item]) -> bool:
+        if self.overflow is None:
+            return True
+        self.items.settle()
+        return not is_finite(gradients)
+
+    def describe_gradient(self, name: str, gradient: torch.Tensor, where: str) -> Item | None:
+        """The record of a gradient of the call ``name``; None when nothing is recorded now."""
+        if not self.listening:
+            return None
+        try:
+            path = self.save_path(name)
+            with unseen():
+                return self.items.tensor(gradient, path and f"{path}.{where}", born=True)
+        except Exception as error:
+            self.report(name, error)
+            return None
+
+    def place_forward(self, call: Call) -> None:
+        if self.config.with_modules:
+            place_forward(self.files, call)
+
+    def place_backward(self, call: Call) -> None:
+        if self.config.with_modules:
+            place_backward(self.files, call)
+
+    def save_path(self, name: str) -> str | None:
+        """Where the tensors of a call are saved, None when they are not."""
+        if self._saves_all:
+            return name
+        if self.config.tensor_list and any(matches(t, name) for t in self.config.tensor_list):
+            return name
+        return None
+
+    def count_overflow(self, name: str) -> None:
+        assert self.overflow is not None
+        _log.warning("%s overflowed: its inputs were finite, its output is not.", name)
+        if self.overflow.count():
+            self._end()
+            _log.warning(
+                "overflow_nums = %d reached; the training goes on without recording.",
+                self.config.overflow_nums,
+            )
+
+    # -- failures -----------------------------------------------------------------------------
+
+    def report(self, name: str, error: BaseException) -> None:
+        """One record failed; say so once per kind of failure and go on."""
+        if isinstance(error, OSError):
+            self.give_up(f"{error.filename or name} cannot be written: {error}.")
+            return
+        first = (str(error).splitlines() or [""])[0]
+        kind = f"{name.split('.')[0]}{type(error).__name__}{first}"
+        if kind not in self._failures:
+            self._failures.add(kind)
+            _log.warning("%s was not recorded: %s: %s", name, type(error).__name__, first)
+            _log.debug("where it failed:", exc_info=error)
+
+    def give_up(self, reason: str) -> None:
+        """Record nothing any more; what was written before is kept."""
+        if not self.finished:
+            _log.warning("%s Nothing is recorded any more; the training goes on.", reason)
+        self._end()
+
+    def give_up_silently(self) -> None:
+        """In a forked process, whose parent writes these very files and holds their locks."""
+        self._end()
+        self.belongs_to_parent = True
+        self._files = None
+        self.lock = threading.RLock()
+        self.tensor_files = TensorFiles()
+
+    def _end(self) -> None:
+        self.finished = True
+        self.active = self.listening = False

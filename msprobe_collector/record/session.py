@@ -1,0 +1,213 @@
+"""Everything between start and stop: numbers calls, measures them and writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from msprobe_collector.config.settings import Config
+from msprobe_collector.record.backward_calls import BackwardCalls
+from msprobe_collector.record.calls import Call, Pending, ThreadState
+from msprobe_collector.record.gradients import edges_of, is_recomputing, runs_backward
+from msprobe_collector.record.items import collect_tensors
+from msprobe_collector.record.ledger import Ledger
+from msprobe_collector.record.overflow import attach_inputs, hold, is_origin
+from msprobe_collector.record.stack import NO_STACK
+from msprobe_collector.unseen import unseen
+
+
+class Session:
+    """The state of one debugger; all hooks report to it."""
+
+    def __init__(self, config: Config, estimate: bool = False) -> None:
+        self.config = config
+        self.threads = ThreadState()
+        self.ledger = Ledger(config, estimate)
+        self.backwards = BackwardCalls(self.ledger)
+        self.items = self.ledger.items
+        self.parameters = self.backwards.parameters
+        self.report = self.ledger.report
+        self.collects_gradients = config.collects_direction("backward")
+        self._counters: dict[str, int] = {}
+
+    @property
+    def active(self) -> bool:
+        return self.ledger.active
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def begin(self, directory: Path) -> None:
+        """Record into ``directory`` from here on."""
+        self.ledger.open_step(directory)
+        self.items.forget_step()
+        self.ledger.active = self.ledger.listening = True
+
+    def pause(self) -> None:
+        """Write everything that is known; gradients may still come."""
+        ledger = self.ledger
+        self.backwards.settle()
+        ledger.active = False
+        if not self.backwards.are_awaited():
+            self.parameters.release()
+        ledger.flush()
+        self.items.forget_step()
+        if not self.config.async_dump:
+            ledger.tensor_files.drain()
+
+    def close_step(self) -> None:
+        """Finish the files of the step and start counting anew."""
+        ledger = self.ledger
+        self.backwards.end_step()
+        ledger.active = ledger.listening = False
+        ledger.close_step()
+        self.items.forget_step()
+        if not self.config.async_dump:
+            ledger.tensor_files.drain()
+        self._counters.clear()
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def next_number(self, stem: str) -> int:
+        with self.ledger.lock:
+            number = self._counters.get(stem, 0)
+            self._counters[stem] = number + 1
+        return number
+
+    def api_call(self, label: str) -> tuple[Call, FrameType | None, int]:
+        """A numbered API call below the innermost open module, with that module's stack."""
+        parent, base, below = self.threads.innermost()
+        number = self.next_number(label)
+        name = f"{label}.{number}"
+        call = Call(f"{name}.forward", f"{name}.backward", parent)
+        if parent is None:
+            call.under_backward = self.recomputed_in("")
+        return call, base, below
+
+    def recomputed_in(self, path: str) -> Call | None:
+        """Whose backward asks for a call at ``path`` that no module makes ("" for an API)."""
+        if torch._C._current_graph_task_id() == -1:
+            return None
+        region = self.threads.region
+        return region.call if region is not None else self.backwards.open.enclosing(path)
+
+    def enter(
+        self,
+        call: Call,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        stack: int,
+        changes: bool = False,
+        with_gradients: bool = True,
+    ) -> Pending | None:
+        """Describe what goes into a call, which may change it; None if it is of no interest."""
+        ledger = self.ledger
+        call.kept = ledger.selection.keep(call)
+        if not call.kept and (ledger.selection.keeps_all or not with_gradients):
+            return None
+        pending = Pending(call, stack)
+        inputs: list[torch.Tensor] = []
+        if call.kept and self.config.collects("forward", "input"):
+            path = ledger.save_path(call.forward_name)
+            describe = self.items.describe
+            with unseen():
+                pending.record["input_args"] = [
+                    describe(value, path and f"{path}.input.{position}", inputs)
+                    for position, value in enumerate(args)
+                ]
+                pending.record["input_kwargs"] = {
+                    key: describe(value, path and f"{path}.kwargs.{key}", inputs)
+                    for key, value in kwargs.items()
+                }
+        else:
+            collect_tensors((args, kwargs), inputs)
+        pending.has_tensors = bool(inputs)
+        if ledger.overflow is not None:
+            pending.held = hold(args, kwargs, changes)
+        if with_gradients:
+            pending.edges = edges_of(inputs) if torch.is_grad_enabled() else []
+        pending.first_node = torch._C._autograd._get_sequence_nr()
+        return pending
+
+    def leave(self, pending: Pending, result: Any, parameters: dict[str, Any] | None) -> None:
+        """Describe what came out of a call, write it down and watch for its gradients."""
+        ledger = self.ledger
+        call = pending.call
+        outputs: list[torch.Tensor] = []
+        if call.encloses and not call.kept and ledger.selection.lists(call):
+            call.kept = True
+            pending.record.update(input_args=[], input_kwargs={})
+        if call.kept and self.config.collects("forward", "output"):
+            path = ledger.save_path(call.forward_name)
+            results = result if type(result) in (tuple, list) else (result,)
+            describe = self.items.describe
+            with unseen():
+                pending.record["output"] = [
+                    describe(value, path and f"{path}.output.{position}", outputs, born=True)
+                    for position, value in enumerate(results)
+                ]
+        else:
+            collect_tensors(result, outputs)
+        if not call.path and not outputs and not pending.has_tensors:
+            return  # an API that neither reads nor makes values
+        if call.kept:
+            self.place_call(pending)
+            if self.config.collects_direction("forward"):
+                self._add_forward(pending, result, parameters)
+        ledger.selection.leave(call.forward_name)
+        watched = pending.edges is not None and torch.is_grad_enabled()
+        if watched and (self.threads.region is None or runs_backward()):
+            self.backwards.watch(pending, outputs)
+        ledger.flush_if_due()
+
+    def place_call(self, pending: Pending | None) -> None:
+        """Write down where a recorded call stands; a module's comes before what it calls."""
+        if pending is None or not pending.call.kept:
+            return
+        self.ledger.place_forward(pending.call)
+        if pending.stack != NO_STACK:
+            self.ledger.files.add_stack(pending.call.forward_name, pending.stack)
+            pending.stack = NO_STACK
+
+    def _add_forward(
+        self, pending: Pending, result: Any, parameters: dict[str, Any] | None
+    ) -> None:
+        ledger = self.ledger
+        record = pending.record
+        name = pending.call.forward_name
+        if parameters is not None:
+            path = ledger.save_path(name)
+            with unseen():
+                record["parameters"] = {
+                    key: self.items.describe(value, path and f"{path}.parameters.{key}", [])
+                    for key, value in parameters.items()
+                }
+        record["is_recompute"] = is_recomputing()
+        if ledger.overflow is not None:
+            self.items.settle()
+            if not is_origin(record):
+                return
+            if pending.held is not None:
+                attach_inputs(self.items, record, pending.held, name)
+            results = result if type(result) in (tuple, list) else (result,)
+            record["output"] = self.items.attach(
+                record.get("output"), list(results), f"{name}.output"
+            )
+            ledger.count_overflow(name)
+        ledger.add_record(name, record)
+
+    def fail(self, pending: Pending) -> None:
+        """The call raised: keep what went in."""
+        if not pending.call.kept or self.ledger.overflow is not None or not self.active:
+            return
+        self.place_call(pending)
+        if self.config.collects_direction("forward"):
+            pending.record["is_recompute"] = is_recomputing()
+            pending.record["output"] = []
+            self.ledger.add_record(pending.call.forward_name, pending.record)
+
+    def capture(self, frame: FrameType | None, base: FrameType | None, below: int) -> int:
+        return self.ledger.stacks.capture(frame, base, below)

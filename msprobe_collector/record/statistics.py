@@ -1,0 +1,181 @@
+"""The four statistics of a tensor and its checksum, without touching the training.
+
+Values are reduced in the accuracy they deserve: half precision in float32 (so that the norm does
+not overflow), integers in float64, float64 in itself. On an accelerator the results stay there
+until :func:`fetch` copies many rows at once.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+_FIELDS = ("Max", "Min", "Mean", "Norm")
+_NOTHING: tuple[None, None, None, None] = (None, None, None, None)
+_EXACT_INTEGER = 2**53
+_SAFE_NORMS = (1e-15, 1e15)
+
+Values: TypeAlias = "tuple[Any, Any, Any, Any]"
+
+
+class Measured(NamedTuple):
+    """The four numbers and the exact sum they came with, None when it identifies nothing."""
+
+    values: Values
+    total: float | None
+
+
+class Row(NamedTuple):
+    """Four numbers still on their device; ``kind`` says how to read them."""
+
+    numbers: torch.Tensor
+    kind: str  # "float", "int", "bool" or "complex"
+
+
+def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The plain tensor whose memory this process can read, None when there is none."""
+    if tensor.is_nested:
+        if tensor.layout is torch.jagged:
+            values = getattr(tensor, "_values", None)
+            return local_part(values) if isinstance(values, torch.Tensor) else None
+        return None
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        local = getattr(tensor, "_local_tensor", None)  # DTensor: this rank's shard
+        if isinstance(local, torch.Tensor):
+            return local_part(local)
+        if _is_without_values(tensor):
+            return None
+    if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
+        return None
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    return tensor
+
+
+def _is_without_values(tensor: torch.Tensor) -> bool:
+    names = {kind.__name__ for kind in type(tensor).__mro__}
+    return bool(names & {"FakeTensor", "AsyncCollectiveTensor", "FunctionalTensor"})
+
+
+def measure(tensor: torch.Tensor) -> Measured | Row:
+    """Max, min, mean and norm of a plain tensor; call inside ``unseen``."""
+    if tensor.numel() == 0:
+        return Measured(_NOTHING, None)
+    kind = "float"
+    if tensor.dtype is torch.bool:
+        kind = "bool"
+    elif tensor.is_complex():
+        kind = "complex"
+        tensor = tensor.abs()
+    elif not tensor.is_floating_point():
+        kind = "int"
+    if tensor.device.type == "cpu":
+        return _measure_here(tensor, kind)
+    if _is_capturing(tensor):
+        return Measured(_NOTHING, None)
+    return Row(_measure_there(tensor, kind), kind)
+
+
+def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
+    if kind == "bool":
+        return Measured((tensor.any().item(), tensor.all().item(), None, None), None)
+    if tensor.dim() == 0:
+        value = _plain(tensor.item())
+        norm = None if kind == "complex" else abs(value)
+        return Measured((value, value, value, norm), None)
+    if tensor.itemsize == 1 and kind != "int":
+        tensor = tensor.float()  # float8 has no reductions
+    low, high = torch.aminmax(tensor)
+    if kind == "int":
+        extremes = (_plain(high.item()), _plain(low.item()))
+        tensor = tensor.double()
+    else:
+        extremes = (high.item(), low.item())
+    accurate = _accurate(tensor.dtype)
+    total = tensor.sum(dtype=accurate).item()
+    mean = total / tensor.numel()
+    if kind == "complex":
+        return Measured((*extremes, mean, None), None)
+    norm = torch.linalg.vector_norm(tensor, dtype=accurate).item()
+    if not _SAFE_NORMS[0] < norm < _SAFE_NORMS[1] and all(map(math.isfinite, extremes)):
+        # The squares leave the range of float32 although the numbers do not.
+        norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
+        mean = tensor.mean(dtype=torch.float64).item()
+    identifies = kind == "float" and tensor.is_floating_point() and total != 0
+    return Measured((*extremes, mean, norm), total if identifies else None)
+
+
+def is_unchanged(tensor: torch.Tensor, total: float | None) -> bool:
+    """Whether a plain tensor on the host still adds up to ``total``; one pass instead of three.
+
+    Not everything that writes to memory raises a tensor's version: fused optimizers, loss
+    scalers, aliases by ``numpy()`` or ``data``, operators that do not declare it. A sum that is
+    zero or not finite tells nothing.
+    """
+    if total is None or tensor.itemsize == 1:
+        return False
+    if tensor.dtype is torch.float32 or tensor.dtype is torch.float64:
+        return bool(tensor.sum().item() == total)
+    return bool(tensor.sum(dtype=torch.float32).item() == total)
+
+
+def _measure_there(tensor: torch.Tensor, kind: str) -> torch.Tensor:
+    if kind == "bool":
+        zero = torch.zeros((), dtype=torch.bool, device=tensor.device)
+        return torch.stack((tensor.any(), tensor.all(), zero, zero)).float()
+    if kind == "int":
+        low, high = (extreme.double() for extreme in torch.aminmax(tensor))
+        tensor = tensor.double()
+    else:
+        if tensor.itemsize == 1:
+            tensor = tensor.float()
+        low, high = torch.aminmax(tensor)
+    accurate = _accurate(tensor.dtype)
+    mean = tensor.mean(dtype=accurate)
+    norm = torch.linalg.vector_norm(tensor, dtype=accurate)
+    return torch.stack((high.to(accurate), low.to(accurate), mean, norm))
+
+
+def _accurate(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def _plain(value: float) -> float | int:
+    """Integers as floats, as readers expect, unless that would round them."""
+    return float(value) if abs(value) <= _EXACT_INTEGER else value
+
+
+def _is_capturing(tensor: torch.Tensor) -> bool:
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def fetch(rows: Sequence[tuple[dict[str, Any], Row]]) -> None:
+    """Copy waiting rows to the host, one transfer per device and dtype, into their items."""
+    groups: dict[tuple[torch.device, torch.dtype], list[tuple[dict[str, Any], Row]]] = {}
+    for item, row in rows:
+        groups.setdefault((row.numbers.device, row.numbers.dtype), []).append((item, row))
+    for group in groups.values():
+        table = torch.stack([row.numbers for _, row in group]).cpu().tolist()
+        for (item, row), numbers in zip(group, table, strict=True):
+            item.update(zip(_FIELDS, _read_row(numbers, row.kind), strict=True))
+
+
+def _read_row(numbers: list[float], kind: str) -> Values:
+    high, low, mean, norm = numbers
+    if kind == "bool":
+        return (bool(high), bool(low), None, None)
+    return (high, low, mean, None if kind == "complex" else norm)
+
+
+def checksum(tensor: torch.Tensor) -> str:
+    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
+    here = tensor.detach().cpu()
+    here = here.resolve_conj().resolve_neg().contiguous()
+    if not here.numel():
+        return f"{zlib.crc32(b''):08x}"
+    content: Any = here.reshape(-1).view(torch.uint8).numpy()
+    return f"{zlib.crc32(content):08x}"

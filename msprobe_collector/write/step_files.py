@@ -1,0 +1,203 @@
+"""The three files of a step, appended to and complete after every flush.
+
+Each file ends with a closing tail. A flush overwrites the tail with the new entries and writes
+it again, so the cost is that of the new entries and a killed run leaves valid files behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+_encode = json.JSONEncoder(default=str).encode
+
+
+class AppendedObject:
+    """A JSON object in a file that grows by whole entries."""
+
+    def __init__(self, path: Path, head: str, tail: str) -> None:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
+        self._tail = tail.encode()
+        self.size = 0  # bytes
+        self._end = 0
+        self._empty = True
+        self._end = self._replace_tail(head.encode(), b"")
+
+    def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
+        """Add ``entries``; ``provisional`` ones last until the next call replaces them."""
+        lasting = b""
+        if entries:
+            lasting = (self._separator + ",\n".join(entries)).encode()
+        passing = b""
+        if provisional:
+            start = ",\n" if entries else self._separator
+            passing = (start + ",\n".join(provisional)).encode()
+        self._end = self._replace_tail(lasting, passing)
+        self._empty = self._empty and not entries
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    @property
+    def _separator(self) -> str:
+        return "\n" if self._empty else ",\n"
+
+    def _replace_tail(self, lasting: bytes, passing: bytes) -> int:
+        """Write behind the last entry; where the new end is. A failure leaves the old file."""
+        try:
+            self._write(lasting + passing + self._tail, self._end)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._write(self._tail, self._end)
+            raise
+        self.size = self._end + len(lasting + passing + self._tail)
+        return self._end + len(lasting)
+
+    def _write(self, content: bytes, position: int) -> None:
+        rest = memoryview(content)
+        while rest:
+            written = os.pwrite(self._file, rest, position)
+            position += written
+            rest = rest[written:]
+        os.ftruncate(self._file, position)
+
+
+class CountedObject:
+    """Counts what :class:`AppendedObject` would write."""
+
+    def __init__(self, head: str, tail: str) -> None:
+        self._lasting = len(head.encode()) + len(tail.encode())
+        self._passing = 0
+
+    def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
+        """Count ``entries``; ``provisional`` ones are replaced by the next call."""
+        self._lasting += sum(len(entry.encode()) + len(",\n") for entry in entries)
+        self._passing = sum(len(entry.encode()) + len(",\n") for entry in provisional)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._lasting + self._passing
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class StepFiles:
+    """dump.json, construct.json and stack.json of one step and rank.
+
+    As an ``estimate`` nothing is written, only counted.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        task: str,
+        level: str,
+        saves_tensors: bool,
+        estimate: bool = False,
+    ) -> None:
+        self.directory = directory
+        header = {
+            "task": task,
+            "level": level,
+            "framework": "pytorch",
+            "dump_data_dir": str(tensor_directory(directory)) if saves_tensors else None,
+        }
+        head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'
+
+        def opened(name: str, head: str, tail: str) -> AppendedObject | CountedObject:
+            if estimate:
+                return CountedObject(head, tail)
+            return AppendedObject(directory / name, head, tail)
+
+        self._dump = opened("dump.json", head, "\n }\n}")
+        self._construct = opened("construct.json", "{", "\n}")
+        self._stack = opened("stack.json", "{", "\n}")
+        self._data: list[tuple[str, Any]] = []
+        self._added = 0
+        self._latest: dict[str, Any] = {}
+        self._parents: list[tuple[str, Any]] = []
+        self._placed: set[str] = set()
+        self._callers: list[tuple[str, int]] = []
+        self._groups = 0
+
+    def add_record(self, name: str, record: Any) -> None:
+        self._data.append((name, record))
+        self._added += 1
+
+    def set_latest(self, name: str, record: Any) -> None:
+        """A record that a later one of the same name replaces, until the step is over."""
+        self._latest[name] = record
+
+    def place(self, child: str, parent: str | None) -> bool:
+        """Note who called ``child``; False when that is known already."""
+        if child in self._placed:
+            return False
+        self._placed.add(child)
+        self._parents.append((child, parent))
+        return True
+
+    def add_stack(self, name: str, stack: int) -> None:
+        self._callers.append((name, stack))
+
+    @property
+    def calls(self) -> int:
+        """Records of this step."""
+        return self._added + len(self._latest)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._data) + len(self._callers)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the three files."""
+        return sum(file.size for file in (self._dump, self._construct, self._stack))
+
+    def flush(self, lines: Callable[[int], list[str]]) -> None:
+        """Append what came since the last flush; ``lines`` gives the text of a stack."""
+        data, self._data = self._data, []
+        parents, self._parents = self._parents, []
+        callers, self._callers = self._callers, []
+        self._dump.append(
+            [_entry(name, record) for name, record in data],
+            [_entry(name, record) for name, record in self._latest.items()],
+        )
+        self._construct.append(
+            [f" {_encode(child)}: {_encode(parent)}" for child, parent in parents]
+        )
+        self._stack.append(self._stack_groups(callers, lines))
+
+    def _stack_groups(
+        self, callers: Sequence[tuple[str, int]], lines: Callable[[int], list[str]]
+    ) -> list[str]:
+        """Names that share a stack together, numbered on across flushes."""
+        groups: dict[int, list[str]] = {}
+        for name, stack in callers:
+            groups.setdefault(stack, []).append(name)
+        entries = []
+        for stack, names in groups.items():
+            content = _encode([names, lines(stack)])
+            entries.append(f' "{self._groups}": {content}')
+            self._groups += 1
+        return entries
+
+    def close(self) -> None:
+        for file in (self._dump, self._construct, self._stack):
+            file.close()
+
+
+def _entry(name: str, record: Any) -> str:
+    return f"  {_encode(name)}: {_encode(record)}"
+
+
+def tensor_directory(directory: Path) -> Path:
+    return directory / "dump_tensor_data"

@@ -1,0 +1,125 @@
+"""``dump_tensor_data``: the tensors themselves.
+
+What lies in the host's memory is written at once into the store of the step. Anything else is
+copied on its device and written in the background; the copies that wait are bounded in bytes:
+whoever adds more waits for the disk instead of filling the memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from pathlib import Path
+
+import torch
+
+from msprobe_collector.write.tensor_store import TensorStore
+
+_log = logging.getLogger("msprobe_collector")
+_WAITING_BYTES = 256 * 1024 * 1024
+
+
+class TensorFiles:
+    """Writes tensors into ``directory``, which may change from step to step.
+
+    With ``one_file`` they lie behind each other, otherwise each is a ``.pt`` file of its own.
+    """
+
+    def __init__(self, one_file: bool = False) -> None:
+        self.directory: Path | None = None
+        self.saved_bytes = 0
+        self.one_file = one_file
+        self._store: TensorStore | None = None
+        self._queue: queue.SimpleQueue[tuple[torch.Tensor, Path, TensorStore | None] | None]
+        self._queue = queue.SimpleQueue()
+        self._room = threading.Condition()
+        self._waiting_bytes = 0
+        self._waiting_files = 0
+        self._thread: threading.Thread | None = None
+
+    def save(self, tensor: torch.Tensor, path: str) -> str:
+        """Keep ``tensor`` as it is now; returns the name under which it is found."""
+        assert self.directory is not None, "open a step before saving tensors"
+        name = _name_of(path)
+        size = tensor.numel() * tensor.element_size()
+        self.saved_bytes += size
+        store = None
+        if self.one_file:
+            if self._store is None:
+                self._store = TensorStore(self.directory)
+            store = self._store
+            if tensor.is_cpu:
+                store.add(name, tensor)
+                return name
+        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+        with self._room:
+            self._room.wait_for(
+                lambda: not self._waiting_bytes or self._waiting_bytes + size <= _WAITING_BYTES
+            )
+            self._waiting_bytes += size
+            self._waiting_files += 1
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._write_all, name="msprobe_collector tensors", daemon=True
+            )
+            self._thread.start()
+        self._queue.put((copy, self.directory / name, store))
+        return name
+
+    def save_again(self, path: str, name: str) -> str:
+        """Another name for what was saved as ``name``: the same numbers, bit by bit."""
+        assert self._store is not None, "save a tensor before naming it again"
+        self._store.add_name(_name_of(path), name)
+        return _name_of(path)
+
+    def flush(self) -> None:
+        """Let readers find what has been written."""
+        if self._store is not None:
+            self._store.flush()
+
+    def drain(self) -> None:
+        """Wait until every tensor is on disk."""
+        with self._room:
+            self._room.wait_for(lambda: not self._waiting_files)
+
+    def end_step(self) -> None:
+        """Finish the store of the step."""
+        if self._store is not None:
+            self.drain()
+            store, self._store = self._store, None
+            try:
+                store.flush()
+            finally:
+                store.close()
+
+    def close(self) -> None:
+        self.end_step()
+        self.drain()
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _write_all(self) -> None:
+        while (job := self._queue.get()) is not None:
+            copy, path, store = job
+            size = copy.numel() * copy.element_size()
+            try:
+                if store is not None:
+                    store.add(path.name, copy.cpu())
+                else:
+                    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+                    torch.save(copy.cpu(), path)
+                    path.chmod(0o640)
+            except Exception as error:  # a full disk must not end the training
+                _log.warning("%s cannot be written: %s.", path, error)
+            del copy, job
+            with self._room:
+                self._waiting_bytes -= size
+                self._waiting_files -= 1
+                self._room.notify_all()
+
+
+def _name_of(path: str) -> str:
+    return f"{path}.pt".replace("/", "_").replace("\\", "_")

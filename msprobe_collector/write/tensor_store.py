@@ -1,0 +1,72 @@
+"""``dump_tensor_data/tensors.bin``: all tensors of a step and rank, one behind the other.
+
+``index.json`` tells for each name where its bytes begin and what they are. A training step has
+thousands of tensors; a file for each of them takes longer than the numbers do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe_collector.unseen import unseen
+from msprobe_collector.write.step_files import AppendedObject
+
+DATA, INDEX = "tensors.bin", "index.json"
+_ALIGNMENT = 64  # bytes, so that any type can be mapped
+
+
+class TensorStore:
+    """The tensors of one step; entries of the index wait for :meth:`flush`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        self._data = os.open(directory / DATA, flags, 0o640)
+        self._index = AppendedObject(directory / INDEX, "{", "\n}")
+        self._entries: dict[str, str] = {}
+        self._waiting: list[str] = []
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Write a tensor of the host's memory; OSError when the disk takes no more."""
+        with unseen():
+            plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+            content = memoryview(b"")
+            if plain.numel():
+                numbers: Any = plain.reshape(-1).view(torch.uint8).numpy()
+                content = memoryview(numbers).cast("B")
+        size = len(content)
+        with self._lock:
+            offset = self._end
+            self._end = offset + -(-size // _ALIGNMENT) * _ALIGNMENT
+            entry = {"offset": offset, "dtype": str(plain.dtype), "shape": list(plain.shape)}
+            self._entries[name] = json.dumps(entry)
+            self._waiting.append(f" {json.dumps(name)}: {self._entries[name]}")
+        while content:
+            written = os.pwrite(self._data, content, offset)
+            offset += written
+            content = content[written:]
+
+    def add_name(self, name: str, known: str) -> None:
+        """Call the tensor that is ``known`` by another name, too."""
+        with self._lock:
+            self._waiting.append(f" {json.dumps(name)}: {self._entries[known]}")
+
+    def flush(self) -> None:
+        """Make what was written findable."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._index.append(waiting)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._data)
+        self._index.close()

@@ -1,0 +1,242 @@
+"""Changes of matches inside a transaction, by the functions of the builder."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from msprobe_builder.base.codes import Source
+from msprobe_builder.database.read.cells import number, text
+from msprobe_builder.database.read.names import read_names
+from msprobe_builder.match.match_file import parse_match_file
+from msprobe_builder.rematch.edits import MATCH, UNMATCH, Change, Edits, redo, undo
+from msprobe_builder.rematch.graphs import GraphPair, pair_of, read_pairs
+from msprobe_builder.rematch.imports import import_pairs
+from msprobe_builder.rematch.operations import Conflict, Operation, Outcome, carry_out
+from msprobe_builder.rematch.refresh import refresh
+from tb_graph_ascend.encode.edits import encode_edit_state
+from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.limits import MAX_OPERATIONS
+from tb_graph_ascend.problems import bad_request, conflict, not_found
+from tb_graph_ascend.query.edits import read_edit_state
+
+ACTIONS = {pb.MATCH_ACTION_MATCH: MATCH, pb.MATCH_ACTION_UNMATCH: UNMATCH}
+CODES = {action: code for code, action in ACTIONS.items()}
+
+
+def match(connection: sqlite3.Connection, body: pb.MatchRequest, report: pb.MatchReport) -> None:
+    """Carry out what a person asks for."""
+    pairs = read_pairs(connection)
+    pair = next((one for one in pairs if (one.step, one.rank) == (body.step, body.rank)), None)
+    if pair is None:
+        raise not_found(
+            "unknown_graph",
+            f"The file holds no comparison of step {body.step}, rank {body.rank}.",
+            "Choose a step and rank that the catalog lists with both sides.",
+        )
+    if not 0 < len(body.operations) <= MAX_OPERATIONS:
+        raise bad_request(
+            "bad_body",
+            f"The request has {len(body.operations)} operations.",
+            f"Give 1 to {MAX_OPERATIONS}.",
+        )
+    operations = [_operation(pair, one) for one in body.operations]
+    edits = Edits(connection, body.author or None, body.reason or None)
+    outcome = carry_out(edits, pair, operations)
+    _add_outcome(connection, pair, outcome, report)
+    if outcome.conflicts and not body.dry_run:
+        raise _conflict_problem(connection, outcome.conflicts[0])
+    _finish(edits, pairs, report)
+
+
+def undo_last(
+    connection: sqlite3.Connection, _body: pb.UndoRequest, report: pb.MatchReport
+) -> None:
+    """Take back what was done last."""
+    edits = Edits(connection)
+    if not undo(edits):
+        raise conflict("nothing_to_undo", "Nothing is left to undo.", "Load the file again.")
+    _finish(edits, read_pairs(connection), report)
+
+
+def redo_next(
+    connection: sqlite3.Connection, _body: pb.UndoRequest, report: pb.MatchReport
+) -> None:
+    """Do again what was undone last."""
+    edits = Edits(connection)
+    if not redo(edits):
+        message = "Nothing that still fits the matches is left to redo."
+        raise conflict("nothing_to_redo", message, "Load the file again.")
+    _finish(edits, read_pairs(connection), report)
+
+
+def import_file(
+    connection: sqlite3.Connection, body: pb.ImportRequest, report: pb.MatchReport
+) -> None:
+    """Match the pairs of a match file."""
+    chosen = parse_match_file(body.content, "The match file")
+    pairs = read_pairs(connection)
+    edits = Edits(connection, body.author or None, body.reason or None, Source.FILE)
+    for one in import_pairs(edits, pairs, chosen, replace=body.replace):
+        report.imported.add(
+            npu=one.pair.npu,
+            bench=one.pair.bench,
+            step=one.pair.step,
+            rank=one.pair.rank,
+            matched=one.matched,
+            present=one.present,
+            turned=one.turned,
+            problem=one.problem,
+        )
+    _finish(edits, pairs, report)
+
+
+def _operation(pair: GraphPair, asked: pb.MatchOperation) -> Operation:
+    for index, graph, side in ((asked.npu, pair.npu, "npu"), (asked.bench, pair.bench, "bench")):
+        if index >= graph.count:
+            raise not_found(
+                "unknown_node",
+                f"There is no node {index}: the graph on the {side} side has {graph.count} nodes.",
+                "Load the graph again; its nodes are numbered from 0.",
+            )
+    if (asked.npu == 0) != (asked.bench == 0):
+        raise bad_request(
+            "only_roots", "The root matches nothing but the root.", "Choose two other nodes."
+        )
+    if asked.action not in ACTIONS:
+        raise bad_request(
+            "bad_body",
+            f"There is no action {asked.action}.",
+            "Give MATCH_ACTION_MATCH or MATCH_ACTION_UNMATCH.",
+        )
+    return Operation(
+        ACTIONS[asked.action],
+        pair.npu.first + asked.npu,
+        pair.bench.first + asked.bench,
+        asked.descendants,
+        asked.replace,
+        asked.twin,
+    )
+
+
+def _add_outcome(
+    connection: sqlite3.Connection, pair: GraphPair, outcome: Outcome, report: pb.MatchReport
+) -> None:
+    first = (pair.npu.first, pair.bench.first)
+    nodes = {one.node for one in outcome.conflicts}
+    nodes |= {one.partner for one in outcome.conflicts if one.partner is not None}
+    nodes |= {node for one in outcome.offers for node in (one.npu, one.bench)}
+    names = read_names(connection, nodes)
+    for met in outcome.conflicts:
+        other = first[1 - met.side]
+        report.conflicts.add(
+            operation=met.operation,
+            side=pb.Side.Name(met.side),
+            index=met.node - first[met.side],
+            name=names[met.node],
+            partner=None if met.partner is None else met.partner - other,
+            partner_name="" if met.partner is None else names[met.partner],
+        )
+    for offer in outcome.offers:
+        report.offers.add(
+            operation=offer.operation,
+            kind="twin",
+            npu=offer.npu - first[0],
+            bench=offer.bench - first[1],
+            npu_name=names[offer.npu],
+            bench_name=names[offer.bench],
+        )
+
+
+def _conflict_problem(connection: sqlite3.Connection, met: Conflict) -> Exception:
+    nodes = {met.node} if met.partner is None else {met.node, met.partner}
+    names = read_names(connection, nodes)
+    if met.partner is None:
+        message = f"{names[met.node]} is not matched with this node."
+        return conflict("not_matched", message, "Load the graph again.")
+    return conflict(
+        "already_matched",
+        f"{names[met.node]} is matched with {names[met.partner]}.",
+        "Ask for it to be replaced, or choose another node.",
+    )
+
+
+def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> None:
+    """Bring up to date what follows from the changes, and report them."""
+    connection = edits.connection
+    npu = {change.npu for change in edits.changes}
+    bench = {change.bench for change in edits.changes}
+    changed = refresh(connection, pairs, npu, bench) if edits.changes else set()
+    states = _states(connection, changed)
+    _add_changes(connection, pairs, edits.changes, states, report)
+    for pair in pairs:
+        for_npu = [node for node in sorted(changed) if pair.npu.first <= node <= pair.npu.last]
+        for_bench = [
+            node for node in sorted(changed) if pair.bench.first <= node <= pair.bench.last
+        ]
+        if for_npu or for_bench:
+            first = pair.npu.first, pair.bench.first
+            report.updates.add(
+                step=pair.step,
+                rank=pair.rank,
+                npu=[_state(node - first[0], states[node], first[1]) for node in for_npu],
+                bench=[_state(node - first[1], states[node], first[0]) for node in for_bench],
+            )
+    report.edits.CopyFrom(encode_edit_state(read_edit_state(connection)))
+
+
+def _add_changes(
+    connection: sqlite3.Connection,
+    pairs: list[GraphPair],
+    changes: list[Change],
+    states: dict[int, tuple[int, float | None, int | None, str]],
+    report: pb.MatchReport,
+) -> None:
+    names = read_names(connection, {node for one in changes for node in (one.npu, one.bench)})
+    for change in changes:
+        pair = pair_of(pairs, change.npu)
+        grade, error, *_ = states[change.npu]
+        report.changes.add(
+            action=pb.MatchAction.Name(CODES[change.action]),
+            step=pair.step,
+            rank=pair.rank,
+            npu=change.npu - pair.npu.first,
+            bench=change.bench - pair.bench.first,
+            npu_name=names[change.npu],
+            bench_name=names[change.bench],
+            cause=change.cause,
+            grade=pb.Grade.Name(grade),
+            error=error,
+        )
+
+
+def _states(
+    connection: sqlite3.Connection, nodes: Iterable[int]
+) -> dict[int, tuple[int, float | None, int | None, str]]:
+    """Grade, error, partner and reason of each node."""
+    rows = connection.execute(
+        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name"
+        " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
+        " LEFT JOIN match AS own ON own.npu_node = node_id"
+        " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
+        " LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)",
+        (json.dumps(sorted(nodes)),),
+    )
+    return {
+        node: (grade, number(error), partner, text(reason))
+        for node, grade, error, partner, reason in rows
+    }
+
+
+def _state(
+    index: int, state: tuple[int, float | None, int | None, str], other_first: int
+) -> pb.NodeState:
+    grade, error, partner, reason = state
+    return pb.NodeState(
+        index=index,
+        partner=None if partner is None else partner - other_first,
+        grade=pb.Grade.Name(grade),
+        error=error,
+        unmatched_reason=reason,
+    )

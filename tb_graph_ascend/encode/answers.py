@@ -1,0 +1,228 @@
+"""Records to the messages of proto/graph.proto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
+from msprobe_builder.database.read.parameters import (
+    Comparison,
+    Parameter,
+    ParameterRow,
+)
+from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
+from tb_graph_ascend.encode.verdict import encode_node_verdict
+from tb_graph_ascend.files.discover import DatabaseFile
+from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.problems import Problem
+from tb_graph_ascend.query.communication import CommunicationPartner
+from tb_graph_ascend.query.node import NodeDetail, NodeRecord
+from tb_graph_ascend.query.summary import Summary
+
+
+def encode_problem(problem: Problem) -> pb.Problem:
+    """The body of every answer with a status of 400 or above."""
+    return pb.Problem(
+        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    )
+
+
+def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
+    """The list of files."""
+    return pb.Catalog(logdir=logdir, files=files)
+
+
+def encode_file(
+    file: DatabaseFile, content: Summary | Problem, is_writable: bool
+) -> pb.DatabaseFile:
+    """A file with what it holds, or why that cannot be shown."""
+    message = pb.DatabaseFile(
+        file=file.name, size=file.size, modified=file.modified, revision=file.revision
+    )
+    if isinstance(content, Problem):
+        message.problem.CopyFrom(encode_problem(content))
+        return message
+    message.is_comparison = content.is_comparison
+    message.task = content.meta.get("task", "")
+    message.npu_path = content.meta.get("npu_path", "")
+    message.bench_path = content.meta.get("bench_path", "")
+    message.created_at = content.meta.get("created_at", "")
+    message.overflow_checked = content.meta.get("overflow_checked") == "1"
+    message.writable = is_writable
+    if is_writable:
+        message.edits.CopyFrom(encode_edit_state(content.edits))
+    message.graphs.extend(
+        pb.GraphPair(
+            step=pair.step,
+            rank=pair.rank,
+            micro_steps=pair.micro_steps,
+            npu_nodes=pair.npu_nodes,
+            bench_nodes=pair.bench_nodes,
+            grade_counts=pair.grade_counts,
+            worst_grade=pb.Grade.Name(pair.worst_grade),
+            npu_unmatched=pair.grade_counts[pb.GRADE_UNMATCHED] if pair.grade_counts else 0,
+            bench_unmatched=pair.bench_unmatched,
+            overflow_counts=pair.overflow_counts,
+            bench_overflow_counts=pair.bench_overflow_counts,
+        )
+        for pair in content.graphs
+    )
+    message.bands.extend(
+        pb.GradeBand(
+            grade=pb.Grade.Name(band.grade),
+            name=band.name,
+            low=band.low,
+            high=band.high,
+            colour=band.colour,
+        )
+        for band in content.bands
+    )
+    message.diagnostics.extend(
+        pb.Diagnostic(
+            severity=entry.severity,
+            code=entry.code,
+            subject=entry.subject,
+            count=entry.count,
+            message=entry.message,
+            step=entry.step,
+            rank=entry.rank,
+            side=entry.side,
+        )
+        for entry in content.diagnostics
+    )
+    message.failed_ranks.extend(
+        pb.FailedRank(step=step, rank=rank, reason=reason) for step, rank, reason in content.failed
+    )
+    _add_verdict(message, content)
+    return message
+
+
+def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
+    verdict = content.verdict
+    if verdict is None:
+        return
+    message.verdict.conclusion = verdict.conclusion
+    message.verdict.sentence = verdict.sentence
+    message.verdict.compared = verdict.compared
+    message.verdict.suspects.extend(
+        pb.Suspect(
+            step=node.suspect.step,
+            rank=node.suspect.rank,
+            side=pb.Side.Name(SIDES.index(node.suspect.side)),
+            index=node.index,
+            name=node.suspect.node,
+            strong=node.suspect.strength == "strong",
+            cause=node.suspect.cause,
+            evidence=node.suspect.evidence,
+            error=node.suspect.error,
+            expected=node.suspect.expected,
+            heirs=node.suspect.heirs,
+            source=node.suspect.source or "",
+        )
+        for node in content.suspects
+    )
+
+
+def encode_node(revision: str, detail: NodeDetail) -> pb.NodeDetail:
+    """A node with its partner."""
+    return pb.NodeDetail(
+        revision=revision,
+        npu=None if detail.npu is None else _encode_record(detail.npu),
+        bench=None if detail.bench is None else _encode_record(detail.bench),
+        rows=(_encode_row(row) for row in detail.rows),
+        history=map(encode_edit, detail.history),
+        verdict=None if detail.verdict is None else encode_node_verdict(detail.verdict),
+    )
+
+
+def _encode_record(record: NodeRecord) -> pb.NodeRecord:
+    candidate = record.candidate
+    return pb.NodeRecord(
+        index=record.index,
+        name=record.name,
+        path=record.path,
+        kind=pb.Kind.Name(record.kind),
+        micro_step=record.micro_step,
+        is_recompute=record.is_recompute,
+        error=record.error,
+        grade=pb.Grade.Name(record.grade),
+        overflow=pb.Overflow.Name(record.overflow),
+        stack=(
+            pb.StackFrame(
+                file=frame.file,
+                line=frame.line,
+                function=frame.function,
+                source=frame.source,
+                is_library=frame.is_library,
+            )
+            for frame in record.stack
+        ),
+        unmatched_reason=record.unmatched_reason,
+        unmatched_detail=record.unmatched_detail,
+        candidate_index=None if candidate is None else candidate.index,
+        candidate_name="" if candidate is None else candidate.name,
+        match_source=record.match.source,
+        match_author=record.match.author,
+        matched_at=record.match.matched_at,
+        match_note=record.match.note,
+        communication=map(_encode_partner, record.communication),
+        origin_ranks=record.origin_ranks,
+    )
+
+
+def _encode_partner(partner: CommunicationPartner) -> pb.CommunicationPartner:
+    return pb.CommunicationPartner(
+        step=partner.step,
+        rank=partner.rank,
+        index=partner.index,
+        name=partner.name,
+        role=partner.role,
+        grade=pb.Grade.Name(partner.grade),
+        overflow=pb.Overflow.Name(partner.overflow),
+        **_known({"error": partner.error}, data_equal=partner.data_equal),
+    )
+
+
+def _encode_row(row: ParameterRow) -> pb.ParameterRow:
+    return pb.ParameterRow(
+        npu=None if row.npu is None else _encode_parameter(row.npu),
+        bench=None if row.bench is None else _encode_parameter(row.bench),
+        comparison=None if row.comparison is None else _encode_comparison(row.comparison),
+    )
+
+
+def _encode_parameter(parameter: Parameter) -> pb.Parameter:
+    return pb.Parameter(
+        section=pb.Section.Name(parameter.section),
+        name=parameter.name,
+        type=parameter.type,
+        dtype=parameter.dtype,
+        shape=parameter.shape,
+        md5=parameter.md5,
+        value=parameter.value,
+        file=parameter.file,
+        overflows=parameter.overflows,
+        recipe=parameter.recipe,
+        **_known(
+            dict(zip(STATISTICS, parameter.statistics, strict=True)),
+            requires_grad=parameter.requires_grad,
+        ),
+    )
+
+
+def _encode_comparison(comparison: Comparison) -> pb.Comparison:
+    return pb.Comparison(
+        error=comparison.error,
+        note=comparison.note,
+        **_known(
+            dict(zip(METRICS, comparison.metrics, strict=True)),
+            md5_equal=comparison.md5_equal,
+            requires_grad_equal=comparison.requires_grad_equal,
+        ),
+    )
+
+
+def _known(numbers: dict[str, float | None], **flags: bool | None) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in (numbers | flags).items() if value is not None}

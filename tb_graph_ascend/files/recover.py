@@ -1,0 +1,109 @@
+"""Finishing what a program left undone that was killed while it wrote to a database.
+
+SQLite does so itself when somebody who may write opens the file; the viewer only reads, so it
+would find the file unreadable instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+from msprobe_builder.database.problems import is_busy
+from tb_graph_ascend.files.database import connect
+from tb_graph_ascend.files.discover import DatabaseFile, read_file
+from tb_graph_ascend.files.journal import (
+    belongs,
+    beside,
+    is_regular,
+    may_be_hot,
+    names_another,
+    real_path,
+)
+from tb_graph_ascend.files.open_files import held_open
+from tb_graph_ascend.limits import BUSY_SECONDS
+from tb_graph_ascend.problems import ProblemError, cannot_show
+
+_READ = "SELECT count(*) FROM sqlite_schema"
+# Reading past a journal closes the file without regard to the locks of other threads.
+_one_at_a_time = threading.Lock()
+
+
+def recovered(file: DatabaseFile, *, may_write: bool) -> DatabaseFile:
+    """The file with all changes complete or taken back; usually there is nothing to do.
+
+    Raises ProblemError when what lies beside the file stands in the way.
+    """
+    _, log_status = beside(file.path, "-wal")
+    if log_status is not None and (not is_regular(log_status) or log_status.st_size):
+        raise cannot_show(
+            "unfinished",
+            f"{file.name} has changes that are not in the file itself yet.",
+            "Close the program that writes to it, or run: PRAGMA journal_mode = DELETE",
+        )
+    journal, status = beside(file.path, "-journal")
+    if status is None:
+        return file
+    if not is_regular(status):
+        raise cannot_show(
+            "unfinished",
+            f"{journal.name} beside {file.name} is no regular file.",
+            f"Remove {journal.name}.",
+        )
+    try:
+        if names_another(journal, status.st_size):
+            raise cannot_show(
+                "unfinished",
+                f"{journal.name} belongs to an unfinished change of several files.",
+                "Open the file with the program that wrote to it.",
+            )
+        if not may_be_hot(journal, status.st_size):
+            return file
+        with _one_at_a_time, held_open(file.path):
+            if _is_readable(file.path):
+                return file  # somebody is writing just now, and SQLite sees to it
+            if not belongs(file.path, journal, status):
+                raise _left_over(file, journal)
+            _recover(file, may_write=may_write)
+    except OSError:
+        return file  # gone meanwhile: SQLite says what is left to say
+    return read_file(file.name, file.path) or file
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether a reader needs no recovery; also when the file is locked or no database."""
+    with closing(connect(path, "mode=ro", BUSY_SECONDS)) as database:
+        try:
+            database.execute(_READ).fetchone()
+        except sqlite3.OperationalError as error:
+            return is_busy(error)
+        except sqlite3.DatabaseError:
+            return True
+    return True
+
+
+def _recover(file: DatabaseFile, *, may_write: bool) -> None:
+    place = real_path(file.path)
+    if not may_write or not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)):
+        raise cannot_show(
+            "unfinished",
+            f"A program was killed while it wrote to {file.name}, and this TensorBoard may not"
+            " take back what it left half done.",
+            "Have somebody open the file who may write it: sqlite3 FILE 'PRAGMA quick_check'",
+        )
+    with closing(connect(file.path, "mode=rw", BUSY_SECONDS)) as database:
+        try:
+            database.execute(_READ).fetchone()
+        except sqlite3.Error:
+            return  # whoever reads the file next is told why
+
+
+def _left_over(file: DatabaseFile, journal: Path) -> ProblemError:
+    return cannot_show(
+        "left_over_journal",
+        f"{journal.name} is of an earlier file of this name and does not belong to {file.name}.",
+        f"Move {journal.name} away.",
+    )

@@ -1,0 +1,143 @@
+"""One transaction on a .vis.db: nothing of it is seen, or lost, before it is complete."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from http import HTTPStatus
+from typing import TypeVar
+
+from msprobe_builder.database.open import prepare_writing
+from msprobe_builder.database.problems import FileError, is_interrupted, is_read_only
+from tb_graph_ascend.files.database import (
+    DamagedError,
+    check_header,
+    connect,
+    problem_of,
+)
+from tb_graph_ascend.files.discover import DatabaseFile, read_file
+from tb_graph_ascend.files.journal import real_path
+from tb_graph_ascend.files.open_files import held_open
+from tb_graph_ascend.limits import CHANGE_SECONDS, WAIT_SECONDS
+from tb_graph_ascend.problems import ProblemError, conflict, try_again
+
+Result = TypeVar("Result")
+
+
+def write(
+    file: DatabaseFile,
+    expected: str,
+    change: Callable[[sqlite3.Connection], Result],
+    *,
+    dry_run: bool,
+) -> tuple[Result, str]:
+    """What ``change`` returns, and the revision after it.
+
+    The file must be at the revision ``expected``. A change that raises, and a dry run, leave
+    nothing behind.
+    """
+    check_header(file)
+    require_writable(file)
+    try:
+        with held_open(file.path), closing(connect(file.path, "mode=rw", WAIT_SECONDS)) as database:
+            deadline = time.monotonic() + CHANGE_SECONDS
+            database.set_progress_handler(lambda: time.monotonic() > deadline, 200_000)
+            _begin(database)
+            try:
+                prepare_writing(database, file.name)
+                _refuse_triggers(database)
+                before = _revision(file)
+                if before != expected:
+                    raise conflict(
+                        "changed_meanwhile",
+                        f"{file.name} was changed by somebody else since it was loaded.",
+                        "Look at the change, then do yours again.",
+                        before,
+                    )
+                result = change(database)
+                if dry_run or not database.total_changes:
+                    return result, before
+                database.execute("COMMIT")
+            finally:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+            return result, _revision_after(file, before)
+    except (sqlite3.Error, DamagedError, FileError, OSError) as error:
+        raise _problem_of(file, error) from error
+
+
+def _problem_of(
+    file: DatabaseFile, error: sqlite3.Error | DamagedError | FileError | OSError
+) -> ProblemError:
+    if isinstance(error, sqlite3.Error):
+        if is_read_only(error):
+            return read_only(file)
+        if is_interrupted(error):
+            return _took_too_long(file)
+    return problem_of(file, error)
+
+
+def _took_too_long(file: DatabaseFile) -> ProblemError:
+    """A change that was given up, and so left nothing behind."""
+    return try_again(
+        "too_slow",
+        f"The change of {file.name} took longer than {CHANGE_SECONDS:.0f} seconds; nothing was"
+        " changed.",
+        "Match in parts: what lies below a node further down.",
+    )
+
+
+def require_writable(file: DatabaseFile) -> None:
+    """403 when the file, or the directory that its journal needs, may not be written."""
+    if not is_writable(file):
+        raise read_only(file)
+
+
+def is_writable(file: DatabaseFile) -> bool:
+    """Whether matches can be written to the file."""
+    place = real_path(file.path)
+    return os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)
+
+
+def read_only(file: DatabaseFile) -> ProblemError:
+    """The user who runs TensorBoard may not write the file."""
+    return ProblemError(
+        HTTPStatus.FORBIDDEN,
+        "read_only",
+        f"{file.name} or its directory may not be written by the user who runs TensorBoard.",
+        "Allow it with chmod u+w on both, or copy the file to a directory of your own.",
+    )
+
+
+def _begin(database: sqlite3.Connection) -> None:
+    # A rollback journal, deleted last: the file alone is always complete. Also across a loss of
+    # power, so the directory is synced after the journal has gone.
+    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = OFF"):
+        database.execute(f"PRAGMA {pragma}")
+    database.execute("PRAGMA temp_store = MEMORY")
+    database.execute("BEGIN IMMEDIATE")
+
+
+def _refuse_triggers(database: sqlite3.Connection) -> None:
+    """A file of ours has none; in others they would run with every change."""
+    row = database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchone()
+    if row is not None:
+        raise DamagedError(f"it has a trigger, {row[0]}")
+
+
+def _revision(file: DatabaseFile) -> str:
+    now = read_file(file.name, file.path)
+    return "" if now is None else now.revision
+
+
+def _revision_after(file: DatabaseFile, before: str) -> str:
+    """The revision that this change made; the one before when another has followed already.
+
+    Whoever then asks for a change based on it is told that there was one.
+    """
+    after = _revision(file)
+    counters = [int(revision.partition("-")[0] or "0", 16) for revision in (before, after)]
+    return after if counters[1] == counters[0] + 1 else before

@@ -1,0 +1,108 @@
+"""Messages as HTTP answers: protobuf or JSON, with an ETag; problems in one shape."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from werkzeug.wrappers import Request, Response
+
+from tb_graph_ascend.encode.answers import encode_problem
+from tb_graph_ascend.http.responses import METHODS, is_known, make_etag, not_modified, respond
+from tb_graph_ascend.problems import ProblemError, bad_request
+
+JSON_TYPE = "application/json"
+PROTOBUF_TYPE = "application/x-protobuf"
+FORMATS = {"protobuf": PROTOBUF_TYPE, "json": JSON_TYPE}
+
+_log = logging.getLogger(__name__)
+# A restarted server may be a newer one that answers differently about the same file.
+_SERVER = secrets.token_hex(4)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A message that depends on nothing but the request and ``revision``."""
+
+    revision: str | bytes
+    build: Callable[[], Message]
+
+
+def answer(
+    request: Request,
+    question: Callable[[Request], Answer] | None,
+    change: Callable[[Request], Message] | None,
+) -> Response:
+    """What a route answers to GET and to POST, or the problem that it met."""
+    methods = (*(METHODS if question else ()), *(("POST",) if change else ()))
+    try:
+        if request.method not in methods:
+            raise _method_not_allowed(request.method, methods)
+        content_type = _content_type(request)
+        if request.method == "POST":
+            assert change is not None
+            body = _serialise(change(request), content_type)
+            return respond(request, body, content_type, cache="no-store")
+        assert question is not None
+        found = question(request)
+        etag = make_etag(_SERVER, request.full_path, found.revision)
+        if is_known(request, etag):
+            return not_modified(etag)
+        body = _serialise(found.build(), content_type)
+    except ProblemError as error:
+        return _refuse(request, error, methods)
+    except Exception:
+        _log.exception("Could not answer %s", request.full_path)
+        return _refuse(request, _internal_error(), methods)
+    return respond(request, body, content_type, etag=etag)
+
+
+def _content_type(request: Request) -> str:
+    name = request.args.get("format", "protobuf")
+    if name not in FORMATS:
+        raise bad_request(
+            "bad_parameter",
+            f"Parameter format is {name[:80]!r}.",
+            f"Leave it out or give one of: {', '.join(FORMATS)}.",
+        )
+    return FORMATS[name]
+
+
+def _serialise(message: Message, content_type: str) -> bytes:
+    if content_type == PROTOBUF_TYPE:
+        return message.SerializeToString(deterministic=True)
+    text = MessageToJson(message, always_print_fields_with_no_presence=True, indent=1)
+    return text.encode("utf-8")
+
+
+def _refuse(request: Request, error: ProblemError, methods: tuple[str, ...]) -> Response:
+    content_type = FORMATS.get(request.args.get("format", ""), PROTOBUF_TYPE)
+    body = _serialise(encode_problem(error.problem), content_type)
+    response = respond(request, body, content_type, status=error.status, cache="no-store")
+    if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        response.headers["Allow"] = ", ".join(methods)
+    return response
+
+
+def _method_not_allowed(method: str, methods: tuple[str, ...]) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        f"{method[:80]} is not possible here.",
+        f"Use {' or '.join(one for one in methods if one != 'HEAD')}.",
+    )
+
+
+def _internal_error() -> ProblemError:
+    """A fault of ours; details belong in the log, not in the answer."""
+    return ProblemError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal",
+        "The server failed to answer this request.",
+        "See the log of TensorBoard for the reason, and report it.",
+    )

@@ -1,0 +1,70 @@
+"""HTTP answers: compression, caching and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from http import HTTPStatus
+
+from werkzeug.wrappers import Request, Response
+
+METHODS = ("GET", "HEAD")
+REVALIDATE = "private, no-cache"
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",  # no text of a dump becomes a script
+    "Referrer-Policy": "no-referrer",  # addresses name files, steps and nodes
+    "Cross-Origin-Resource-Policy": "same-origin",  # pages elsewhere get nothing of ours to load
+    "X-Permitted-Cross-Domain-Policies": "none",
+}
+SMALLEST_COMPRESSED = 500  # bytes; below this compression gains nothing
+
+
+def make_etag(*parts: str | bytes) -> str:
+    """A tag that differs whenever one of ``parts`` does."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\n")
+    return digest.hexdigest()[:32]
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Whether the browser has the answer already; ``*`` is no tag of any answer."""
+    known = request.if_none_match
+    return not known.star_tag and known.contains_weak(etag)
+
+
+def respond(
+    request: Request,
+    body: bytes,
+    content_type: str,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    etag: str | None = None,
+    cache: str = REVALIDATE,
+) -> Response:
+    """``body``, compressed where the browser can take it and it pays."""
+    response = Response(status=status, content_type=content_type)
+    if len(body) >= SMALLEST_COMPRESSED and request.accept_encodings.quality("gzip") > 0:
+        body = gzip.compress(body, compresslevel=6, mtime=0)
+        response.content_encoding = "gzip"
+    response.set_data(body)
+    _set_headers(response, etag, cache)
+    return response
+
+
+def not_modified(etag: str) -> Response:
+    """What the browser has is still right."""
+    response = Response(status=HTTPStatus.NOT_MODIFIED)
+    # An answer without a body has no type.
+    del response.headers["Content-Type"]
+    _set_headers(response, etag, REVALIDATE)
+    return response
+
+
+def _set_headers(response: Response, etag: str | None, cache: str) -> None:
+    if etag is not None:
+        response.set_etag(etag, weak=True)  # weak: the same for all encodings
+    response.headers["Cache-Control"] = cache
+    response.headers["Vary"] = "Accept-Encoding"
+    response.headers.update(SECURITY_HEADERS)

@@ -1,0 +1,192 @@
+"""One node in full, with its partner: parameters side by side, stack, and why it is unmatched."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import flag, integer, number, optional_integer, text
+from msprobe_builder.database.read.names import stored_name
+from msprobe_builder.database.read.parameters import (
+    Parameter,
+    ParameterRow,
+    pair_parameters,
+    read_comparisons,
+    read_parameters,
+)
+from msprobe_builder.database.read.stacks import StackFrame, read_stack
+from tb_graph_ascend.problems import not_found
+from tb_graph_ascend.query.communication import CommunicationPartner, read_partners
+from tb_graph_ascend.query.edits import Edit, read_history
+from tb_graph_ascend.query.graph import BENCH, NPU, SIDE_NAMES, Graph, find_graph, read_graph
+from tb_graph_ascend.query.verdict import NodeVerdict, read_node_verdict
+
+MATCH_SOURCES = ("exact", "fuzzy", "mapping", "manual", "file", "automatic")
+PARTNER_QUERIES = (
+    "SELECT bench_node, source, author, matched_at, note FROM match WHERE npu_node = ?",
+    "SELECT npu_node, source, author, matched_at, note FROM match WHERE bench_node = ?",
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who or what matched a node; author, time and note only of matches by hand."""
+
+    source: str = ""
+    author: str = ""
+    matched_at: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The node of the other side that came nearest to being the partner."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """A node as the detail panel shows it."""
+
+    index: int
+    name: str
+    path: tuple[str, ...]  # names of the ancestors, root first
+    kind: int
+    micro_step: int
+    is_recompute: bool
+    error: float | None
+    grade: int
+    overflow: int
+    stack: tuple[StackFrame, ...]
+    unmatched_reason: str
+    unmatched_detail: str
+    candidate: Candidate | None
+    match: Origin
+    communication: tuple[CommunicationPartner, ...]
+    origin_ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NodeDetail:
+    """Two matched nodes, or one that has no partner."""
+
+    npu: NodeRecord | None
+    bench: NodeRecord | None
+    rows: tuple[ParameterRow, ...]
+    history: tuple[Edit, ...]
+    verdict: NodeVerdict | None = None  # of the npu node
+
+
+def read_node(
+    connection: sqlite3.Connection, step: int, rank: int, side: int, index: int
+) -> NodeDetail:
+    """The node at ``index`` of one side and its partner on the other."""
+    graph = read_graph(connection, step, rank, side)
+    if index >= graph.node_count:
+        raise not_found(
+            "unknown_node",
+            f"There is no node {index}: the graph of step {step}, rank {rank} on the"
+            f" {SIDE_NAMES[side]} side has {graph.node_count} nodes.",
+            "Load the graph again; its nodes are numbered from 0.",
+        )
+    other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
+    node = graph.first_node + index
+    match = connection.execute(PARTNER_QUERIES[side], (node,)).fetchone()
+    origin = Origin()
+    if match is not None:
+        source = MATCH_SOURCES[integer(match[1], 0, len(MATCH_SOURCES) - 1)]
+        origin = Origin(source, *map(text, match[2:]))
+    own_record = _read_record(connection, graph, other, node, origin)
+    own_parameters = read_parameters(connection, node)
+    partner, partner_record = None, None
+    partner_parameters: list[Parameter] = []
+    if match is not None and other is not None:
+        partner = integer(match[0], other.first_node, other.last_node)
+        partner_record = _read_record(connection, other, graph, partner, origin)
+        partner_parameters = read_parameters(connection, partner)
+    if side == NPU:
+        comparisons = read_comparisons(connection, node)
+        rows = pair_parameters(own_parameters, partner_parameters, comparisons)
+        history = read_history(connection, (node, partner))
+        verdict = read_node_verdict(connection, graph.first_node, node)
+        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict)
+    comparisons = read_comparisons(connection, partner)
+    rows = pair_parameters(partner_parameters, own_parameters, comparisons)
+    history = read_history(connection, (partner, node))
+    verdict = None
+    if other is not None and partner is not None:
+        verdict = read_node_verdict(connection, other.first_node, partner)
+    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict)
+
+
+def _read_record(
+    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int, match: Origin
+) -> NodeRecord:
+    row = connection.execute(
+        "SELECT parent_id, kind, micro_step, is_recompute, error, grade, overflow, stack_id,"
+        " unmatched_reason.name, unmatched.detail, unmatched.candidate_id"
+        " FROM node LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)"
+        " WHERE node_id = ?",
+        (node,),
+    ).fetchone()
+    if row is None:
+        raise DamagedError(f"node {node} is missing")
+    parent, kind, micro_step, recompute, error, grade, overflow, stack, reason, detail, near = row
+    candidate = None
+    if near is not None and other is not None:
+        near = integer(near, other.first_node, other.last_node)
+        name, _ = _read_name(connection, near)
+        candidate = Candidate(near - other.first_node, name)
+    name, _ = _read_name(connection, node)
+    return NodeRecord(
+        index=node - graph.first_node,
+        name=name,
+        path=_read_path(connection, graph, parent, node),
+        kind=integer(kind, 0, 2),
+        micro_step=integer(micro_step),
+        is_recompute=flag(recompute) is True,
+        error=number(error),
+        grade=integer(grade, 0, 6),
+        overflow=optional_integer(overflow, 1, 3) or 0,
+        stack=read_stack(connection, stack),
+        unmatched_reason=text(reason),
+        unmatched_detail=text(detail),
+        candidate=candidate,
+        match=match,
+        communication=read_partners(connection, node),
+        origin_ranks=tuple(
+            integer(rank)
+            for (rank,) in connection.execute(
+                "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank", (node,)
+            )
+        ),
+    )
+
+
+def _read_name(connection: sqlite3.Connection, node: int) -> tuple[str, object]:
+    """Name of a node, and its parent as stored."""
+    row = connection.execute(
+        "SELECT kind, value, direction, call, parent_id"
+        " FROM node JOIN text ON text_id = stem_id WHERE node_id = ?",
+        (node,),
+    ).fetchone()
+    if row is None:
+        raise DamagedError(f"node {node} or its name is missing")
+    kind, stem, direction, call, parent = row
+    return stored_name(kind, stem, direction, call), parent
+
+
+def _read_path(
+    connection: sqlite3.Connection, graph: Graph, parent: object, node: int
+) -> tuple[str, ...]:
+    """Names from the root down; a parent comes before its children, so this ends."""
+    names: list[str] = []
+    above = optional_integer(parent, graph.first_node, node - 1)
+    while above is not None:
+        name, next_above = _read_name(connection, above)
+        names.append(name)
+        above = optional_integer(next_above, graph.first_node, above - 1)
+    return tuple(reversed(names))

@@ -1,0 +1,59 @@
+"""Right, wrong and alone: an alignment against the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from msprobe_builder.align.align import align_rest
+from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.source import Source
+from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.pipeline.compare import read_rank
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of calls that have a right partner; ``wrong`` also has those that have none."""
+
+    right: int
+    wrong: tuple[tuple[str, str, str | None], ...]  # npu, partner, right partner
+    alone: tuple[str, ...]
+    total: int
+
+    def shares(self) -> tuple[float, float]:
+        """Right and wrong in percent."""
+        return 100 * self.right / self.total, 100 * len(self.wrong) / self.total
+
+
+def partners(npu: Source, bench: Source, options: BuildOptions = DEFAULT_OPTIONS) -> dict[str, str]:
+    """Partner of each node by name, as a build would find it."""
+    texts = Texts()
+    (left, _), (right, _) = map(partial(read_rank, texts=texts), (npu, bench))
+    align = None if options.exact else align_rest
+    matching, _ = match_nodes(left, right, options, texts, align=align)
+    return {
+        left.tree.names[node]: right.tree.names[matching.npu[node]]
+        for node in np.flatnonzero(matching.npu >= 0).tolist()
+    }
+
+
+def score(found: dict[str, str], right: dict[str, str], added: set[str]) -> Score:
+    """Judge what was found; ``added`` must have no partner."""
+    wrong: list[tuple[str, str, str | None]] = [
+        (name, found[name], None) for name in added if name in found
+    ]
+    wrong += [
+        (name, found[name], other)
+        for name, other in right.items()
+        if name in found and found[name] != other
+    ]
+    return Score(
+        sum(found.get(name) == other for name, other in right.items()),
+        tuple(wrong),
+        tuple(name for name in right if name not in found),
+        len(right),
+    )

@@ -1,0 +1,137 @@
+"""Real dumps under another spelling: nearly all find their partner, hardly any a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.dump.names import Name
+from tests.alignment.respell import (
+    Change,
+    Recording,
+    added_casts,
+    chained,
+    dropped_calls,
+    is_layer,
+    other_attributes,
+    other_classes,
+    other_seed,
+    other_sizes,
+    prefixed,
+    recording,
+    truth,
+    without_calls,
+    without_modules,
+    wrapped,
+)
+from tests.alignment.score import partners, score
+
+RENAMED = chained(other_classes, other_attributes)
+UNEVEN = chained(dropped_calls(0.03, 3), added_casts(0.03, 4))
+KINDS: dict[str, Change] = {
+    "an attribute in front": prefixed("module"),
+    "two attributes in front": prefixed("base_model.model"),
+    "a wrapper around each layer": wrapped(is_layer, "_wrapped", "Sharded"),
+    "two wrappers around each layer": chained(
+        wrapped(is_layer, "inner", "Outer"), wrapped(is_layer, "deep", "Deeper"), prefixed("a.b")
+    ),
+    "a wrapper around each module": chained(other_classes, wrapped(bool, "base", "Wrap")),
+    "other classes": other_classes,
+    "other attributes": other_attributes,
+    "other names": RENAMED,
+    "other names and wrappers": chained(RENAMED, wrapped(is_layer, "base", "Wrap"), prefixed("x")),
+    "3 % fewer calls, 3 % more casts": UNEVEN,
+    "other names, fewer calls, more casts": chained(RENAMED, UNEVEN),
+    "10 % fewer calls": dropped_calls(0.10, 5),
+    "other names and seed": chained(RENAMED, other_seed(1)),
+    "other names and seed, fewer calls, more casts": chained(RENAMED, other_seed(1), UNEVEN),
+    "other names, sizes and seed": chained(RENAMED, other_sizes, other_seed(2)),
+}
+LLAMA = "llama_statistics"
+OTHER_MODELS = (
+    "llama_structure",
+    "megatron_tp1pp1",
+    "resnet_statistics",
+    "vit_statistics",
+    "recompute_tp1pp1",
+    "llama_statistics_recompute",
+)
+
+
+def original(dumps: Path, name: str) -> Recording:
+    return recording(min((dumps / name / "step0").glob("rank*")))
+
+
+def judge(respelled: Recording, bench: Recording) -> None:
+    """98 % right and at most 0.5 % wrong, of those that have a partner."""
+    right = {name: first for name, first in truth(respelled).items() if first in bench.origin}
+    added = set(respelled.origin) - set(right)
+    result = score(partners(respelled.source(), bench.source()), right, added)
+    share, wrong = result.shares()
+    assert share >= 98, (share, result.alone[:10])
+    assert wrong <= 0.5, result.wrong[:10]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_llama(dumps: Path, kind: str) -> None:
+    bench = original(dumps, LLAMA)
+    judge(KINDS[kind](bench), bench)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", OTHER_MODELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_models(dumps: Path, model: str, kind: str) -> None:
+    bench = original(dumps, model)
+    judge(KINDS[kind](bench), bench)
+
+
+def test_modules_alone(dumps: Path) -> None:
+    bench = without_calls(original(dumps, LLAMA))
+    judge(chained(RENAMED, wrapped(is_layer, "base", "Wrap"), other_seed(4))(bench), bench)
+
+
+@pytest.mark.parametrize("layer", ["layers.0", "layers.2", "layers.3"])
+@pytest.mark.parametrize("seed", [True, False])
+def test_a_layer_fewer(dumps: Path, layer: str, seed: bool) -> None:
+    def is_gone(name: Name) -> bool:
+        return f".{layer}." in f"{name.stem}."
+
+    bench = original(dumps, "megatron_tp1pp1")
+    change = chained(without_modules(is_gone), RENAMED)
+    judge(chained(change, other_seed(3))(bench) if seed else change(bench), bench)
+
+
+@pytest.mark.parametrize("run", ["llama_statistics_wrong_attention_scale", "llama_statistics_bf16"])
+def test_behind_a_fault_and_in_another_dtype(dumps: Path, run: str) -> None:
+    """All calls of the two runs have equal names before the respelling."""
+    judge(chained(RENAMED, UNEVEN)(original(dumps, run)), original(dumps, LLAMA))
+
+
+def test_what_is_recomputed_on_one_side_stays_alone(dumps: Path) -> None:
+    npu, bench = original(dumps, "llama_statistics_recompute"), original(dumps, LLAMA)
+    again = {name for name, record in npu.data.items() if record.get("is_recompute")}
+    respelled = RENAMED(npu)
+    found = partners(respelled.source(), bench.source())
+    assert len(again) > 50
+    paired = {respelled.origin[name] for name in found if name in respelled.origin}
+    assert paired == set(npu.origin) - again
+
+
+def test_exact_leaves_it_at_names(dumps: Path) -> None:
+    bench = original(dumps, LLAMA)
+    respelled = prefixed("module")(bench)
+    found = partners(respelled.source(), bench.source(), BuildOptions(exact=True))
+    assert all(name == other for name, other in found.items())
+    assert not [name for name in found if name.startswith("Module.")]
+
+
+def test_equal_names_keep_their_partners(dumps: Path) -> None:
+    """What a fault has changed is compared all the same, node by node."""
+    wrong = original(dumps, "llama_statistics_wrong_attention_scale").source()
+    right = original(dumps, LLAMA).source()
+    found = partners(wrong, right)
+    assert found == partners(wrong, right, BuildOptions(exact=True))
+    assert len(found) > 600

@@ -1,0 +1,55 @@
+"""A database appears whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import published, reserve
+
+
+def test_appears_when_the_block_succeeds(tmp_path: Path) -> None:
+    target = reserve(tmp_path / "new" / "folder", "a.vis.db")
+    with published(target) as temporary:
+        temporary.write_text("done")
+        assert not target.exists()
+        assert temporary.parent == target.parent
+    assert target.read_text() == "done"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_nothing_is_left_when_it_fails(tmp_path: Path) -> None:
+    target = reserve(tmp_path, "a.vis.db")
+
+    def fail() -> None:
+        with published(target) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_never_overwrites(tmp_path: Path) -> None:
+    target = reserve(tmp_path, "a.vis.db")
+
+    def race() -> None:
+        with published(target) as temporary:
+            temporary.write_text("mine")
+            target.write_text("theirs")
+
+    with pytest.raises(BuildError, match="exists already"):
+        race()
+    assert target.read_text() == "theirs"
+    with pytest.raises(BuildError, match="exists already"):
+        reserve(tmp_path, "a.vis.db")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_output_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match="not a directory"):
+        reserve(tmp_path / "file", "a.vis.db")

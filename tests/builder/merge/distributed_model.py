@@ -1,0 +1,117 @@
+"""A small model that PyTorch itself splits: tensor parallelism of DTensor, and FSDP2."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, misc, attr-defined, abstract"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.nn import functional
+
+from msprobe_collector import PrecisionDebugger
+from tests.collector.processes import run_in
+from tests.collector.recording import write_config
+
+WORDS, HIDDEN, INNER, LENGTH, BATCH, HEAD = 32, 16, 32, 6, 2, 4
+FAULTY = "layers.1.attention.v.weight"
+PLAN = {
+    "attention.q": ColwiseParallel,
+    "attention.k": ColwiseParallel,
+    "attention.v": ColwiseParallel,
+    "attention.o": RowwiseParallel,
+    "mlp.up": ColwiseParallel,
+    "mlp.down": RowwiseParallel,
+}
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(HIDDEN, HIDDEN, bias=False) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            linear(x).view(BATCH, LENGTH, -1, HEAD).transpose(1, 2)
+            for linear in (self.q, self.k, self.v)
+        )
+        weights = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * 0.5, -1)
+        return self.o(torch.matmul(weights, v).transpose(1, 2).reshape(BATCH, LENGTH, -1))
+
+
+class MLP(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(HIDDEN, INNER), nn.Linear(INNER, HIDDEN)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(functional.gelu(self.up(x)))
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
+        self.attention, self.mlp = Attention(), MLP()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.first(x))
+        return x + self.mlp(self.second(x))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, HIDDEN)
+        self.layers = nn.ModuleList(Layer() for _ in range(2))
+        self.head = nn.Linear(HIDDEN, WORDS, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.words(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def train(rank: int, way: str, path: str) -> None:
+    """One step of one rank; with replicas each has samples of its own."""
+    torch.manual_seed(1)
+    model = Model()
+    if way.startswith("tp"):
+        mesh = init_device_mesh("cpu", (2,))
+        for layer in model.layers:
+            parallelize_module(layer, mesh, {name: style() for name, style in PLAN.items()})
+        if way == "tp_fault" and rank == 1:
+            with torch.no_grad():
+                model.get_parameter(FAULTY).to_local().mul_(1.05)
+    if way == "fsdp":
+        mesh = init_device_mesh("cpu", (2,))
+        for layer in model.layers:
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    debugger = PrecisionDebugger(config_path=write_config(Path(path), task="statistics"))
+    debugger.start(model)
+    sample = rank if way in ("dp", "fsdp") else 0
+    generator = torch.Generator().manual_seed(sample)
+    y = model(torch.randint(0, WORDS, (BATCH, LENGTH), generator=generator))
+    y.square().mean().backward()
+    debugger.stop()
+    PrecisionDebugger.close()
+
+
+def dump(path: Path, way: str) -> Path:
+    """The dump of a step on one rank (``one``) or on two."""
+    path.mkdir(parents=True)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    run_in(1 if way == "one" else 2, train, way, str(path))
+    return path / "dump" / "step0"

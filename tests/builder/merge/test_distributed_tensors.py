@@ -1,0 +1,133 @@
+"""Splits that PyTorch makes itself, recorded over gloo, against the unsplit training."""
+
+# mypy: disable-error-code="no-untyped-call"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+
+from msprobe_builder import BuildConfig, BuildResult, build
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.merge.detect import AutoLayout
+from msprobe_builder.merge.ranks.placements import cut_dimension
+from tests.builder.merge.distributed_model import FAULTY, dump
+
+needs_gloo = pytest.mark.skipif(not dist.is_available(), reason="torch was built without it")
+
+
+@pytest.mark.parametrize(
+    ("placement", "dimension"),
+    [
+        ("S(0)", 0),
+        ("R, S(1)", 1),
+        ("Shard(dim=2)", 2),
+        ("_S(0, 2)", None),  # strided: its parts lie between each other
+        ("R", None),
+        ("P(sum)", None),
+        ("S(0), S(1)", None),
+    ],
+)
+def test_where_a_placement_cuts(placement: str, dimension: int | None) -> None:
+    assert cut_dimension(placement) == dimension
+
+
+def test_a_record_keeps_its_placements() -> None:
+    texts = Texts()
+    parameters = Parameters(texts)
+    tensor = {"type": "torch.distributed.tensor.DTensor", "dtype": "torch.float32", "shape": [4]}
+    parameters.add_record(0, {"output": [{**tensor, "placements": ["R", "S(0)"]}, tensor]})
+    assert [texts.values[one] if one >= 0 else None for one in parameters.value_id] == [
+        "R, S(0)",
+        None,
+    ]
+
+
+def compare(npu: Path, bench: Path, output: Path) -> BuildResult:
+    config = BuildConfig(npu, bench, npu_layout=AutoLayout(), bench_layout=AutoLayout())
+    return build(config, output, workers=1)
+
+
+def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(result.path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dump(tmp_path_factory.mktemp("whole") / "run", "one")
+
+
+@needs_gloo
+def test_tensor_parallelism_of_dtensor(whole: Path, tmp_path: Path) -> None:
+    result = compare(dump(tmp_path / "run", "tp"), whole, tmp_path / "out")
+    [told, _] = [one.message for one in result.diagnostics if one.code == "layout_found"]
+    assert "tp 2 (every rank of a stage holds other parts" in told
+    rows = query(
+        result,
+        "SELECT node, name, shape, max, min, norm, max_diff, min_diff, norm_diff FROM tensor_view"
+        " WHERE side = 'npu' AND matched IS NOT NULL AND norm IS NOT NULL"
+        " AND node NOT LIKE 'Distributed%'",
+    )
+    assert len(rows) > 300
+    for node, name, _, largest, least, norm, *differences in rows:
+        size = max(abs(largest), abs(least), norm)
+        assert np.abs(differences).max() <= 1e-5 * size, (node, name)
+    shapes = {(node, name): shape for node, name, shape, *_ in rows}
+    weight = "Module.layers.0.attention.o.Linear.forward.0", "parameters.weight"
+    assert shapes[weight] == "[16, 16]"
+    assert query(result, "SELECT * FROM disagreement") == []
+    [(recipe,)] = query(
+        result,
+        "SELECT recipe FROM tensor_view JOIN recipe_view USING (node_id, ordinal)"
+        f" WHERE side = 'npu' AND node = '{weight[0]}' AND name = '{weight[1]}'",
+    )
+    assert recipe.startswith("shards of ranks 0, 1 along dimension 1: ")
+    assert recipe.endswith("because it is a distributed tensor placed S(1)")
+
+
+@needs_gloo
+def test_a_part_of_a_distributed_weight_that_is_too_large(whole: Path, tmp_path: Path) -> None:
+    result = compare(dump(tmp_path / "run", "tp_fault"), whole, tmp_path / "out")
+    found = query(
+        result,
+        "SELECT name, rank, kind, suspect, value FROM disagreement"
+        " JOIN node_name USING (node_id) JOIN text ON text_id = note_id",
+    )
+    module = FAULTY.removesuffix(".weight")
+    assert found[0] == (f"Module.{module}.Linear.forward.0", 1, 2, 1, "1.05 times")
+    first = query(
+        result,
+        "SELECT name FROM node_view WHERE side = 'npu' AND kind = 'module'"
+        " AND grade = 'severe' ORDER BY seq LIMIT 1",
+    )
+    assert first == [(f"Module.{module}.Linear.forward.0",)]
+
+
+@needs_gloo
+def test_fully_sharded_data_parallelism(tmp_path: Path) -> None:
+    npu, bench = (dump(tmp_path / way, way) for way in ("fsdp", "dp"))
+    result = compare(npu, bench, tmp_path / "out")
+    graded = query(
+        result,
+        "SELECT name, grade FROM node_view WHERE side = 'npu' AND kind = 'module'"
+        " AND name LIKE 'Module.%' AND matched IS NOT NULL",
+    )
+    # Of a gradient each rank holds a part: nothing is said of it rather than something wrong.
+    gradients = {name for name, grade in graded if grade == "ungraded"}
+    assert gradients == {name for name, _ in graded if "parameters_grad" in name} != set()
+    assert {grade for name, grade in graded if name not in gradients} == {"ok"}
+    notes = query(
+        result,
+        "SELECT DISTINCT recipe FROM tensor_view JOIN recipe_view USING (node_id, ordinal)"
+        " WHERE side = 'npu' AND direction = 'parameters_grad'",
+    )
+    assert notes == [("each data-parallel rank holds a part of it: unknown",)]

@@ -1,0 +1,60 @@
+"""However the work is shared out, the database says the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.pipeline.compare import PairJob
+from msprobe_builder.pipeline.executors import processes
+from tests.builder.small_dumps import forward, tensor, write_dump
+
+
+def content(database: Path) -> dict[str, list[str]]:
+    """All rows of all tables as they are stored, but for the time of the build."""
+    with closing(sqlite3.connect(database)) as connection:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).fetchall()
+        rows = {
+            table: [repr(row) for row in connection.execute(f"SELECT * FROM {table}")]
+            for (table,) in tables
+        }
+    rows["meta"] = [row for row in rows["meta"] if "created_at" not in row]
+    return rows
+
+
+def test_one_worker_two_and_as_many_as_it_takes_give_the_same(dumps: Path, tmp_path: Path) -> None:
+    name = "ddp2_statistics"
+    config = BuildConfig(dumps / name / "step0", dumps / name / "step1")
+    one, two, chosen = (
+        content(build(config, tmp_path / str(workers), workers=workers).path)
+        for workers in (1, 2, None)
+    )
+    assert len(one["node"]) > 1000
+    assert one == two == chosen
+
+
+@pytest.mark.parametrize(
+    ("size", "has_tensors", "expected"), [(10, False, True), (10, True, False), (51, False, False)]
+)
+def test_processes_are_started_only_for_much_to_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    has_tensors: bool,
+    expected: bool,
+) -> None:
+    monkeypatch.setattr(processes, "_SMALL", 100)
+    jobs = []
+    for rank in range(2):
+        directory = write_dump(tmp_path / str(rank), {"Torch.a.0.forward": forward([], [tensor()])})
+        (directory / "dump.json").write_bytes(b" " * size)
+        if has_tensors:
+            (directory / "dump_tensor_data").mkdir()
+        jobs.append(PairJob(0, rank, directory, None))
+    assert processes._are_small(jobs) is expected

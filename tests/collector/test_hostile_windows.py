@@ -1,0 +1,275 @@
+"""Whatever happens between start and stop, the training goes on and every hook is gone."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+
+from msprobe_collector import PrecisionDebugger
+from tests.collector.recording import read_dump, record, saved_tensor
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+
+def traces(model: nn.Module) -> list[str]:
+    """What of ours is left in torch and in the model."""
+    left = [f"mode {n}" for n in range(torch._C._len_torch_function_stack())]
+    for name, module in model.named_modules():
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+            left.append(name)
+    left += [n for n, p in model.named_parameters() if p._backward_hooks]
+    special = (getattr(torch.Tensor, name) for name in ("__add__", "__eq__", "__lt__", "__neg__"))
+    left += [str(method) for method in special if "special_method" in repr(method)]
+    return left
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_on_the_stack() -> Iterator[None]:
+    yield
+    torch.set_default_device(None)
+    left = torch._C._len_torch_function_stack()
+    while torch._C._len_torch_function_stack():
+        torch._C._pop_torch_function_stack()
+    assert not left
+
+
+def jagged() -> torch.Tensor:
+    rows = [torch.ones(2, 3), torch.full((4, 3), 5.0)]
+    return torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
+
+
+def traced(model: nn.Module) -> float:
+    return torch.jit.trace(model, torch.ones(1, 3))(torch.ones(1, 3)).sum().item()
+
+
+def symbolic(model: nn.Module) -> float:
+    return torch.fx.symbolic_trace(model)(torch.ones(1, 3)).sum().item()
+
+
+def by_proxies(model: nn.Module) -> float:
+    return make_fx(model)(torch.ones(1, 3))(torch.ones(1, 3)).sum().item()
+
+
+def exported(model: nn.Module) -> float:
+    program = torch.export.export(model, (torch.ones(1, 3),))
+    return program.module()(torch.ones(1, 3)).sum().item()
+
+
+@pytest.mark.parametrize("use", [traced, symbolic, by_proxies, exported])
+def test_tracing_in_the_window_gives_the_same_program(
+    use: Callable[[nn.Module], float], tmp_path: Path
+) -> None:
+    model = net()
+    plain = use(model)
+    seen: list[float] = []
+
+    def step() -> None:
+        seen.append(use(model))
+        model(torch.ones(1, 3))
+
+    dump = record(tmp_path, step, model)
+    assert seen == [plain]
+    numbers = [int(name.rpartition(".")[2]) for name in dump.names("Module.0.Linear.forward.")]
+    assert numbers == list(range(len(numbers)))
+    assert not traces(model)
+
+
+def test_jagged_tensors_are_measured_and_trained(tmp_path: Path) -> None:
+    model = net()
+    plain = torch.autograd.grad(model(jagged()).values().sum(), list(model.parameters()))
+    data = jagged()
+    dump = record(tmp_path, lambda: model(data).values().sum().backward(), model)
+    item = dump.data["Module.0.Linear.forward.0"]["input_args"][0]
+    assert (item["shape"], item["Max"], item["Min"]) == ([2, -1, 3], 5, 1)
+    assert item["Mean"] == pytest.approx(22 / 6)
+    for parameter, gradient in zip(model.parameters(), plain, strict=True):
+        assert parameter.grad is not None
+        assert torch.equal(parameter.grad, gradient)
+
+
+def test_lazy_modules_are_named_and_followed_as_what_they_become(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
+    dump = record(tmp_path, lambda: model(torch.ones(1, 2)).sum().backward(), model)
+    assert "weight" in dump.data["Module.0.Linear.parameters_grad"]
+    assert dump.data["Module.0.Linear.forward.0"]["parameters"]["weight"]["shape"] == [3, 2]
+    assert not traces(model)
+
+
+def test_stop_in_another_thread_ends_the_window(tmp_path: Path) -> None:
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
+    debugger.start()
+    torch.ones(1)
+    other = threading.Thread(target=debugger.stop)
+    other.start()
+    other.join()
+    torch.ones(2)
+    debugger.step()
+    with debugger.start():
+        torch.ones(3)
+    debugger.step()
+    for step in range(2):
+        assert read_dump(tmp_path / f"step{step}" / "rank").names() == ["Torch.ones.0.forward"]
+
+
+class Passing(TorchFunctionMode):
+    def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("context", [lambda: torch.device("meta"), Passing])
+def test_a_context_that_ends_in_the_window_ends(context: Callable[[], Any], tmp_path: Path) -> None:
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="L1")
+    with context():
+        debugger.start()
+        torch.ones(1)
+    assert torch.ones(2).device.type == "cpu"
+    debugger.stop()
+    debugger.close()
+    assert len(read_dump(tmp_path / "step0" / "rank").data) == 2
+
+
+def test_the_default_device_can_change_in_the_window(tmp_path: Path) -> None:
+    def step() -> None:
+        torch.set_default_device("meta")
+        assert torch.ones(1).device.type == "meta"
+        torch.set_default_device("cpu")
+        assert torch.ones(1).device.type == "cpu"
+
+    assert len(record(tmp_path, step, level="L1").data) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_exceptions_of_the_training_pass_through(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    class Fails(nn.Module):
+        def forward(self, _x: torch.Tensor) -> torch.Tensor:
+            raise error("the user's own")
+
+    model = nn.Sequential(nn.Linear(3, 3), Fails())
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    with pytest.raises(error), debugger.start(model):
+        model(torch.ones(1, 3))
+    debugger.step()
+    assert not traces(model)
+    with pytest.raises(error), debugger.start(model):
+        model(torch.ones(1, 3))
+    debugger.close()
+    assert not traces(model)
+    dumps = [read_dump(tmp_path / f"step{step}" / "rank") for step in range(2)]
+    assert dumps[0].names() == dumps[1].names()
+    # torch itself tells a module's hooks of ordinary exceptions only
+    assert error is not ValueError or "Module.1.Fails.forward.0" in dumps[0].data
+
+
+def test_gradients_that_come_after_stop_are_recorded(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    for _ in range(2):
+        debugger.start(model)
+        loss = model(torch.ones(1, 3)).sum()
+        debugger.stop()
+        loss.backward()
+        debugger.step()
+        assert not traces(model)
+    late = [read_dump(tmp_path / f"step{step}" / "rank").data for step in range(2)]
+    debugger.close()
+    within = record(tmp_path / "within", lambda: model(torch.ones(1, 3)).sum().backward(), model)
+    wanted = {name for name in within.data if "backward" in name or "grad" in name}
+    assert wanted
+    for data in late:
+        assert {name for name in data if "backward" in name or "grad" in name} == wanted
+
+
+def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    script = path / "training.py"
+    script.write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: writing fails half-way."""
+    answer = run_script(
+        tmp_path,
+        f"""
+        import logging, resource, signal, torch
+        from msprobe_collector import PrecisionDebugger
+        logging.basicConfig(level=logging.WARNING)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(40)))
+        debugger = PrecisionDebugger(
+            dump_path={str(tmp_path / "dump")!r}, level="mix", task="{task}")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+        for _ in range(3):
+            debugger.start(model)
+            model(torch.ones(4, 32)).sum().backward()
+            debugger._session.ledger.flush()
+            model(torch.ones(4, 32)).sum().backward()
+            debugger.stop()
+            debugger.step()
+        hooks = [m for m in model.modules() if m._forward_hooks or m._forward_pre_hooks]
+        print("trained", len(hooks), torch._C._len_torch_function_stack())
+        """,
+    )
+    assert answer.stdout.split() == ["trained", "0", "0"], answer.stderr
+    assert answer.stderr.count("cannot be written") == 1, answer.stderr
+    assert "Traceback" not in answer.stderr
+    for path in (tmp_path / "dump").rglob("*.json"):
+        json.loads(path.read_text())
+
+
+def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
+    answer = run_script(
+        tmp_path,
+        f"""
+        import os, sys, torch
+        torch.set_num_threads(1)  # a pool of threads does not survive the fork
+        from msprobe_collector import PrecisionDebugger
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64))
+        debugger = PrecisionDebugger(
+            dump_path={str(tmp_path / "dump")!r}, level="mix", task="tensor")
+        debugger.start(model)
+        for _ in range(50):
+            model(torch.ones(256, 64))
+        child = os.fork()
+        model(torch.ones(256, 64))
+        if not child:
+            debugger.stop()
+            debugger.step()
+            sys.exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+        debugger.stop()
+        debugger.close()
+        print("trained")
+        """,
+    )
+    assert answer.stdout.split() == ["trained"], answer.stderr
+    dump = read_dump(tmp_path / "dump" / "step0" / "rank")
+    assert len(dump.names("Module.")) == 51
+    assert saved_tensor(dump.directory, "Module.0.Linear.forward.50.output.0.pt").shape == (256, 64)

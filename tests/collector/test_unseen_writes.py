@@ -1,0 +1,146 @@
+"""A tensor that changed is measured again, whoever wrote to it and however."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from msprobe_collector.record.items import Items
+from msprobe_collector.write.tensor_files import TensorFiles
+from tests.collector.recording import record
+
+
+def inputs_of_sum(data: dict[str, Any]) -> list[float]:
+    names = [name for name in data if name.startswith("Torch.sum.")]
+    return [data[name]["input_args"][0]["Max"] for name in names]
+
+
+def by_data(x: torch.Tensor) -> None:
+    x.data.fill_(7)
+
+
+def by_older_data(_x: torch.Tensor) -> None:
+    ALIASES["data"].fill_(7)
+
+
+def by_numpy(x: torch.Tensor) -> None:
+    x.detach().numpy()[:] = 7
+
+
+def by_older_array(_x: torch.Tensor) -> None:
+    ALIASES["array"][:] = 7
+
+
+def by_undeclared_operator(x: torch.Tensor) -> None:
+    torch.ops.collector_tests.write_quietly(x)
+
+
+library = torch.library.Library("collector_tests", "FRAGMENT")
+library.define("write_quietly(Tensor x) -> ()")
+library.impl("write_quietly", lambda x: x.numpy().fill(7), "CPU")
+ALIASES: dict[str, Any] = {}
+WRITERS: list[Callable[[torch.Tensor], None]] = [
+    by_data,
+    by_older_data,
+    by_numpy,
+    by_older_array,
+    by_undeclared_operator,
+]
+
+
+@pytest.mark.parametrize("summary_mode", ["statistics", "md5"])
+@pytest.mark.parametrize("write", WRITERS)
+def test_writes_behind_the_version_counter_are_seen(
+    write: Callable[[torch.Tensor], None], summary_mode: str, tmp_path: Path
+) -> None:
+    array = np.full(6, 2, np.float32)
+    x = torch.from_numpy(array)
+    ALIASES.update(array=array, data=x.data)
+
+    def step() -> None:
+        torch.sum(x)
+        write(x)
+        torch.sum(x)
+
+    dump = record(tmp_path, step, level="L1", statistics={"summary_mode": summary_mode})
+    assert inputs_of_sum(dump.data) == [2, 7]
+    before, after = (dump.data[f"Torch.sum.{n}.forward"]["input_args"][0] for n in range(2))
+    assert summary_mode == "statistics" or before["md5"] != after["md5"]
+
+
+def test_unscaled_gradients_are_not_those_from_before(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    def step() -> None:
+        scaler.scale(model(torch.ones(1, 3)).sum()).backward()
+        torch.sum(model.weight.grad)  # type: ignore[arg-type]
+        scaler.unscale_(optimizer)
+        torch.sum(model.weight.grad)  # type: ignore[arg-type]
+
+    dump = record(tmp_path, step, level="L1")
+    assert inputs_of_sum(dump.data) == [1024, 1]
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_running_statistics_are_those_of_their_own_call(level: str, tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(2, momentum=0.5)
+            self.watch = Watch()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.watch(self.norm.running_mean)
+            return self.norm(x)
+
+    class Watch(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    net = Net()
+    x = torch.tensor([[8.0, 0.0], [8.0, 0.0]])
+    dump = record(tmp_path, lambda: [net(x) for _ in range(3)], net, level=level)
+    seen = [dump.data[f"Module.watch.Watch.forward.{n}"]["input_args"][0]["Max"] for n in range(3)]
+    assert seen == [0, 4, 6]
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_weights_are_measured_after_a_fused_optimizer(level: str, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(2, 1, bias=False))
+    nn.init.constant_(model[0].weight, 3.0)  # type: ignore[arg-type]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, fused=True)
+
+    def step() -> None:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+
+    dump = record(tmp_path, step, model, level=level)
+    if level == "L1":
+        seen = [dump.data[f"Functional.linear.{n}.forward"]["input_args"][1] for n in range(2)]
+    else:
+        calls = [dump.data[f"Module.0.Linear.forward.{n}"] for n in range(2)]
+        seen = [call["parameters"]["weight"] for call in calls]
+    assert [item["Max"] for item in seen] == [3, 2.5]
+
+
+def test_the_same_numbers_are_measured_once(tmp_path: Path) -> None:
+    items = Items(False, TensorFiles())
+    x = torch.randn(5)
+    first = items.tensor(x)
+    assert items.tensor(x) is first
+    x.numpy()[0] += 1
+    assert items.tensor(x) is not first
+    assert not list(tmp_path.iterdir())

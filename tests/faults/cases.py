@@ -1,0 +1,153 @@
+"""Which faults are planted where; those held out are never looked at while rules are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.faults.architectures import decoders, sequence, unseen, vision
+
+ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
+    "llama": (decoders.Llama, "words"),
+    "gpt2": (decoders.Gpt2, "words"),
+    "moe": (decoders.Moe, "words"),
+    "vit": (vision.Vit, "pictures"),
+    "resnet": (vision.ResNet, "pictures"),
+    "lstm": (sequence.Lstm, "words"),
+    "t5": (unseen.T5, "words"),
+    "unet": (unseen.UNet, "pictures"),
+}
+
+SAME, NOISE, HALF = "same", "noise", "bf16"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair of runs; without ``fault`` it is a control."""
+
+    architecture: str
+    fault: str | None
+    layer: int | None = None
+    kind: str = SAME
+    direction: str = "forward"
+    seed: int = 1
+    size: tuple[tuple[str, int], ...] = ()
+    level: str = "mix"
+    summary: str = "statistics"
+
+    @property
+    def name(self) -> str:
+        layer = "" if self.layer is None else f"@{self.layer}"
+        size = "".join(f",{key}={value}" for key, value in self.size)
+        other = (
+            ""
+            if (self.level, self.summary) == ("mix", "statistics")
+            else f" {self.level} {self.summary}"
+        )
+        fault = f"{self.fault or 'control'}{layer}"
+        return f"{self.architecture}{size} {fault} {self.kind} #{self.seed}{other}"
+
+
+FAULTS = [
+    Case("llama", "rms_epsilon", 1),
+    Case("llama", "rotary_sign", 0),
+    Case("llama", "head_order", 1),
+    Case("llama", "attention_scale", 1),
+    Case("llama", "mask_missing", 0),
+    Case("llama", "mask_shifted"),
+    Case("llama", "softmax_half", 1),
+    Case("llama", "dead_gradient", 1),
+    Case("llama", "custom_gradient", direction="backward"),
+    Case("llama", "gate_and_up_swapped", 1),
+    Case("llama", "activation", 1),
+    Case("llama", "residual_missing", 0),
+    Case("llama", "rotary_base"),
+    Case("llama", "embedding_scale"),
+    Case("llama", "weight_changed"),
+    Case("llama", "other_data"),
+    Case("llama", "loss_summed"),
+    Case("llama", "loss_not_averaged"),
+    Case("gpt2", "norm_epsilon", 1),
+    Case("gpt2", "bias_missing", 1),
+    Case("gpt2", "keys_and_values_swapped", 1),
+    Case("gpt2", "not_causal", 2),
+    Case("gpt2", "gelu_variant", 1),
+    Case("gpt2", "half_overflow", 0),
+    Case("gpt2", "not_a_number", 2),
+    Case("gpt2", "position_offset"),
+    Case("gpt2", "weight_changed"),
+    Case("gpt2", "loss_summed"),
+    Case("gpt2", "gradient_scaled", direction="backward"),
+    Case("moe", "router_temperature", 1),
+    Case("moe", "router_normalisation", 0),
+    Case("moe", "experts_swapped", 1),
+    Case("moe", "other_labels"),
+    Case("moe", "gradient_scaled", direction="backward"),
+    Case("vit", "norm_skipped", 1),
+    Case("vit", "kernel_scale", 1),
+    Case("vit", "layer_scale_missing", 0),
+    Case("vit", "dropout_left_on", 1),
+    Case("vit", "pixel_scale"),
+    Case("vit", "positions_reversed"),
+    Case("vit", "mean_pooled"),
+    Case("resnet", "batch_norm_epsilon", 1),
+    Case("resnet", "padding_mode", 1),
+    Case("resnet", "batch_norm_frozen", 2),
+    Case("resnet", "slope_leaks", 1),
+    Case("resnet", "pool_average"),
+    Case("resnet", "weight_changed"),
+    Case("lstm", "forget_bias"),
+    Case("lstm", "cell_unbounded"),
+    Case("lstm", "state_not_zero"),
+]
+
+
+_LARGE = (("width", 96), ("layers", 3))
+HELD_OUT = [
+    Case("t5", "norm_by_mean"),
+    Case("t5", "bias_clipped", 1),
+    Case("t5", "bias_not_added", 0),
+    Case("t5", "mask_weak", 1),
+    Case("t5", "softmax_dimension", 1),
+    Case("t5", "memory_shifted", 1),
+    Case("t5", "half_width", 1),
+    Case("t5", "residual_scaled", 0),
+    Case("t5", "head_scale"),
+    Case("t5", "weight_changed"),
+    Case("t5", "gradient_scaled", direction="backward"),
+    Case("t5", "loss_summed"),
+    Case("unet", "group_count", 2),
+    Case("unet", "gain_and_shift_swapped", 3),
+    Case("unet", "gain_not_centred", 1),
+    Case("unet", "upsampling", 1),
+    Case("unet", "skip_dropped", 0),
+    Case("unet", "pooled_by_maximum"),
+    Case("unet", "weight_changed"),
+    Case("unet", "other_data"),
+    Case("llama", "rms_epsilon", 2, seed=7, size=_LARGE),
+    Case("llama", "attention_scale", 0, seed=7, size=_LARGE),
+    Case("llama", "custom_gradient", seed=7, size=_LARGE, direction="backward"),
+    Case("llama", "mask_missing", 2, seed=7, size=_LARGE),
+    Case("gpt2", "bias_missing", 2, seed=8, size=_LARGE),
+    Case("gpt2", "gelu_variant", 0, seed=8, size=_LARGE),
+    Case("moe", "router_temperature", 0, seed=9, size=_LARGE),
+    Case("vit", "layer_scale_missing", 2, seed=10, size=_LARGE),
+    Case("resnet", "slope_leaks", 0, seed=11, size=(("width", 24), ("layers", 4))),
+    Case("lstm", "forget_bias", seed=12, size=(("width", 48),)),
+]
+
+
+def held_out() -> list[Case]:
+    """The part that was not looked at while rules were made: models, sizes and seeds of its own."""
+    controls = [Case("t5", None, seed=5), Case("unet", None, seed=5)]
+    controls += [Case(name, None, seed=20) for name in ("llama", "gpt2", "moe", "vit", "resnet")]
+    cases = HELD_OUT + controls
+    return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in cases]
+
+
+def developed() -> list[Case]:
+    """The part that may be looked at while rules are made."""
+    seen = [name for name in ARCHITECTURES if name not in ("t5", "unet")]
+    cases = FAULTS + [Case(name, None) for name in seen]
+    return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in cases]

@@ -1,0 +1,50 @@
+"""What makes two correct runs differ: rounding of other kernels, imitated."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# These hand on or make up values; no kernel would round them.
+_EXACT = (
+    "alias _to_copy arange as_strided bernoulli cat clone constant_pad_nd copy detach "
+    "diagonal dropout embedding empty expand eye fill flip full gather index masked_fill "
+    "max_pool2d_with_indices native_dropout neg new_empty new_full new_ones new_zeros nonzero "
+    "normal one_hot ones ones_like permute rand randn relu repeat reshape roll scalar_tensor "
+    "scatter select set slice sort split split_with_sizes squeeze stack t topk transpose tril "
+    "triu unbind unfold uniform unsafe_view unsqueeze view where zeros zeros_like "
+).split()
+
+
+_COMPUTED = (torch.float32, torch.float64)
+
+
+class RelativeNoise(TorchDispatchMode):
+    """Multiply every element that a kernel computes by 1 + level · N(0, 1)."""
+
+    def __init__(self, level: float, seed: int) -> None:
+        super().__init__()
+        self._level = level
+        self._random = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():  # what this mode does is not part of the run
+            return self._noisy(func, args, kwargs or {})
+
+    def _noisy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
+        name = func.__name__.partition(".")[0]
+        if name.rstrip("_") in _EXACT or ("backward" in name and "max_pool" in name):
+            return result
+        for one in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(one, torch.Tensor) and one.dtype in _COMPUTED and one.numel():
+                noise = torch.randn(one.shape, generator=self._random, dtype=one.dtype)
+                one.mul_(1 + self._level * noise)
+        return result

@@ -1,0 +1,179 @@
+"""Run a case: two training steps of a small model, dumped, and the truth about them."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from msprobe_builder.dump.names import Direction, format_name, parse_name
+from tests.collector.recording import Dump, record
+from tests.faults.cases import ARCHITECTURES, HALF, NOISE, Case
+from tests.faults.noise import RelativeNoise
+from tests.faults.planting import culprit_lines, fault, planted
+
+FOLDER = Path(__file__).parent
+LEVEL = 1e-6
+MICRO_STEPS = 2
+
+
+def run(case: Case, folder: Path) -> set[str]:
+    """Dump both runs below ``folder``; returns the names of the calls that are to blame."""
+    with fault(case.fault, case.layer):
+        npu = _record(case, folder / "npu", is_npu=True)
+    bench = _record(case, folder / "bench", is_npu=False)
+    return culprits(case, npu) | culprits(case, bench)
+
+
+def _record(case: Case, folder: Path, *, is_npu: bool) -> Dump:
+    make, kind = ARCHITECTURES[case.architecture]
+    torch.manual_seed(case.seed)
+    model = make(**dict(case.size))
+    _spread(model)
+    batches = [_batch(kind, case.seed + number) for number in range(MICRO_STEPS)]
+    if planted("weight_changed", False, True):
+        _change_weight(model)
+    if is_npu and case.kind == HALF:
+        model = model.to(torch.bfloat16)
+        batches = [(x.bfloat16() if x.is_floating_point() else x, y) for x, y in batches]
+    noise: Any = contextlib.nullcontext()
+    if is_npu and case.kind == NOISE:
+        noise = RelativeNoise(LEVEL, case.seed)
+
+    def step() -> None:
+        with noise:
+            for data, labels in batches:
+                loss_of(model, data, labels).backward()
+
+    return record(folder, step, model, level=case.level, statistics={"summary_mode": case.summary})
+
+
+def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    if planted("other_data", False, True):
+        data = data.flip(-1) if data.is_floating_point() else (data + 1) % 64
+    logits = model(data)
+    logits = logits.reshape(-1, logits.shape[-1])
+    if planted("other_labels", False, True):
+        labels = labels.roll(1)  # culprit: other_labels
+    if planted("gradient_scaled", False, True):
+        logits = logits * 1.0
+        logits = Doubled.apply(logits)  # culprit: gradient_scaled
+    else:
+        logits = logits * 1.0
+        logits = Doubled.apply(logits)  # culprit: gradient_scaled
+    reduction = planted("loss_summed", "mean", "sum")
+    loss = F.cross_entropy(
+        logits.float(), labels, reduction=reduction
+    )  # culprit: loss_summed, other_labels
+    return loss / planted("loss_not_averaged", MICRO_STEPS, 1)  # culprit: loss_not_averaged
+
+
+class Doubled(torch.autograd.Function):
+    """The identity; its gradient can be made wrong."""
+
+    @staticmethod
+    def forward(ctx, x):  # type: ignore[no-untyped-def]
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        factor = planted("gradient_scaled", 1.0, 0.5)
+        return grad * factor  # culprit: gradient_scaled
+
+
+def _spread(model: nn.Module) -> None:
+    """Weights as of a model that has trained a while: nothing is constant."""
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            with torch.no_grad():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+
+
+def _change_weight(model: nn.Module) -> None:
+    matrices = [one for one in model.parameters() if one.dim() > 1]
+    with torch.no_grad():
+        matrices[len(matrices) // 2].mul_(1.05)
+
+
+def _batch(kind: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(1000 + seed)
+    if kind == "words":
+        data = torch.randint(0, 64, (2, 12), generator=random)
+        return data, torch.randint(0, 64, (24,), generator=random)
+    data = torch.randn(4, 3, 16, 16, generator=random)
+    return data, torch.randint(0, 16, (4,), generator=random)
+
+
+def culprits(case: Case, dump: Dump) -> set[str]:
+    """Names of the calls of a dump that the planted fault makes wrong."""
+    if case.fault is None:
+        return set()
+    lines = culprit_lines(FOLDER / "architectures", case.fault) | culprit_lines(FOLDER, case.fault)
+    found = set()
+    for name, stack in dump.stacks.items():
+        frame = next((one for one in stack if "tests/faults/" in one), "")
+        if any(f"/{file}, line {line}," in frame for file, line in lines):
+            path = " ".join(_ancestry(name, dump))
+            if case.layer is None or _is_of_layer(case, path):
+                found.add(name)
+    if case.direction == "backward":
+        found |= {
+            format_name(parse_name(one)._replace(direction=Direction.BACKWARD)) for one in found
+        }
+    if case.fault == "weight_changed":
+        found |= _with_weight(case, dump)
+    if case.fault == "other_data":
+        found |= _first_calls(dump)
+    return found
+
+
+_UNET = ("down.0", "down.1", "middle", "up.0", "up.1")
+
+
+def _is_of_layer(case: Case, path: str) -> bool:
+    """Whether a call is made in the layer of the fault; calls of the model itself always are."""
+    if case.architecture == "unet":
+        return f"Module.{_UNET[case.layer or 0]}." in path or "Module." not in path
+    return re.search(rf"\.(?:layers|blocks|h|encoder|decoder)\.{case.layer}\.", path) is not None
+
+
+def _with_weight(case: Case, dump: Dump) -> set[str]:
+    """Calls that are given the weight that was changed."""
+    make, _ = ARCHITECTURES[case.architecture]
+    torch.manual_seed(case.seed)
+    model = make(**dict(case.size))
+    names = [name for name, one in model.named_parameters() if one.dim() > 1]
+    module, _, _ = names[len(names) // 2].rpartition(".")
+    return {
+        name
+        for name in dump.data
+        if any(one.startswith(f"Module.{module}.") for one in _ancestry(name, dump))
+    }
+
+
+def _first_calls(dump: Dump) -> set[str]:
+    """The first call of each pass and what encloses it."""
+    found = set()
+    for name in dump.data:
+        if name.endswith("forward") or ".forward." in name:
+            found.add(name)
+            found.update(_ancestry(name, dump))
+            if len(found) > 3:
+                break
+    return found
+
+
+def _ancestry(name: str | None, dump: Dump) -> list[str]:
+    found = []
+    while name:
+        found.append(name)
+        name = dump.parents.get(name)
+    return found

@@ -1,0 +1,80 @@
+"""Score the verdict: python -m tests.faults.scoring [developed|held-out] [WORD …]
+
+Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
+then top-1, top-3 and strong accusations of somebody else for each kind of noise.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from tests.faults.cases import Case, developed, held_out
+from tests.faults.record import run
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the verdict said of a case; ``place`` counts from 1, None when it named nobody."""
+
+    case: Case
+    verdict: Verdict
+    place: int | None
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether somebody is accused strongly."""
+        return bool(self.verdict.suspects) and self.verdict.suspects[0].strength == "strong"
+
+
+def score(case: Case, folder: Path) -> Score:
+    """Record a case, build it, and look up who is accused."""
+    truth = run(case, folder)
+    config = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
+    result = build(config, folder / "out", workers=1)
+    with opened(result.path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    places = [place for place, one in enumerate(verdict.suspects, 1) if one.node in truth]
+    return Score(case, verdict, min(places, default=None))
+
+
+def main(arguments: list[str]) -> None:
+    """Score all cases that are asked for."""
+    held = arguments[:1] == ["held-out"]
+    words = [one for one in arguments if one not in ("held-out", "developed")]
+    total: dict[tuple[str, str], Counter[str]] = {}
+    for case in held_out() if held else developed():
+        if words and not any(word in case.name for word in words):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            found = score(case, Path(folder))
+        of_kind = total.setdefault(("fault" if case.fault else "control", case.kind), Counter())
+        of_kind.update(_counted(found))
+        if found.place != 1 and (case.fault or found.verdict.suspects):
+            best: Any = found.verdict.suspects[:1]
+            print(f"{case.name}: place {found.place}; {best}", flush=True)
+    for (what, kind), counts in total.items():
+        print(what, kind, dict(counts))
+
+
+def _counted(found: Score) -> list[str]:
+    counted = ["cases"]
+    if found.place == 1:
+        counted.append("top-1")
+    if found.place is not None and found.place <= 3:
+        counted.append("top-3")
+    if found.is_strong and found.place != 1:
+        counted.append("strong accusation of another")
+    return counted
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,63 @@
+"""The verdict on models with one planted fault, and on models without any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.cases import HALF, NOISE, SAME, Case, developed, held_out
+from tests.faults.scoring import score
+
+FEW = [
+    Case("llama", "attention_scale", 1, kind=SAME),
+    Case("llama", "dead_gradient", 1, kind=NOISE),
+    Case("gpt2", "gelu_variant", 1, kind=NOISE),
+    Case("gpt2", "gradient_scaled", kind=HALF, direction="backward"),
+    Case("moe", "router_normalisation", 0, kind=HALF),
+    Case("vit", "layer_scale_missing", 0, kind=SAME),
+    Case("resnet", "slope_leaks", 1, kind=HALF),
+]
+CONTROLS = [Case("gpt2", None, kind=NOISE), Case("vit", None, kind=HALF)]
+# Share of cases in which the best suspect is the culprit.
+AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
+
+
+@pytest.mark.parametrize("case", FEW, ids=lambda case: case.name)
+def test_the_best_suspect_is_the_culprit(case: Case, tmp_path: Path) -> None:
+    found = score(case, tmp_path)
+    assert found.place == 1
+    assert found.verdict.conclusion == "fault"
+
+
+@pytest.mark.parametrize("case", CONTROLS, ids=lambda case: case.name)
+def test_nobody_is_accused_without_a_fault(case: Case, tmp_path: Path) -> None:
+    found = score(case, tmp_path)
+    assert not found.is_strong
+    assert found.verdict.conclusion != "fault"
+
+
+def test_modules_alone_lead_to_the_module_of_the_culprit(tmp_path: Path) -> None:
+    case = replace(FEW[0], level="L0")
+    found = score(case, tmp_path)
+    assert found.verdict.suspects[0].node.startswith("Module.layers.1.attention.LlamaAttention.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held", [False, True])
+def test_all_cases(held: bool, tmp_path: Path) -> None:
+    cases = held_out() if held else developed()
+    right: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    accused = []
+    for number, case in enumerate(cases):
+        found = score(case, tmp_path / str(number))
+        if case.fault is None:
+            accused += [case.name] if found.is_strong else []
+            continue
+        faults[case.kind] += 1
+        right[case.kind] += found.place == 1
+    assert not accused
+    assert all(right[kind] / count >= AIMS[kind] for kind, count in faults.items()), right
