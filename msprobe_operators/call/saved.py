@@ -1,0 +1,153 @@
+"""A call in a file: what it was given, what came out, and the random state before it.
+
+The file is a plain ``torch.save`` of dictionaries, lists, numbers, texts and tensors, so that it
+is read with ``weights_only=True`` and can run no code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from msprobe_operators.call.arguments import map_tensors
+from msprobe_operators.call.operator import find_operator, operator_name
+
+_FORMAT = "msprobe-operators call 1"
+_PLAIN = (int, float, complex, str, bool, type(None), torch.dtype)
+# Kept as texts, as weights_only refuses their classes.
+_ENUMS = {
+    str(value): value
+    for value in (
+        *(torch.strided, torch.sparse_coo, torch.contiguous_format, torch.preserve_format),
+        *(torch.channels_last, torch.channels_last_3d),
+    )
+}
+
+
+class SavedCallError(Exception):
+    """Why a file of a call cannot be used, in one sentence with file and remedy."""
+
+
+@dataclass(frozen=True)
+class SavedCall:
+    """One call of an operator, on the CPU."""
+
+    operator: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    place: str
+    random_state: Tensor | None
+
+
+def save_call(
+    path: Path,
+    operator: OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    place: str = "",
+    random_state: Tensor | None = None,
+    output: Any = None,
+) -> None:
+    """Write a call; the file is there whole or not at all. Raises OSError."""
+    content = {
+        "format": _FORMAT,
+        "operator": operator_name(operator),
+        "place": place,
+        "args": _packed(list(args)),
+        "kwargs": _packed(kwargs),
+        "output": _packed(output),
+        "random_state": random_state,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(content, file)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
+    """Read a call; SavedCallError when the file is none or asks for more than data."""
+    remedy = "save the call again with dump_error_data."
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
+    except OSError as error:
+        raise SavedCallError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except Exception as error:  # damaged and hostile files raise anything
+        raise SavedCallError(
+            f"{path} holds no saved call, or more than plain data, and was not loaded; {remedy}"
+        ) from error
+    keys = {"format", "operator", "place", "args", "kwargs", "output", "random_state"}
+    if not isinstance(content, dict) or content.get("format") != _FORMAT or content.keys() != keys:
+        raise SavedCallError(f"{path} holds no saved call; {remedy}")
+    args, kwargs = _unpacked(content["args"]), _unpacked(content["kwargs"])
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        raise SavedCallError(f"{path} holds no arguments of a call; {remedy}")
+    if operator is None:
+        try:
+            operator = find_operator(str(content["operator"]))
+        except ValueError as error:
+            raise SavedCallError(f"{path}: {error}") from error
+    state = content["random_state"]
+    return SavedCall(
+        operator,
+        tuple(args),
+        kwargs,
+        _unpacked(content["output"]),
+        str(content["place"]),
+        state if isinstance(state, Tensor) else None,
+    )
+
+
+def file_name(operator: OpOverload, what: str, rank: int | None) -> str:
+    """``torch.ops.aten.addmm_inputs.pkl``, with the rank when there is one."""
+    name = re.sub(r"[^\w.]", "_", operator_name(operator))
+    return f"{name}_{what}" + ("" if rank is None else f"_rank{rank}") + ".pkl"
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        items = [_packed(item) for item in value]
+        return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, dict):
+        return {"dict": {str(key): _packed(item) for key, item in value.items()}}
+    if isinstance(value, Tensor):
+        return map_tensors(value, lambda tensor: tensor.detach().cpu().clone())
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if str(value) in _ENUMS:
+        return {"enum": str(value)}
+    return {"text": repr(value)}
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(item) for item in value]
+    if isinstance(value, dict) and len(value) == 1:
+        [(kind, item)] = value.items()
+        if kind == "tuple":
+            return tuple(_unpacked(part) for part in item)
+        if kind == "dict":
+            return {key: _unpacked(part) for key, part in item.items()}
+        if kind == "device":
+            return torch.device("cpu")
+        if kind == "enum":
+            return _ENUMS.get(item)
+        return None
+    return value

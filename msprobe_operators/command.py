@@ -1,0 +1,223 @@
+"""The command ``msprobe-operators``: check, overflow, replay, script."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.version import __version__
+
+if TYPE_CHECKING:
+    pass
+
+PROGRAM = "msprobe-operators"
+EXIT_OK = 0
+EXIT_CANNOT_RUN = 1
+EXIT_USAGE = 2
+EXIT_FAILED = 4  # an operator is wrong
+
+_EPILOG = """\
+exit status:
+  0  done; nothing is wrong
+  1  it cannot be done
+  2  wrong usage
+  4  an operator is wrong (check, replay) or overflows on its device alone (overflow)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except UsageError as error:
+        return _fail(str(error), EXIT_USAGE)
+    except BuildError as error:
+        return _fail(str(error), EXIT_CANNOT_RUN)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return _fail("This needs PyTorch; install msprobe-graph[torch].", EXIT_CANNOT_RUN)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"Cannot read or write {where}{error.strerror or error}.", EXIT_CANNOT_RUN)
+    except KeyboardInterrupt:
+        return _fail("Stopped; what was finished stays in the journal.", EXIT_CANNOT_RUN)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Run single operators again and judge the difference by expected rounding.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="run every call of a dump again", allow_abbrev=False)
+    check.add_argument("dump", type=Path, help="dump.json or the directory of one rank")
+    check.add_argument(
+        "-o",
+        "--output-path",
+        type=Path,
+        default=Path("operator_check"),
+        help="directory of the tables and the journal (default: operator_check)",
+    )
+    check.add_argument(
+        "--device",
+        default="cpu",
+        metavar="DEVICE[,DEVICE…]",
+        help="where calls run, such as cuda:0,cuda:1 (default: cpu)",
+    )
+    check.add_argument(
+        "--reference",
+        choices=("cpu", "float64"),
+        default="float64",
+        help="what they are judged by, both on the CPU (default: float64)",
+    )
+    check.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes")
+    check.add_argument(
+        "--database",
+        type=Path,
+        metavar="FILE.vis.db",
+        help="write the findings beside the nodes of this file as well",
+    )
+    check.add_argument("--step", type=int, default=0, help="the step of the dump in --database")
+    check.add_argument("--rank", type=int, default=0, help="the rank of the dump in --database")
+    check.set_defaults(run=_check)
+    overflow = commands.add_parser(
+        "overflow", help="tell expected overflow from that of a device", allow_abbrev=False
+    )
+    overflow.add_argument("dump", type=Path, help="dump.json or the directory of one rank")
+    overflow.add_argument("-o", "--output-path", type=Path, help="write the table there as well")
+    overflow.set_defaults(run=_overflow)
+    replay = commands.add_parser("replay", help="run a saved call again", allow_abbrev=False)
+    replay.add_argument("file", type=Path, help="a file that dump_error_data wrote")
+    replay.add_argument("--device", default="cpu")
+    replay.add_argument("--reference", choices=("cpu", "float64", "decomposition"))
+    replay.add_argument("--atol", type=float)
+    replay.add_argument("--rtol", type=float)
+    replay.add_argument(
+        "--script",
+        type=Path,
+        metavar="FILE.py",
+        help="write a script that needs nothing but torch instead",
+    )
+    replay.set_defaults(run=_replay)
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    from msprobe_operators.dump.check import CheckOptions, CheckRow
+    from msprobe_operators.dump.run import check_dump, find_dump, source_of
+    from msprobe_operators.report.table import counted, write_rows
+
+    dump = find_dump(options.dump)
+    devices = [_device(name) for name in options.device.split(",")]
+    if options.database is not None and not options.database.is_file():
+        raise UsageError(f"{options.database} does not exist; give a .vis.db file.")
+    rows = check_dump(
+        dump,
+        CheckOptions(source_of(dump), reference=options.reference),
+        devices=devices,
+        workers=options.workers,
+        journal=options.output_path / "journal.jsonl",
+    )
+    written = write_rows(rows, CheckRow, options.output_path / "operator_check")
+    if options.database is not None:
+        from msprobe_operators.report.database import store_checks
+
+        count = store_checks(options.database, rows, options.step, options.rank)
+        print(f"{count:,} findings stand beside their nodes in {options.database}.")
+    failed = [row for row in rows if row.status == "failed"]
+    for row in failed:
+        print(row.sentence)
+    print(f"{counted([row.status for row in rows]) or 'no calls'}; see {written[0]}.")
+    return EXIT_FAILED if failed else EXIT_OK
+
+
+def _overflow(options: argparse.Namespace) -> int:
+    from msprobe_operators.dump.calls import recorded_calls
+    from msprobe_operators.dump.overflow import OverflowRow, check_overflow
+    from msprobe_operators.dump.run import find_dump, source_of
+    from msprobe_operators.report.table import counted, write_rows
+
+    dump = find_dump(options.dump)
+    source = source_of(dump)
+    rows = [row for call in recorded_calls(dump) if (row := check_overflow(call, source))]
+    for row in rows:
+        print(row.sentence)
+    if options.output_path is not None:
+        write_rows(rows, OverflowRow, options.output_path / "operator_overflow")
+    print(
+        counted([row.kind for row in rows]) or "No call turns finite operands into NaN or infinity."
+    )
+    return EXIT_FAILED if any(row.kind == "device" for row in rows) else EXIT_OK
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from msprobe_operators.call.operator import operator_name
+    from msprobe_operators.call.saved import SavedCallError, load_call
+    from msprobe_operators.judge.compare import Status
+    from msprobe_operators.live.compare_with_cpu import limits
+    from msprobe_operators.live.replay import run
+    from msprobe_operators.report.script import script
+
+    device = _device(options.device)
+    try:
+        call = load_call(options.file)
+    except SavedCallError as error:
+        raise BuildError(str(error)) from error
+    if options.script is not None:
+        text = script(call, os.fspath(options.file), device)
+        options.script.write_text(text, encoding="utf-8")
+        print(f"Run it with: python {options.script}")
+        return EXIT_OK
+    try:
+        limit = limits(options.atol, options.rtol)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    try:
+        *_, check = run(call, device, options.reference, limit)
+    except Exception as error:  # a saved call may not run here
+        text = " ".join(str(error).split())[:300]
+        raise BuildError(f"{options.file} does not run on {device}: {text}") from error
+    name, judgement = operator_name(call.operator), check.judgement
+    if judgement.status is Status.PASSED:
+        print(f"{name} is right to rounding ({judgement.times:.2g} of what is allowed).")
+        return EXIT_OK
+    print(f"{name}: {judgement.status.value}: {judgement.reason}.")
+    return EXIT_FAILED if judgement.status is Status.FAILED else EXIT_CANNOT_RUN
+
+
+def _device(name: str) -> str:
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        text = " ".join(str(error).split())[:120]
+        raise UsageError(f"--device {name!r} cannot be used here: {text}") from error
+    return name
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
+    return value
+
+
+def _fail(sentence: str, status: int) -> int:
+    print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,134 @@
+"""Calls of a dump: which function of torch they were, and which can be run again.
+
+Names in a dump come from anywhere. Only functions that torch itself lists as overridable, that
+is functions of tensors, are ever called, and only with tensors, numbers and short texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe_builder.dump.json_stream import DumpReader
+
+_PLACES: dict[str, Any] = {
+    "Functional": torch.nn.functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "VF": torch._VF,
+}
+
+_RANDOM = frozenset(
+    "bernoulli bernoulli_ cauchy_ dropout dropout1d dropout2d dropout3d alpha_dropout exponential_"
+    " feature_alpha_dropout feature_dropout fractional_max_pool2d geometric_ gumbel_softmax"
+    " log_normal_ multinomial normal normal_ poisson rand rand_like randint randint_like randn"
+    " randn_like random_ randperm rrelu uniform_".split()
+)
+_UNINITIALISED = frozenset(
+    "empty empty_like empty_strided new_empty new_empty_strided resize_".split()
+)
+# Functions of tensors that reach beyond their arguments.
+_NOT_CALLED = frozenset(
+    "backward register_hook register_post_accumulate_grad_hook share_memory_ pin_memory"
+    " record_stream __setstate__ __reduce_ex__ __reduce__ __deepcopy__ numpy storage tolist"
+    " __array__ __dlpack__ apply_ map_ map2_ set_ from_file".split()
+)
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One call of a dump, forward, with the record of its backward when there is one."""
+
+    name: str  # Functional.linear.0
+    record: dict[str, Any]
+    backward: dict[str, Any] | None
+
+
+def recorded_calls(path: Path) -> Iterator[RecordedCall]:
+    """All API calls of dump.json in their order, modules left out; BuildError when damaged."""
+    forward: dict[str, dict[str, Any]] = {}
+    backward: dict[str, dict[str, Any]] = {}
+    for name, record in DumpReader(path):
+        stem, _, direction = name.rpartition(".")
+        if not isinstance(record, dict) or name.split(".", 1)[0] == "Module":
+            continue
+        if direction == "forward":
+            forward[stem] = record
+        elif direction == "backward":
+            backward[stem] = record
+    for stem, record in forward.items():
+        yield RecordedCall(stem, record, backward.get(stem))
+
+
+def function_of(name: str) -> Callable[..., Any] | str:
+    """The function a call's name means, or in words why it is not run again."""
+    parts = name.split(".")
+    if len(parts) < 3:
+        return "its name is no call's"
+    kind, function = parts[0], ".".join(parts[1:-1])
+    if kind == "Distributed":
+        return "it is communication"
+    if kind == "Aten":
+        return _aten(function)
+    if kind not in _PLACES:
+        return f"functions of {kind} are not known to torch"
+    if function.rstrip("_") in {one.rstrip("_") for one in _RANDOM}:
+        return "it draws random numbers"
+    if function in _UNINITIALISED:
+        return "it returns memory as it was"
+    if function in _NOT_CALLED or "." in function:
+        return "it is not run from a dump"
+    found = getattr(_PLACES[kind], function, None)
+    if found is None or not callable(found):
+        return f"this torch has no {kind}.{function}"
+    if found not in _functions_of_tensors() and not _is_creation(kind, function):
+        return "it is no function of tensors"
+    return found  # type: ignore[no-any-return]
+
+
+def _aten(function: str) -> Callable[..., Any] | str:
+    from msprobe_operators.call.operator import find_operator, is_random, is_uninitialised
+
+    try:
+        operator = find_operator(f"torch.ops.aten.{function}")
+    except ValueError:
+        return f"this torch has no operator aten.{function}"
+    if is_random(operator):
+        return "it draws random numbers"
+    if is_uninitialised(operator):
+        return "it returns memory as it was"
+    return operator
+
+
+@lru_cache(maxsize=1)
+def _functions_of_tensors() -> frozenset[Any]:
+    from torch.overrides import get_overridable_functions
+
+    found: set[Any] = set()
+    for functions in get_overridable_functions().values():
+        found.update(functions)
+    for name in dir(torch.Tensor):  # methods written in C are other objects at each look
+        if name.startswith("__") and name not in _NOT_CALLED:
+            method = getattr(torch.Tensor, name)
+            if callable(method) and name.strip("_") in _DUNDERS:
+                found.add(method)
+    return frozenset(found)
+
+
+_DUNDERS = frozenset(
+    "abs add and bool div eq float floordiv ge getitem gt iadd iand idiv ifloordiv imul int invert"
+    " ior ipow isub itruediv ixor le len lshift lt matmul mod mul ne neg or pos pow radd rand rdiv"
+    " rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub rtruediv rxor setitem sub"
+    " truediv xor".split()
+)
+
+
+def _is_creation(kind: str, function: str) -> bool:
+    return kind == "Torch" and function in (
+        "arange zeros ones full eye linspace logspace tril_indices triu_indices".split()
+    )

@@ -1,0 +1,246 @@
+"""``msprobe-operators check``: every recorded call against its reference, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from msprobe_operators.call.arguments import map_tensors
+from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.operands import CannotRebuildError, Operands, Source, operands, rebuild
+from msprobe_operators.dump.rerun import (
+    Function,
+    Outcome,
+    bytes_of_result,
+    flat,
+    gradient_by_differences,
+    run_call,
+)
+from msprobe_operators.judge.compare import Judgement, Status, judge
+from msprobe_operators.rerun.perturb import RoundedSteps, perturbed
+
+_CPU = torch.device("cpu")
+# A backward whose sum along one direction is off by more is wrong: differences are good to 1e-5.
+_WRONG_GRADIENT = 1e-3
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """What was found of one direction of one call.
+
+    ``compared`` is ``recorded`` when the results in the dump were judged, ``device`` when those of
+    a second run on the device were.
+    """
+
+    name: str
+    direction: str
+    status: str
+    compared: str = ""
+    operands: str = ""  # real or made up
+    error: float = 0.0
+    times: float = 0.0
+    reason: str = ""
+    device: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The row in words."""
+        call = f"{self.name}.{self.direction}"
+        if self.status == Status.FAILED.value:
+            whose = "The recorded result" if self.compared == "recorded" else "The result"
+            size = "" if self.times in (0.0, inf) else f", {self.times:.3g} times what is allowed"
+            return f"{whose} of {call} is wrong: {self.reason}{size}."
+        if self.status == Status.PASSED.value:
+            return f"{call} is right to rounding."
+        return f"{call} was not tested: {self.reason}."
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Where calls run and with which reference (``cpu`` or ``float64``)."""
+
+    source: Source
+    device: str = "cpu"
+    reference: str = "float64"
+
+
+def check_recorded(call: RecordedCall, options: CheckOptions) -> list[CheckRow]:
+    """Rows for the forward and, where one was recorded, the backward of a call."""
+    directions = ["forward"] if call.backward is None else ["forward", "backward"]
+    function = function_of(call.name)
+    if isinstance(function, str):
+        return [_untested(call, one, function, options) for one in directions]
+    try:
+        given = operands(call.name + ".forward", call.record, options.source)
+        size = bytes_of_result(function, given.args, given.kwargs)
+        if size > options.source.most_bytes:
+            raise CannotRebuildError(f"its result would take {size:,} bytes")
+        return list(_rows(call, function, given, options))
+    except CannotRebuildError as why:
+        return [_untested(call, one, str(why), options) for one in directions]
+    except Exception as error:  # kernels and hostile records raise anything
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        return [_untested(call, one, f"it does not run: {text}", options) for one in directions]
+
+
+def _rows(
+    call: RecordedCall, function: Function, given: Operands, options: CheckOptions
+) -> Iterator[CheckRow]:
+    device = torch.device(options.device)
+    here = run_call(function, given.args, given.kwargs, device=device)
+    into = _gradients_of_results(call, here, options)
+    wants_backward = into is not None and call.backward is not None
+    if wants_backward:
+        here = run_call(function, given.args, given.kwargs, device=device, into=into)
+    wide = options.reference == "float64" or options.device == "cpu"
+    there = _reference(function, given, wide, into if wants_backward else None)
+    kind = "real" if given.is_real else "made up"
+
+    def moved(relative: float, gradients: bool = False) -> list[Any] | None:
+        args, kwargs = perturbed(
+            map_tensors(given.args, _detached_wide),
+            map_tensors(given.kwargs, _detached_wide),
+            relative,
+        )
+        ends = (
+            None if into is None or not gradients else list(perturbed(tuple(into), {}, relative)[0])
+        )
+        with RoundedSteps(relative):
+            again = _reference(function, Operands(args, kwargs, False), True, ends)
+        return list(again.gradients) if gradients else again.results
+
+    name = call.name.split(".")[1].removeprefix("__").removesuffix("__").rstrip("_")
+    recorded = _recorded_results(call, options) if given.is_real else None
+    if recorded is not None and _alike(recorded, there.results):
+        compared, results = "recorded", recorded
+    else:
+        compared, results = "device", here.results
+    verdict = judge(name, given.args, results, there.results, moved)
+    yield _row(call, "forward", verdict, compared, kind, options)
+    if call.backward is None:
+        return
+    if not wants_backward or not there.gradients:
+        yield _untested(call, "backward", "no operand of it takes a gradient", options)
+        return
+    pairs = [
+        (one, other)
+        for one, other in zip(here.gradients, there.gradients, strict=True)
+        if one is not None and other is not None
+    ]
+    places = [n for n, one in enumerate(here.gradients) if one is not None]
+
+    def moved_gradients(relative: float) -> list[Any] | None:
+        found = moved(relative, gradients=True)
+        return None if found is None else [found[place] for place in places]
+
+    verdict = judge(
+        f"{name}_backward",
+        (given.args, into),
+        [one for one, _ in pairs],
+        [other for _, other in pairs],
+        moved_gradients,
+    )
+    if verdict.status is Status.PASSED and into is not None:
+        wrong = gradient_by_differences(function, given.args, given.kwargs, into, there.gradients)
+        if wrong is not None and wrong > _WRONG_GRADIENT:
+            verdict = Judgement(
+                Status.FAILED,
+                f"its gradient departs from differences of its forward by {wrong:.2g}",
+                wrong,
+                wrong / _WRONG_GRADIENT,
+            )
+    yield _row(call, "backward", verdict, "device", kind, options)
+
+
+def _reference(
+    function: Function, given: Operands, wide: bool, into: list[Tensor] | None
+) -> Outcome:
+    """The call on the CPU; halves that the CPU cannot compute are widened."""
+    try:
+        return run_call(function, given.args, given.kwargs, device=_CPU, wide=wide, into=into)
+    except RuntimeError as error:
+        if wide or "not implemented for" not in str(error):
+            raise
+        return run_call(
+            function, given.args, given.kwargs, device=_CPU, dtype=torch.float32, into=into
+        )
+
+
+def _gradients_of_results(
+    call: RecordedCall, outcome: Outcome, options: CheckOptions
+) -> list[Tensor] | None:
+    """The recorded gradients of the results, else made up; None when no result carries one."""
+    ends = [one for one in outcome.results if isinstance(one, Tensor) and one.requires_grad]
+    if not ends:
+        return None
+    recorded: list[Tensor] = []
+    if call.backward is not None:
+        leaves = call.backward.get("input")
+        for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
+            if isinstance(leaf, dict) and "shape" in leaf:
+                place = f"{call.name}.backward.{number}"
+                recorded.append(rebuild(leaf, place, options.source)[0].detach())
+    if [tuple(one.shape) for one in recorded] == [tuple(one.shape) for one in ends]:
+        return recorded
+    source = torch.Generator().manual_seed(11)
+    return [torch.randn(end.shape, generator=source, dtype=torch.float64) for end in ends]
+
+
+def _recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:
+    """The results in the dump's files, None when they are not all there."""
+    if options.source.directory is None:
+        return None
+    outputs = call.record.get("output")
+    try:
+        return (
+            flat(
+                [
+                    rebuild(leaf, "output", options.source)[0].detach()
+                    for leaf in (outputs if isinstance(outputs, list) else [])
+                    if isinstance(leaf, dict) and isinstance(leaf.get("data_name"), str)
+                ]
+            )
+            or None
+        )
+    except CannotRebuildError:
+        return None
+
+
+def _alike(recorded: list[Any], references: list[Any]) -> bool:
+    wanted = [one for one in references if isinstance(one, Tensor)]
+    return len(recorded) == len(wanted) == len(references)
+
+
+def _detached_wide(tensor: Tensor) -> Tensor:
+    wide = tensor.detach().double() if tensor.is_floating_point() else tensor.detach()
+    return wide.requires_grad_(tensor.requires_grad)
+
+
+def _row(
+    call: RecordedCall,
+    direction: str,
+    verdict: Judgement,
+    compared: str,
+    kind: str,
+    options: CheckOptions,
+) -> CheckRow:
+    return CheckRow(
+        call.name,
+        direction,
+        verdict.status.value,
+        compared,
+        kind,
+        verdict.error,
+        verdict.times,
+        verdict.reason,
+        options.device,
+    )
+
+
+def _untested(call: RecordedCall, direction: str, why: str, options: CheckOptions) -> CheckRow:
+    return CheckRow(call.name, direction, Status.UNTESTED.value, reason=why, device=options.device)

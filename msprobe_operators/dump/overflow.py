@@ -1,0 +1,85 @@
+"""``msprobe-operators overflow``: is a recorded overflow due to operands or to the device?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.operands import CannotRebuildError, Source, operands
+from msprobe_operators.dump.rerun import bytes_of_result, run_call
+
+
+@dataclass(frozen=True)
+class OverflowRow:
+    """A call whose recorded result is not finite though its operands are.
+
+    ``kind`` is ``expected`` (the CPU overflows as well), ``device`` (the CPU's result is finite) or
+    ``not tested``.
+    """
+
+    name: str
+    kind: str
+    operands: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The row in words."""
+        if self.kind == "device":
+            return f"{self.name} overflows on the recorded device alone: {self.reason}."
+        if self.kind == "expected":
+            return f"{self.name} overflows for these operands anywhere: {self.reason}."
+        return f"{self.name} overflows and was not run again: {self.reason}."
+
+
+def check_overflow(call: RecordedCall, source: Source) -> OverflowRow | None:
+    """What kind of overflow a call is; None when it is none or only hands on what it was given."""
+    record = call.record
+    if not _is_bad(record.get("output")):
+        return None
+    if _is_bad(record.get("input_args")) or _is_bad(record.get("input_kwargs")):
+        return None
+    name = f"{call.name}.forward"
+    function = function_of(call.name)
+    if isinstance(function, str):
+        return OverflowRow(name, "not tested", "", function)
+    try:
+        given = operands(name, record, source)
+        if bytes_of_result(function, given.args, given.kwargs) > source.most_bytes:
+            raise CannotRebuildError("its result would take too much memory")
+        outcome = run_call(function, given.args, given.kwargs, device=torch.device("cpu"))
+    except CannotRebuildError as why:
+        return OverflowRow(name, "not tested", "", str(why))
+    except Exception as error:  # kernels and hostile records raise anything
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        return OverflowRow(name, "not tested", "", f"it does not run: {text}")
+    kind = "real" if given.is_real else "made up"
+    count = sum(int((~torch.isfinite(t)).sum()) for t in outcome.results if _is_floating(t))
+    if count:
+        return OverflowRow(name, "expected", kind, f"the CPU gives {count:,} such elements too")
+    if not given.is_real:
+        reason = "the CPU's result is finite, but for operands made up from their range alone"
+        return OverflowRow(name, "not tested", kind, reason)
+    return OverflowRow(name, "device", kind, "the CPU's result is finite")
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _is_bad(value: Any) -> bool:
+    """Whether a recorded tensor in it holds NaN or infinity, by its largest and smallest."""
+    if isinstance(value, list):
+        return any(_is_bad(item) for item in value)
+    if not isinstance(value, dict):
+        return False
+    if "shape" not in value:
+        return any(_is_bad(item) for item in value.values() if isinstance(item, (dict, list)))
+    return any(
+        isinstance(value.get(key), float) and not isfinite(value[key]) for key in ("Max", "Min")
+    )

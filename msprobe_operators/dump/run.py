@@ -1,0 +1,122 @@
+"""Checking all calls of a dump: in several processes and devices, going on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_operators.dump.calls import RecordedCall, recorded_calls
+from msprobe_operators.dump.check import CheckOptions, CheckRow, check_recorded
+from msprobe_operators.dump.operands import Source
+
+_CHUNK = 16
+
+
+def find_dump(path: Path) -> Path:
+    """dump.json of a rank's directory or the file itself; UsageError when there is none."""
+    found = path / "dump.json" if path.is_dir() else path
+    if not found.is_file():
+        raise UsageError(f"{path} holds no dump.json; give the directory of one rank.")
+    return found
+
+
+def source_of(dump: Path) -> Source:
+    """Where the tensors of a dump lie."""
+    data = dump.parent / "dump_tensor_data"
+    return Source(data if data.is_dir() else None)
+
+
+def check_dump(
+    dump: Path,
+    options: CheckOptions,
+    *,
+    devices: list[str],
+    workers: int = 1,
+    journal: Path | None = None,
+    report: Callable[[int], None] = lambda _: None,
+) -> list[CheckRow]:
+    """Rows for all calls of a dump, in their order.
+
+    With ``journal`` finished calls are written there as they come, and what stands there already
+    for the same dump and options is not run again.
+    """
+    key = _fingerprint(dump, options, devices)
+    known = {} if journal is None else _read(journal, key)
+    calls = list(recorded_calls(dump))
+    left = [call for call in calls if call.name not in known]
+    stream = None
+    if journal is not None:
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        stream = journal.open("a" if known else "w", encoding="utf-8")
+        if not known:
+            stream.write(json.dumps({"key": key}) + "\n")
+    try:
+        for name, rows in _results(left, options, devices, workers):
+            known[name] = rows
+            if stream is not None:
+                stream.write(json.dumps({name: [asdict(row) for row in rows]}) + "\n")
+                stream.flush()
+            report(len(known))
+    finally:
+        if stream is not None:
+            stream.close()
+    return [row for call in calls for row in known.get(call.name, [])]
+
+
+def _results(
+    calls: list[RecordedCall], options: CheckOptions, devices: list[str], workers: int
+) -> Iterator[tuple[str, list[CheckRow]]]:
+    if workers <= 1 and len(devices) == 1:
+        for call in calls:
+            yield call.name, check_recorded(call, replace(options, device=devices[0]))
+        return
+    context = multiprocessing.get_context("spawn")
+    rest = iter(calls)
+    chunks = iter(lambda: list(islice(rest, _CHUNK)), [])
+    with ProcessPoolExecutor(max(workers, len(devices)), mp_context=context) as pool:
+        jobs = [
+            pool.submit(_chunk, chunk, replace(options, device=devices[number % len(devices)]))
+            for number, chunk in enumerate(chunks)
+        ]
+        for job in jobs:
+            yield from job.result()
+
+
+def _chunk(calls: list[RecordedCall], options: CheckOptions) -> list[tuple[str, list[CheckRow]]]:
+    import torch
+
+    torch.set_num_threads(1)  # processes share the cores already
+    return [(call.name, check_recorded(call, options)) for call in calls]
+
+
+def _fingerprint(dump: Path, options: CheckOptions, devices: list[str]) -> str:
+    facts = dump.stat()
+    text = f"{dump.resolve()} {facts.st_size} {facts.st_mtime_ns} {options.reference} {devices}"
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _read(journal: Path, key: str) -> dict[str, list[CheckRow]]:
+    """Finished calls of the same dump and options; a half-written last line is left out."""
+    if not journal.is_file():
+        return {}
+    found: dict[str, list[CheckRow]] = {}
+    try:
+        lines = journal.read_text("utf-8").splitlines()
+        if not lines or json.loads(lines[0]) != {"key": key}:
+            return {}
+        for line in lines[1:]:
+            try:
+                [(name, rows)] = json.loads(line).items()
+                found[name] = [CheckRow(**row) for row in rows]
+            except (ValueError, TypeError):
+                continue
+    except (OSError, ValueError) as error:
+        raise BuildError(f"Cannot read {journal}: {error}; remove it to begin again.") from error
+    return found

@@ -1,0 +1,174 @@
+"""One check of one ATen call: run it again as asked and judge what came out the first time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+from torch._ops import OpOverload
+
+from msprobe_operators.call.arguments import map_tensors, tensors, why_unreadable
+from msprobe_operators.call.operator import (
+    base_name,
+    by_name,
+    is_random,
+    is_uninitialised,
+    is_view,
+    written_arguments,
+)
+from msprobe_operators.judge.compare import Judgement, Limits, Status, judge
+from msprobe_operators.rerun.perturb import RoundedSteps, perturbed
+from msprobe_operators.rerun.reference import (
+    Rerun,
+    attempt,
+    in_float64,
+    on_cpu,
+    other_kernel,
+    run_again,
+)
+
+_NO_ARITHMETIC = ("profiler", "prim", "prims", "c10d", "_c10d_functional", "c10d_functional")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A judged call with the reference's results, for telling where they differ."""
+
+    judgement: Judgement
+    results: tuple[Any, ...] = ()
+    references: tuple[Any, ...] = ()
+    note: str | None = None
+
+
+def why_not_testable(
+    operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
+    """Why a second run could not tell anything, None when it can."""
+    if is_random(operator):
+        return "it draws random numbers"
+    if is_uninitialised(operator):
+        return "it returns memory as it was"
+    if is_view(operator):
+        return "it is a view and computes nothing"
+    if operator.namespace in (
+        "profiler",
+        "prim",
+        "prims",
+        "c10d",
+        "_c10d_functional",
+        "c10d_functional",
+    ):
+        return "it is communication or bookkeeping"
+    return why_unreadable((args, kwargs))
+
+
+def check_call(
+    operator: OpOverload,
+    before: tuple[tuple[Any, ...], dict[str, Any]],
+    after: tuple[tuple[Any, ...], dict[str, Any]],
+    result: Any,
+    reference: str,
+    limits: Limits | None = None,
+) -> Check:
+    """Judge ``result`` of a call whose arguments were ``before`` and are ``after`` it.
+
+    What the call wrote into its operands counts as a result as well.
+    """
+    args, kwargs = before
+    names = _written_only(operator, after, result)
+    results = [*_flat(result), *_named(operator, after, names)]
+    if not results:
+        return Check(Judgement(Status.UNTESTED, "it returns nothing"))
+    unreadable = why_unreadable(results)
+    if unreadable is not None:
+        return Check(Judgement(Status.UNTESTED, unreadable))
+    found = _outcome(operator, args, kwargs, reference, names)
+    if found.reason is not None:
+        reason = f"the reference cannot run it: {found.reason}"
+        return Check(Judgement(Status.UNTESTED, reason), note=found.note)
+
+    # The same way to compute, else the difference of both would count as rounding.
+    wide = reference if reference == "decomposition" else "float64"
+
+    def moved(relative: float) -> list[Any] | None:
+        changed = perturbed(*in_float64(operator, args, kwargs), relative)
+        with RoundedSteps(relative):
+            again = _outcome(operator, *changed, wide, names)
+        return None if again.reason is not None else again.result
+
+    judgement = judge(base_name(operator), (args, kwargs), results, found.result, moved, limits)
+    return Check(judgement, tuple(results), tuple(found.result), found.note)
+
+
+def agrees_with_other_kernel(
+    operator: OpOverload,
+    before: tuple[tuple[Any, ...], dict[str, Any]],
+    after: tuple[tuple[Any, ...], dict[str, Any]],
+    result: Any,
+) -> Check | None:
+    """The check against another kernel of the operator; None when there is none to trust.
+
+    A composition that does not agree with the operator's own float64 in shape or dtype means
+    something else by the call and says nothing.
+    """
+    if other_kernel(operator) is None or written_arguments(operator):
+        return None
+    if not any(tensor.is_floating_point() for tensor in tensors(before)):
+        return None  # what makes tensors of numbers would compute in the result's own precision
+    found = check_call(operator, before, after, result, "decomposition")
+    judgement = found.judgement
+    if judgement.status is Status.UNTESTED or judgement.reason.startswith(("shape", "dtype")):
+        return None
+    if "results" in judgement.reason or "one side only" in judgement.reason:
+        return None
+    note = "by its decomposition"
+    return Check(judgement, found.results, found.references, note)
+
+
+def _outcome(
+    operator: OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reference: str,
+    names: list[str],
+) -> Rerun:
+    """Results of a second run, with what it wrote into operands of these names."""
+    if not names:
+        found = run_again(operator, args, kwargs, reference)
+        return found if found.reason else replace(found, result=_flat(found.result))
+    # The copies that are written to are needed afterwards.
+    if reference == "cpu":
+        copied = map_tensors(args, on_cpu), map_tensors(kwargs, on_cpu)
+    else:
+        copied = in_float64(operator, args, kwargs)
+    found = attempt(operator, *copied)
+    if found.reason:
+        return found
+    return replace(found, result=[*_flat(found.result), *_named(operator, copied, names)])
+
+
+def _written_only(
+    operator: OpOverload, after: tuple[tuple[Any, ...], dict[str, Any]], result: Any
+) -> list[str]:
+    """Names of written operands that are not returned as well."""
+    returned = {id(tensor) for tensor in tensors(result)}
+    named = by_name(operator, *after)
+    return [
+        name
+        for name in sorted(written_arguments(operator))
+        if any(id(tensor) not in returned for tensor in tensors(named.get(name)))
+    ]
+
+
+def _named(
+    operator: OpOverload, call: tuple[tuple[Any, ...], dict[str, Any]], names: list[str]
+) -> list[Tensor]:
+    named = by_name(operator, *call)
+    return [tensor for name in names for tensor in tensors(named.get(name))]
+
+
+def _flat(result: Any) -> list[Any]:
+    if isinstance(result, (tuple, list)):
+        return [part for item in result for part in _flat(item)]
+    return [] if result is None else [result]

@@ -1,0 +1,227 @@
+"""Is the result of a call right? Its difference to a second run against expected rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import inf, nan
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from msprobe_operators.judge.tolerance import factors, length_of_sums, roundoff
+
+
+class Status(str, Enum):
+    """What came out of checking a call."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNTESTED = "not tested"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A fixed tolerance |d - r| <= atol + rtol · |r| in place of expected rounding."""
+
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on one call or one of its results.
+
+    ``times`` is the largest error in units of what is allowed: above 1 it failed. ``error`` is
+    the largest absolute difference, ``place`` its index.
+    """
+
+    status: Status
+    reason: str = ""
+    error: float = 0.0
+    times: float = 0.0
+    place: tuple[int, ...] = ()
+
+
+# Gives the reference's results for operands that are moved by a relative amount.
+Moved = Callable[[float], "list[Any] | None"]
+
+_PASSED = Judgement(Status.PASSED)
+
+
+def judge(
+    name: str,
+    operands: Any,
+    results: list[Any],
+    references: list[Any],
+    moved: Moved | None = None,
+    limits: Limits | None = None,
+) -> Judgement:
+    """Compare all results of a call, the worst counts.
+
+    ``name`` is the operator's, without namespace and overload; ``moved`` is only called when an
+    error is larger than the rounding of the result itself.
+    """
+    if len(results) != len(references):
+        reason = f"{len(results)} results, the reference gives {len(references)}"
+        return Judgement(Status.FAILED, reason, inf, inf)
+    worst = _PASSED
+    cache: dict[float, list[Any] | None] = {}
+
+    def moved_by(u: float) -> list[Any] | None:
+        if moved is None:
+            return None
+        if u not in cache:
+            cache[u] = moved(u)
+        return cache[u]
+
+    length = length_of_sums(name, operands, results)
+    ties = _ties(results, references)
+    for number, (one, other) in enumerate(zip(results, references, strict=True)):
+        if number in ties:
+            continue
+        if isinstance(one, Tensor) != isinstance(other, Tensor):
+            return Judgement(Status.FAILED, "a tensor on one side only", inf, inf)
+        if not isinstance(one, Tensor):
+            found = _judge_value(one, other)
+        else:
+
+            def shift(u: float, number: int = number) -> Tensor | None:
+                all_moved = moved_by(u)
+                return None if all_moved is None else all_moved[number]
+
+            found = judge_tensor(name, one, other, length, shift, limits)
+        if found.times > worst.times or (
+            found.status is Status.FAILED and worst.status is not found.status
+        ):
+            worst = found
+    return worst
+
+
+def judge_tensor(
+    name: str,
+    result: Tensor,
+    reference: Tensor,
+    length: int,
+    shift: Callable[[float], Tensor | None],
+    limits: Limits | None = None,
+) -> Judgement:
+    """Compare two tensors; shape and kind of dtype must be equal, nothing is broadcast."""
+    if result.shape != reference.shape:
+        reason = f"shape {list(result.shape)}, the reference has {list(reference.shape)}"
+        return Judgement(Status.FAILED, reason, inf, inf)
+    if _kind(result) != _kind(reference):
+        reason = f"dtype {result.dtype}, the reference has {reference.dtype}"
+        return Judgement(Status.FAILED, reason, inf, inf)
+    if result.numel() == 0:
+        return _PASSED
+    result, reference = result.detach().cpu(), reference.detach().cpu()
+    if _kind(result) == "whole":
+        return _judge_whole(result, reference)
+    dtype = result.dtype
+    stored = reference.to(dtype)
+    wide = torch.complex128 if result.is_complex() else torch.float64
+    left, right = result.to(wide), reference.to(wide)
+    found = _judge_special(result, stored)
+    if found is not None:
+        return found
+    finite = torch.isfinite(result) & torch.isfinite(stored)
+    error = torch.where(finite, (left - right).abs(), 0.0)
+    size = torch.where(finite, right.abs(), 0.0)
+    if limits is not None:
+        return _worst(error, limits.atol + limits.rtol * size)
+    of_result, of_shift = factors(name, dtype, length)
+    u = roundoff(dtype)
+    least = torch.finfo(dtype).tiny if of_result else 0.0
+    allowed = of_result * u * size + least
+    quick = _worst(error, allowed)
+    if quick.status is Status.PASSED or of_result == 0.0:
+        return quick
+    elsewhere = shift(u)
+    if elsewhere is None or elsewhere.shape != right.shape:
+        # Without a second sample the largest element tells the scale of what was added up.
+        return _worst(error, allowed + of_shift * u * size.max())
+    change = (elsewhere.detach().cpu().to(wide) - right).abs()
+    change = torch.nan_to_num(torch.where(finite, change, 0.0), nan=0.0, posinf=0.0)
+    return _worst(error, allowed + of_shift * (change + change.max()) / 2)
+
+
+def _judge_special(result: Tensor, stored: Tensor) -> Judgement | None:
+    """NaN must meet NaN and infinity the same infinity; None when they do."""
+    wrong = torch.isnan(result) != torch.isnan(stored)
+    reason = "NaN on one side only"
+    if not wrong.any():
+        infinite = torch.isinf(result) | torch.isinf(stored)
+        wrong = infinite & (result != stored) & ~torch.isnan(result)
+        reason = "infinities differ"
+    if not wrong.any():
+        return None
+    return Judgement(Status.FAILED, reason, inf, inf, _index(wrong.to(torch.uint8)))
+
+
+def _judge_whole(result: Tensor, reference: Tensor) -> Judgement:
+    if result.dtype is torch.bool or reference.dtype is torch.bool:
+        wrong = result.to(torch.bool) != reference.to(torch.bool)
+    else:
+        wrong = result != reference
+    if not wrong.any():
+        return _PASSED
+    count = int(wrong.sum())
+    return Judgement(
+        Status.FAILED,
+        f"{count:,} of {wrong.numel():,} whole numbers differ",
+        float(count),
+        inf,
+        _index(wrong.to(torch.uint8)),
+    )
+
+
+def _judge_value(one: Any, other: Any) -> Judgement:
+    if one == other or (one != one and other != other):
+        return _PASSED
+    if isinstance(one, float) and isinstance(other, float):
+        difference = abs(one - other)
+        if difference <= 8 * 2.0**-24 * abs(other):
+            return _PASSED
+        return Judgement(Status.FAILED, f"{one!r}, the reference gives {other!r}", difference, inf)
+    return Judgement(Status.FAILED, f"{one!r}, the reference gives {other!r}", nan, inf)
+
+
+def _worst(error: Tensor, allowed: Tensor | float) -> Judgement:
+    allowed = torch.as_tensor(allowed, dtype=error.dtype)
+    times = torch.where(error == 0, 0.0, error / allowed)
+    largest = float(times.max())
+    place = _index(times)
+    if largest <= 1.0:
+        return Judgement(Status.PASSED, "", float(error.max()), largest, place)
+    count = int((times > 1.0).sum())
+    reason = f"{count:,} of {error.numel():,} elements are not close"
+    return Judgement(Status.FAILED, reason, float(error.max()), largest, place)
+
+
+def _index(values: Tensor) -> tuple[int, ...]:
+    place = int(values.reshape(-1).argmax())
+    return tuple(int(part) for part in torch.unravel_index(torch.tensor(place), values.shape))
+
+
+def _ties(results: list[Any], references: list[Any]) -> set[int]:
+    """Results that are indices of equal values, which may be taken in any order."""
+    if len(results) != 2 or len(references) != 2:
+        return set()
+    values, indices = results
+    if not isinstance(values, Tensor) or not isinstance(indices, Tensor):
+        return set()
+    if indices.dtype is not torch.int64 or values.shape != indices.shape:
+        return set()
+    if values.shape != references[0].shape:
+        return set()
+    same = values.detach().cpu() == references[0].detach().cpu().to(values.dtype)
+    return {1} if bool(same.all()) else set()
+
+
+def _kind(tensor: Tensor) -> str:
+    if tensor.is_complex():
+        return "complex"
+    return "floating" if tensor.is_floating_point() else "whole"

@@ -1,0 +1,78 @@
+"""What was found, one row for each operator at each place: bounded however long a run lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msprobe_operators.call.place import Place
+from msprobe_operators.judge.compare import Judgement, Status
+
+# Places that are told apart; calls beyond them are counted with their operator alone.
+_MOST_ROWS = 1 << 16
+
+
+@dataclass
+class Row:
+    """All calls of one operator at one place."""
+
+    operator: str
+    module: str
+    classes: str
+    direction: str
+    passed: int = 0
+    failed: int = 0
+    untested: int = 0
+    worst_times: float = 0.0  # largest error in units of what is allowed
+    worst_error: float = 0.0
+    first_step: int | None = None  # the step of the first failure
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The row in words."""
+        where = f"{self.module or 'outside modules'} ({self.direction})"
+        if self.failed:
+            share = f"{self.failed} of {self.passed + self.failed} calls"
+            return f"{self.operator} in {where} is wrong in {share}: {self.reason}."
+        if not self.passed:
+            return f"{self.operator} in {where} was not tested: {self.reason}."
+        return f"{self.operator} in {where} is right to rounding in all {self.passed} calls."
+
+
+class Results:
+    """Counts calls by operator and place, in order of their first call."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, Place], Row] = {}
+
+    def add(self, operator: str, place: Place, judgement: Judgement, step: int) -> None:
+        """Count one judged call."""
+        key = operator, place
+        if key not in self._rows and len(self._rows) >= _MOST_ROWS:
+            key = operator, Place("", "", place.direction)
+        row = self._rows.get(key)
+        if row is None:
+            at = key[1]
+            row = self._rows[key] = Row(operator, at.path, at.classes, at.direction)
+        if judgement.status is Status.PASSED:
+            row.passed += 1
+            row.worst_times = max(row.worst_times, judgement.times)
+            row.worst_error = max(row.worst_error, judgement.error)
+        elif judgement.status is Status.FAILED:
+            row.failed += 1
+            if row.first_step is None:
+                row.first_step, row.reason = step, judgement.reason
+            row.worst_times = max(row.worst_times, judgement.times)
+            row.worst_error = max(row.worst_error, judgement.error)
+        else:
+            row.untested += 1
+            row.reason = row.reason or judgement.reason
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows.values())
+
+    @property
+    def failures(self) -> list[Row]:
+        """Rows with a wrong call, in order of their first call."""
+        return [row for row in self if row.failed]

@@ -1,0 +1,195 @@
+"""Checking the calls of a dump."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from msprobe_builder import BuildConfig, build
+from msprobe_operators.command import main
+from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.check import CheckOptions, check_recorded
+from msprobe_operators.dump.operands import Source
+from tests.conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dump of real tensors."""
+    folder = tmp_path_factory.mktemp("operators")
+    with tarfile.open(REPOSITORY / "tests" / "data" / "llama_tensor.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    [path] = folder.rglob("dump.json")
+    return path.parent
+
+
+def shortened(source: Path, target: Path, *names: str) -> Path:
+    """A copy of a dump with the records of some calls alone, its tensors linked."""
+    target.mkdir()
+    content = json.loads((source / "dump.json").read_text("utf-8"))
+    content["data"] = {
+        name: record for name, record in content["data"].items() if name.rpartition(".")[0] in names
+    }
+    (target / "dump.json").write_text(json.dumps(content), "utf-8")
+    (target / "dump_tensor_data").mkdir()
+    for file in (source / "dump_tensor_data").iterdir():
+        if file.name.startswith(tuple(f"{name}." for name in names)):
+            shutil.copyfile(file, target / "dump_tensor_data" / file.name)
+    for name in ("stack.json", "construct.json"):
+        (target / name).symlink_to(source / name)
+    return target
+
+
+CALLS = (
+    "Functional.embedding.0 Functional.linear.0 Functional.softmax.0 Functional.silu.0"
+    " Functional.cross_entropy.0 Torch.rsqrt.0 Tensor.__mul__.19 Tensor.to.3 Torch.matmul.0"
+).split()
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((folder / "operator_check.json").read_text("utf-8"))
+    return found
+
+
+def test_recorded_results_that_are_right_pass(recorded: Path, tmp_path: Path) -> None:
+    dump = shortened(recorded, tmp_path / "dump", *CALLS, "Functional.dropout.0")
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 0
+    rows = rows_of(tmp_path / "out")
+    forward = {row["name"]: row for row in rows if row["direction"] == "forward"}
+    assert {name for name, row in forward.items() if row["compared"] == "recorded"} == set(CALLS)
+    assert {row["status"] for row in rows if row["name"] in CALLS} <= {"passed", "not tested"}
+    backward = {row["name"] for row in rows if row["direction"] == "backward"}
+    assert {"Functional.linear.0", "Functional.silu.0"} <= backward
+    assert forward["Functional.dropout.0"]["reason"] == "it draws random numbers"
+
+
+def test_a_recorded_result_that_is_wrong_is_named(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = shortened(recorded, tmp_path / "dump", *CALLS)
+    file = dump / "dump_tensor_data" / "Functional.silu.0.forward.output.0.pt"
+    content = torch.load(file, weights_only=True)
+    file.unlink()
+    torch.save((content * 1.001).contiguous(), file)
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 4
+    assert "The recorded result of Functional.silu.0.forward is wrong" in capsys.readouterr().out
+    failed = [row["name"] for row in rows_of(tmp_path / "out") if row["status"] == "failed"]
+    assert failed == ["Functional.silu.0"]
+
+
+def test_findings_stand_beside_their_nodes(recorded: Path, tmp_path: Path) -> None:
+    dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0", "Torch.rsqrt.0")
+    database = build(BuildConfig(dump), tmp_path / "built").path
+    command = ["check", str(dump), "-o", str(tmp_path / "out"), "--database", str(database)]
+    assert main(command) == 0
+    with closing(sqlite3.connect(database)) as connection:
+        found = connection.execute(
+            "SELECT name, status, compared FROM operator_check JOIN node_name USING (node_id)"
+        ).fetchall()
+    assert ("Functional.silu.0.forward", "passed", "recorded") in found
+    assert ("Torch.rsqrt.0.forward", "passed", "recorded") in found
+
+
+def test_it_goes_on_where_it_stopped(recorded: Path, tmp_path: Path) -> None:
+    dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0", "Torch.rsqrt.0")
+    command = ["check", str(dump), "-o", str(tmp_path / "out")]
+    assert main(command) == 0
+    journal = tmp_path / "out" / "journal.jsonl"
+    whole = journal.read_text("utf-8").splitlines()
+    marked = whole[1].replace('"passed"', '"not tested"')
+    journal.write_text("\n".join([whole[0], marked, whole[2][:40]]) + "\n", "utf-8")
+    assert main(command) == 0
+    assert [row["status"] for row in rows_of(tmp_path / "out")].count("not tested") == 2
+    content = (dump / "dump.json").read_text("utf-8")
+    (dump / "dump.json").write_text(content + " ", "utf-8")  # another dump: begins again
+    assert main(command) == 0
+    assert [row["status"] for row in rows_of(tmp_path / "out")].count("not tested") == 0
+
+
+def leaf(*shape: int, dtype: str = "torch.float32", low: float = 0.0, high: float = 1.0) -> Any:
+    return {
+        "type": "torch.Tensor",
+        "dtype": dtype,
+        "shape": list(shape),
+        "Max": high,
+        "Min": low,
+        "requires_grad": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("Torch.load.0", [{"type": "str", "value": "/etc/passwd"}], "no function of tensors"),
+        ("Torch.from_file.0", [{"type": "str", "value": "x"}], "not run from a dump"),
+        ("Torch.hub.load.0", [], "not run from a dump"),
+        ("Tensor.__reduce_ex__.0", [leaf(2)], "not run from a dump"),
+        ("Torch.zeros.0", [{"type": "int", "value": 10**13}], "would take"),
+        ("Tensor.repeat.0", [leaf(10), {"type": "int", "value": 10**12}], "would take"),
+        ("Functional.relu.0", [leaf(10**7, 10**7)], "above"),
+        ("Functional.relu.0", [leaf(-1)], "shape"),
+        ("Functional.relu.0", [{"type": "Foo"}], "was not recorded"),
+        ("Distributed.all_reduce.0", [leaf(2)], "communication"),
+        ("Functional.no_such.0", [leaf(2)], "this torch has no"),
+        ("Functional.linear.0", [leaf(2, 3), leaf(4, 5)], "does not run"),
+    ],
+)
+def test_what_cannot_be_run_is_not_run(name: str, arguments: list[Any], why: str) -> None:
+    call = RecordedCall(name, {"input_args": arguments, "input_kwargs": {}, "output": []}, None)
+    [row] = check_recorded(call, CheckOptions(Source(None)))
+    assert row.status == "not tested"
+    assert why in row.reason
+
+
+def test_every_function_that_dumps_name_can_be_called(recorded: Path) -> None:
+    names = json.loads((recorded / "dump.json").read_text("utf-8"))["data"]
+    unknown = {
+        name
+        for name in (full.rpartition(".")[0] for full in names if not full.startswith("Module"))
+        if isinstance(function_of(name), str)
+    }
+    assert {name.split(".")[1] for name in unknown} <= {"dropout"}
+
+
+def test_an_overflow_is_of_the_operands_or_of_the_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "dump_tensor_data"
+    data.mkdir()
+    torch.save(torch.tensor([1.0, 200.0]), data / "large.pt")
+    torch.save(torch.tensor([1.0, 2.0]), data / "small.pt")
+    infinite = leaf(2, high=float("inf"))
+
+    def record(file: str, given: Any) -> dict[str, Any]:
+        inputs = [given | {"data_name": file}]
+        return {"input_args": inputs, "input_kwargs": {}, "output": [infinite]}
+
+    calls = {
+        "Torch.exp.0.forward": record("large.pt", leaf(2, low=1.0, high=200.0)),
+        "Torch.exp.1.forward": record("small.pt", leaf(2, low=1.0, high=2.0)),
+        "Torch.exp.2.forward": {"input_args": [infinite], "output": [infinite]},
+    }
+    (tmp_path / "dump.json").write_text(json.dumps({"task": "tensor", "data": calls}))
+    assert main(["overflow", str(tmp_path)]) == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Torch.exp.0.forward overflows for these operands anywhere")
+    assert lines[1].startswith("Torch.exp.1.forward overflows on the recorded device alone")
+    assert lines[2] == "1 device, 1 expected"
+
+
+def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (
+        ["check", str(tmp_path)],
+        ["overflow", str(tmp_path / "no")],
+        ["check", str(tmp_path), "--device", "nonsense"],
+    ):
+        assert main(command) == 2
+        assert capsys.readouterr().err.count("\n") == 1
