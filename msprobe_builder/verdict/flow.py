@@ -72,9 +72,18 @@ class Flow:
 
 
 def flow_of(
-    npu: Part, bench: Part, partner: Int, bench_partner: Int, comparisons: Comparisons, texts: Texts
+    npu: Part,
+    bench: Part,
+    partner: Int,
+    bench_partner: Int,
+    comparisons: Comparisons,
+    texts: Texts,
+    baseline: Float | None = None,
 ) -> Flow:
-    """Measure all pairs and find where every tensor came from."""
+    """Measure all pairs and find where every tensor came from.
+
+    ``baseline`` is the error that a second run of the reference makes of each row of its table.
+    """
     found = distances(npu.table, bench.table, comparisons, texts)
     pairs, size, table = comparisons.pairs, len(npu.table), npu.table
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
@@ -103,6 +112,10 @@ def flow_of(
     )
     if noise == noise:
         floor = np.maximum(floor, 4.0 * noise)
+    if baseline is not None:
+        told = baseline[pairs.bench]
+        floor[pairs.npu] = np.fmax(floor[pairs.npu], _DRAWS * told)
+        noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
     other_types = is_other_precision(table, bench.table, comparisons)
     return Flow(
         npu=npu,
@@ -150,6 +163,7 @@ def _wrongly_matched(npu: Part, rows: Bool) -> Bool:
     return result
 
 
+_DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another
 _ENOUGH = 4  # calls that a level of noise is learnt from
 
 

@@ -84,6 +84,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
         result.matching.bench,
         result.comparisons,
         result.texts,
+        result.baseline,
     )
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
