@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.codes import Direction
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.calls import calls_of, operator_of
 from msprobe_builder.verdict.distance import distances
-from msprobe_builder.verdict.operators import operator_of
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -45,11 +46,7 @@ def baseline(
 
 def _kinds(tree: Tree) -> Int:
     """A number for the operator, or class of modules, and the direction of each node."""
-    numbers: dict[tuple[str, int], int] = {}
-    return np.array(
-        [
-            numbers.setdefault((operator_of(name.stem), int(name.direction)), len(numbers))
-            for name in tree.parsed
-        ],
-        dtype=np.int64,
-    )
+    numbers: dict[str, int] = {}
+    calls = calls_of(tree)
+    operator = calls.of_stems(lambda stem: numbers.setdefault(operator_of(stem), len(numbers)))
+    return np.asarray(operator * len(Direction) + calls.direction)
