@@ -1,0 +1,1 @@
+"""Checks beside the comparison of dumps: configuration, checkpoints, gradients, monitor."""
