@@ -124,7 +124,7 @@ def _untied(
 
 def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similarity:
     if a is None or b is None:
-        return Similarity(name, (a and a.shape, b and b.shape))
+        return Similarity(name, (None if a is None else a.shape, None if b is None else b.shape))
     shapes = (a.shape, b.shape)
     x, y = a.load(), b.load()
     cause = ""

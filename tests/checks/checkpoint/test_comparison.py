@@ -146,7 +146,7 @@ def test_writing_in_half_precision_is_rounding_and_a_thousandth_is_not(tmp_path:
 
 
 def test_distributed_checkpoints_are_read_without_a_process_group(tmp_path: Path) -> None:
-    from torch.distributed.checkpoint import save
+    from torch.distributed.checkpoint.state_dict_saver import save
 
     model = llama()
     state = {"model": model, "optim": {"state": {"step": torch.tensor(3)}}}
