@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": "verify",
     "verdict": "verdict",
     "checkpoint": "msprobe_checks.command.checkpoint",
+    "gradients": "msprobe_checks.command.gradients",
 }
 BUILD = "build"
 
