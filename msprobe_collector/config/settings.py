@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe_collector.config.gradients import GradientSettings, parse_gradients
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.gradients.settings import GradientSettings, parse_gradients
 
 _log = logging.getLogger("msprobe_collector")
 

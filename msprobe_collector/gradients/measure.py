@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from msprobe_collector.gradients.settings import GradientSettings
+from msprobe_collector.config.gradients import GradientSettings
 
 _PIECE = 1 << 20  # elements of a sketch at once
 
