@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Grade
-from msprobe_builder.database.write.pair import write_comparisons
+from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.task import Task
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
