@@ -12,7 +12,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
-from msprobe_builder.align.flow import flow_of
+from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
@@ -82,6 +82,7 @@ def align_rest(
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
     _pair_by_leaves(pairs, core, other_core)
+    _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
@@ -111,11 +112,8 @@ def align_rest(
 
 def _grouped(pairs: Pairs, table: ParameterTable, other: ParameterTable) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
-    leaf_free = [
-        side.forward & (side.outline.kind == Kind.API) & (partner < 0)
-        for side, partner in ((pairs.npu, pairs.partner), (pairs.bench, pairs.back))
-    ]
-    if not all(free.any() for free in leaf_free):
+    sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
+    if not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides):
         pair_way_back(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
@@ -182,6 +180,17 @@ def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int) -> None:
     if aligned:
         a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
         pairs.known.trust = trust_of(npu, bench, a, b)
+
+
+def _pair_around(pairs: Pairs, core: Int, other_core: Int) -> None:
+    """Match modules that hold the same pairs of equal names."""
+    repeated, other_repeated = np.zeros(len(pairs.npu), bool), np.zeros(len(pairs.bench), bool)
+    for a in leaves(pairs.npu):
+        known = a[pairs.partner[a] >= 0]
+        if len(known):
+            held = Aligned(known, pairs.partner[known], np.ones(len(known), dtype=bool))
+            candidates = modules_of_leaves(pairs.npu, pairs.bench, held, core, other_core)
+            _pair_modules(pairs, candidates, repeated, other_repeated)
 
 
 def _pair_modules(

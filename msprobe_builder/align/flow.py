@@ -44,11 +44,10 @@ class Flow:
 def flow_of(side: Traits, table: ParameterTable) -> Flow:
     """Follow the tensors of the calls that go forward for the first time."""
     tree = side.outline.tree
-    nodes = np.arange(len(tree))
-    is_leaf = side.forward & (tree.subtree_end == nodes)
     key = _keys(table)
-    taking = np.flatnonzero(is_leaf[table.node] & (table.section == Section.INPUT) & (key != 0))
-    giving = np.flatnonzero(is_leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
+    leaf = is_leaf(side)
+    taking = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (key != 0))
+    giving = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
     producer = np.full(len(table), -1, dtype=np.int64)
     consumed = np.zeros(len(table), dtype=bool)
     if len(taking) and len(giving):
@@ -69,12 +68,18 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         consumed[row[found]] = True
     return Flow(
         table,
-        is_leaf,
+        leaf,
         key,
         producer,
         consumed,
         np.searchsorted(table.node, np.arange(len(tree) + 1)),
     )
+
+
+def is_leaf(side: Traits) -> Bool:
+    """Calls that go forward for the first time, and modules that make none."""
+    end = side.outline.tree.subtree_end
+    return np.asarray(side.forward & (end == np.arange(len(end))))
 
 
 def _keys(table: ParameterTable) -> Int:
@@ -103,3 +108,22 @@ def alike(mine: ParameterTable, theirs: ParameterTable, a: Int, b: Int, toleranc
         for line in range(3):
             result &= np.abs(x[line] - y[line]) <= tolerance * scale
     return np.asarray(result)
+
+
+def inputs_of(flow: Flow, node: int) -> list[int]:
+    """Rows of the tensors that a node takes in, its parameters included."""
+    return [
+        row
+        for row in flow.rows(node)
+        if flow.table.is_tensor[row]
+        and flow.table.section[row] in (Section.INPUT, Section.PARAMETERS)
+    ]
+
+
+def outputs_of(flow: Flow, node: int) -> list[int]:
+    """Rows of the tensors that a node puts out."""
+    return [
+        row
+        for row in flow.rows(node)
+        if flow.table.is_tensor[row] and flow.table.section[row] == Section.OUTPUT
+    ]

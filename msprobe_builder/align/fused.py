@@ -11,7 +11,7 @@ from msprobe_builder.dump.names import Kind
 from msprobe_builder.graph.tree import Tree
 
 # Calls that only show a tensor in another form.
-_FORMS = CASTS | {"reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split"}
+FORMS = CASTS | {"reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split"}
 
 
 @cache
@@ -34,7 +34,7 @@ def name_of(pairs: Pairs, npu: list[int], bench: list[int]) -> str:
         for name, calls, parts in fusions():
             if calls & set(one) and parts <= set(many) and len(many) >= len(one):
                 return name
-    telling = [[name for name in side if name not in _FORMS] for side in sides]
+    telling = [[name for name in side if name not in FORMS] for side in sides]
     shorter, longer = sorted(telling, key=len)
     for names in (shorter, longer):
         if len(set(names)) == 1:

@@ -44,10 +44,12 @@ def _modules(side: Traits, flow: Flow, partner: Int, owner: Int) -> dict[int, li
     tree = side.outline.tree
     found: dict[int, list[int]] = {}
     above = {int(tree.parent[node]) for node in np.flatnonzero(owner >= 0).tolist()}
+    seen: set[int] = set()
     while above:
         node = above.pop()
-        if node <= 0:
+        if node <= 0 or node in seen:
             continue
+        seen.add(node)
         above.add(int(tree.parent[node]))
         if partner[node] >= 0 or owner[node] >= 0:
             continue

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.flow import Flow, alike
+from msprobe_builder.align.flow import Flow, alike, inputs_of, outputs_of
 from msprobe_builder.align.fused import name_of
+from msprobe_builder.align.fused_calls import find_by_shapes, turned
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import EQUAL
 from msprobe_builder.base.codes import Evidence
@@ -53,23 +54,57 @@ def find_groups(pairs: Pairs, flow: Flow, other: Flow) -> list[Group]:
         other_free = [j for j in region.bench if pairs.back[j] < 0 and j not in other_taken]
         if free and other_free:
             found += _by_place(pairs, flow, other, free, other_free)
-    return [group for group in found if not _is_pair(pairs, group)]
+    found = [group for group in found if not _is_pair(pairs, group)]
+    return found + _by_shapes(pairs, flow, other, regions, found)
+
+
+def _by_shapes(
+    pairs: Pairs, flow: Flow, other: Flow, regions: list[Region], known: list[Group]
+) -> list[Group]:
+    """Groups among what is left, whichever side has the one call."""
+    taken = {node for group in known for node in group.npu}
+    other_taken = {node for group in known for node in group.bench}
+    found: list[Group] = []
+    for region in regions:
+        free = [i for i in region.npu if i not in taken]
+        other_free = [j for j in region.bench if j not in other_taken]
+        sides = pairs.npu, flow, free, pairs.partner
+        others = pairs.bench, other, other_free, pairs.back
+        more = find_by_shapes(*sides, *others[:3])
+        more += map(turned, find_by_shapes(*others, *sides[:3]))
+        for group in more:
+            if taken & set(group.npu) or other_taken & set(group.bench):
+                continue
+            _settle(pairs, group)
+            taken |= set(group.npu)
+            other_taken |= set(group.bench)
+            found.append(group)
+    return found
+
+
+def _has_open(pairs: Pairs, group: Group) -> bool:
+    """Whether calls of both sides have no partner."""
+    is_open = (pairs.partner[list(group.npu)] < 0).any()
+    return bool(is_open and (pairs.back[list(group.bench)] < 0).any())
 
 
 def _weak(pairs: Pairs, flow: Flow, other: Flow) -> Bool:
     """Pairs of calls that were made by their place and whose outputs disagree."""
     result = np.zeros(len(pairs.partner), dtype=bool)
-    if not pairs.known.trust.equal:
+    trust = pairs.known.trust
+    if not trust.equal and not trust.same_sizes:
         return result
     calls = np.flatnonzero(
         flow.is_leaf & (pairs.evidence == Evidence.INSIDE) & ~pairs.asked & (pairs.partner >= 0)
     )
     for i in calls.tolist():
-        out = _outputs(flow, i)
-        theirs = _outputs(other, int(pairs.partner[i]))
-        if out and theirs:
+        out = outputs_of(flow, i)
+        theirs = outputs_of(other, int(pairs.partner[i]))
+        if out and theirs and trust.equal:
             agree = alike(flow.table, other.table, np.array(out), np.array(theirs), EQUAL)
             result[i] = not agree.any()
+        elif out and theirs:
+            result[i] = not np.isin(flow.table.numel[out], other.table.numel[theirs]).any()
     return result
 
 
@@ -89,9 +124,8 @@ def _regions(pairs: Pairs, flow: Flow, other: Flow, weak: Bool) -> Iterator[Regi
         if key in found:
             found[key].bench.append(node)
     for region in found.values():
-        is_open = (pairs.partner[region.npu] < 0).any()
-        other_open = bool(region.bench) and (pairs.back[region.bench] < 0).any()
-        if is_open and other_open:
+        is_open = bool(region.bench) and (pairs.partner[region.npu] < 0).any()
+        if is_open and (pairs.back[region.bench] < 0).any():
             yield region
 
 
@@ -128,9 +162,9 @@ def _by_values(pairs: Pairs, flow: Flow, other: Flow, region: Region) -> list[Gr
             found.append(_Slices(*members, [*inputs, (row, places[0])]))
     groups = []
     for joined in _joined(found):
-        is_open = any(pairs.partner[i] < 0 for i in joined.npu)
-        if is_open and any(pairs.back[j] < 0 for j in joined.bench):
-            groups.append(_group(pairs, joined, _BY_VALUES))
+        group = _group(pairs, joined, _BY_VALUES)
+        if _has_open(pairs, group):
+            groups.append(group)
     return groups
 
 
@@ -148,7 +182,7 @@ def _by_place(
         partner = int(pairs.partner[taker])
         if partner < 0 or not other.is_leaf[partner]:
             continue
-        mine, theirs = _inputs(flow, taker), _inputs(other, partner)
+        mine, theirs = inputs_of(flow, taker), inputs_of(other, partner)
         if len(mine) != len(theirs):
             continue
         for own, their in zip(mine, theirs, strict=True):
@@ -173,7 +207,7 @@ def _by_place(
 
 def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
     """Whether two calls put out the same by their statistics."""
-    mine, theirs = _outputs(flow, i), _outputs(other, j)
+    mine, theirs = outputs_of(flow, i), outputs_of(other, j)
     if len(mine) != len(theirs) or not mine:
         return False
     same = alike(flow.table, other.table, np.array(mine), np.array(theirs), EQUAL)
@@ -182,7 +216,7 @@ def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
 
 def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
     """Calls that take in what the nodes inside put out: node, and row of the output."""
-    rows = {row for node in inside for row in _outputs(flow, node)}
+    rows = {row for node in inside for row in outputs_of(flow, node)}
     taking = np.flatnonzero(np.isin(flow.producer, sorted(rows)))
     nodes = flow.table.node[taking]
     return sorted(
@@ -239,7 +273,7 @@ def _slice(flow: Flow, row: int, inside: set[int], common: frozenset[int]) -> _S
         if node in nodes:
             continue
         nodes.add(node)
-        for given in _inputs(flow, node):
+        for given in inputs_of(flow, node):
             source = int(flow.producer[given])
             maker = int(flow.table.node[source]) if source >= 0 else -1
             if maker in inside and given not in common:
@@ -327,23 +361,6 @@ def _is_pair(pairs: Pairs, group: Group) -> bool:
 _ALIKE = 5.0  # weight of pairs that take in and put out the same
 
 
-def _inputs(flow: Flow, node: int) -> list[int]:
-    return [
-        row
-        for row in flow.rows(node)
-        if flow.table.is_tensor[row]
-        and flow.table.section[row] in (Section.INPUT, Section.PARAMETERS)
-    ]
-
-
-def _outputs(flow: Flow, node: int) -> list[int]:
-    return [
-        row
-        for row in flow.rows(node)
-        if flow.table.is_tensor[row] and flow.table.section[row] == Section.OUTPUT
-    ]
-
-
 def _rows(flow: Flow, nodes: list[int]) -> Int:
     rows = [row for node in nodes for row in flow.rows(node) if flow.key[row] != 0]
     return np.array(rows, dtype=np.int64)
@@ -353,5 +370,5 @@ def _is_new(flow: Flow, row: int) -> bool:
     """Whether a call puts out in this row what it was not given."""
     if flow.table.section[row] != Section.OUTPUT:
         return False
-    given = _inputs(flow, int(flow.table.node[row]))
+    given = inputs_of(flow, int(flow.table.node[row]))
     return bool(given) and flow.key[row] not in flow.key[given]
