@@ -38,7 +38,7 @@ def find_by_shapes(
     taken: set[int] = set()
     names = operators_of(side.outline.tree, free)
     for node, name in zip(free, names, strict=True):
-        run = [one for one in _between(flow, partner, node, other_free) if one not in taken]
+        run = [one for one in _between(side, flow, partner, node, other_free) if one not in taken]
         group = _as_table_says(flow, other, other_flow, node, name, run)
         if group is None:
             continue
@@ -56,16 +56,25 @@ def turned(group: Group) -> Group:
     return Group(group.operation, group.bench, group.npu, rows, group.certainty)
 
 
-def _between(flow: Flow, partner: Int, node: int, free: list[int]) -> list[int]:
-    """Free nodes of the other side between the partners of the calls before and after a node."""
+def _between(side: Traits, flow: Flow, partner: Int, node: int, free: list[int]) -> list[int]:
+    """Free nodes of the other side between the partners of the calls before and after a node.
+
+    Calls that only show a tensor in another form are too much alike to mark a place.
+    """
     before, after = node - 1, node + 1
-    while before > 0 and not (flow.is_leaf[before] and partner[before] >= 0):
+    while before > 0 and not _marks(side, flow, partner, before):
         before -= 1
-    while after < len(partner) and not (flow.is_leaf[after] and partner[after] >= 0):
+    while after < len(partner) and not _marks(side, flow, partner, after):
         after += 1
     low = int(partner[before]) if before > 0 else 0
-    high = int(partner[after]) if after < len(partner) else len(partner) + max(free, default=0)
+    high = int(partner[after]) if after < len(partner) else max(free, default=0) + 1
     return free[bisect(free, low) : bisect(free, high)] if low < high else []
+
+
+def _marks(side: Traits, flow: Flow, partner: Int, node: int) -> bool:
+    if not flow.is_leaf[node] or partner[node] < 0:
+        return False
+    return operators_of(side.outline.tree, [node])[0] not in FORMS
 
 
 def _as_table_says(

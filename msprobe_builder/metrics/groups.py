@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Group
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.metrics.grading import Band, grades, is_output
+from msprobe_builder.metrics.grading import grades, is_output
 from msprobe_builder.metrics.measure import compare_rows
 from msprobe_builder.metrics.pairing import Pairs
 

@@ -49,3 +49,4 @@ class PairResult:
     comparisons: Comparisons | None
     diagnostics: list[Diagnostic]
     groups: GroupResults | None = None
+    baseline: NDArray[np.float64] | None = None  # error by row of the reference that is mere noise

@@ -1,117 +1,127 @@
-"""Which node equals which, why others have no partner, and groups of calls."""
+"""Making and ending matches: the tables of matched and unmatched nodes stay one to one."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
-import numpy as np
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import (
+    MAX_NODE,
+    integer,
+    number,
+    optional_integer,
+    optional_text,
+)
 
-from msprobe_builder.base.codes import Source
-from msprobe_builder.database.write.comparisons import insert_comparisons
-from msprobe_builder.database.write.rows import clean, insert_rows
-from msprobe_builder.match.matching import Likely, Matching, Unmatched
-from msprobe_builder.metrics.groups import GroupResults
-from msprobe_builder.metrics.result import PairResult
+# Why a node is unmatched whose match was ended by hand; its candidate is the former partner.
+BY_HAND = "by_hand"
+REJECTED = "rejected"  # the same of a match that evidence made
+
+_COLUMNS = "node_id, reason, candidate_id, detail"
+_MATCH = "npu_node, bench_node, source, author, matched_at, note, evidence, certainty"
 
 
-def write_matching(
-    connection: sqlite3.Connection, matching: Matching, npu_base: int, bench_base: int
-) -> None:
-    matched = np.flatnonzero(matching.npu >= 0)
-    insert_rows(
-        connection,
-        "match (npu_node, bench_node, source)",
-        "?, ?, ?",
-        [matched + npu_base, matching.npu[matched] + bench_base, matching.source[matched]],
+@dataclass(frozen=True)
+class StoredMatch:
+    """A row of table ``match``; author, time and note only of matches made by hand, evidence and
+    certainty only of those that were found automatically."""
+
+    npu: int
+    bench: int
+    source: int
+    author: str | None = None
+    matched_at: str | None = None
+    note: str | None = None
+    evidence: int | None = None
+    certainty: float | None = None
+
+
+def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
+    """Match two nodes that have no partner; what was said of them is kept for later."""
+    connection.execute(
+        f"INSERT INTO match ({_MATCH}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(match)
     )
-    found = matched[matching.source[matched] == Source.AUTOMATIC]
-    connection.executemany(
-        "UPDATE match SET evidence = ?, certainty = ? WHERE npu_node = ?",
-        zip(
-            matching.evidence[found].tolist(),
-            matching.certainty[found].tolist(),
-            (found + npu_base).tolist(),
-            strict=True,
-        ),
-    )
-    _write_unmatched(connection, matching.npu_unmatched, npu_base, bench_base)
-    _write_unmatched(connection, matching.bench_unmatched, bench_base, npu_base)
-    _write_likely(connection, matching.npu_likely, npu_base, bench_base)
-    _write_likely(connection, matching.bench_likely, bench_base, npu_base)
-
-
-def _write_unmatched(
-    connection: sqlite3.Connection, unmatched: Unmatched, base: int, other_base: int
-) -> None:
-    candidate = np.where(unmatched.candidate < 0, 0, unmatched.candidate + other_base)
-    insert_rows(
-        connection,
-        "unmatched (node_id, reason, candidate_id, detail)",
-        "?, ?, nullif(?, 0), ?",
-        [
-            unmatched.node + base,
-            unmatched.reason,
-            candidate,
-            [None if detail is None else clean(detail) for detail in unmatched.detail],
-        ],
-    )
-
-
-def _write_likely(
-    connection: sqlite3.Connection, likely: Likely, base: int, other_base: int
-) -> None:
-    first = np.r_[0, np.flatnonzero(np.diff(likely.node)) + 1] if len(likely.node) else likely.node
-    begin = np.repeat(first, np.diff(np.r_[first, len(likely.node)]))
-    insert_rows(
-        connection,
-        "likely",
-        "?, ?, ?, ?",
-        [
-            likely.node + base,
-            np.arange(len(likely.node)) - begin + 1,
-            likely.candidate + other_base,
-            likely.likelihood,
-        ],
-    )
-
-
-def write_groups(
-    connection: sqlite3.Connection,
-    result: PairResult,
-    found: GroupResults,
-    bases: tuple[int, int],
-    text_id: Callable[[str], int],
-) -> None:
-    """Store groups, numbered from 1; ``bases`` are the ids of the roots of both sides."""
-    assert result.bench is not None
-    ids = range(1, len(found.groups) + 1)
-    insert_rows(
-        connection,
-        "call_group",
-        "?, 1, ?, ?, ?, ?",
-        [
-            ids,
-            [clean(group.operation) for group in found.groups],
-            [group.certainty for group in found.groups],
-            found.error,
-            found.grade,
-        ],
-    )
-    for number, group in zip(ids, found.groups, strict=True):
-        members = [node + bases[0] for node in group.npu] + [
-            node + bases[1] for node in group.bench
-        ]
-        connection.executemany(
-            "INSERT INTO group_member VALUES (?, ?)", [(node, number) for node in members]
+    for node in (match.npu, match.bench):
+        connection.execute(
+            f"INSERT OR REPLACE INTO unmatched_before ({_COLUMNS})"
+            f" SELECT {_COLUMNS} FROM unmatched WHERE node_id = ? AND reason NOT IN"
+            " (SELECT reason FROM unmatched_reason WHERE name IN (?, ?))",
+            (node, BY_HAND, REJECTED),
         )
-    pairs = found.comparisons.pairs
-    npu, bench = result.npu.table, result.bench.table
-    key = {
-        "call_group_id": found.owner + 1,
-        "npu_node": npu.node[pairs.npu] + bases[0],
-        "npu_ordinal": npu.ordinal[pairs.npu],
-        "bench_node": bench.node[pairs.bench] + bases[1],
-        "bench_ordinal": bench.ordinal[pairs.bench],
-    }
-    insert_comparisons(connection, "group_comparison", key, found.comparisons, text_id)
+        connection.execute("DELETE FROM unmatched WHERE node_id = ?", (node,))
+
+
+def stored_match(connection: sqlite3.Connection, npu: int, bench: int) -> StoredMatch | None:
+    """The match of two nodes, None when they are not each other's partners."""
+    query = f"SELECT {_MATCH} FROM match WHERE npu_node = ? AND bench_node = ?"
+    row = connection.execute(query, (npu, bench)).fetchone()
+    return None if row is None else match_of(row)
+
+
+def match_of(row: Sequence[object]) -> StoredMatch:
+    """The match in the columns of table ``match`` or in their like of table ``edit``."""
+    npu, bench, source, author, at, note, evidence, certainty = row
+    return StoredMatch(
+        integer(npu, 0, MAX_NODE),
+        integer(bench, 0, MAX_NODE),
+        integer(source),
+        optional_text(author),
+        optional_text(at),
+        optional_text(note),
+        optional_integer(evidence),
+        number(certainty),
+    )
+
+
+def judge_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
+    """Say anew who or what answers for the match of two nodes."""
+    connection.execute(
+        "UPDATE match SET source = ?, author = ?, matched_at = ?, note = ?"
+        " WHERE npu_node = ? AND bench_node = ?",
+        (match.source, match.author, match.matched_at, match.note, match.npu, match.bench),
+    )
+
+
+def delete_match(
+    connection: sqlite3.Connection, npu: int, bench: int, reason: str = BY_HAND
+) -> StoredMatch:
+    """End the match of two nodes and return it; DamagedError when there is none.
+
+    ``reason`` is why they are unmatched if nothing was said of them before.
+    """
+    row = connection.execute(
+        f"DELETE FROM match WHERE npu_node = ? AND bench_node = ? RETURNING {_MATCH}", (npu, bench)
+    ).fetchone()
+    if row is None:
+        raise DamagedError(f"nodes {npu} and {bench} are not matched, as a change by hand says")
+    number_of_reason = _reason(connection, reason)
+    for node, former in ((npu, bench), (bench, npu)):
+        moved = connection.execute(
+            f"INSERT INTO unmatched ({_COLUMNS})"
+            f" SELECT {_COLUMNS} FROM unmatched_before WHERE node_id = ?",
+            (node,),
+        ).rowcount
+        if moved:
+            connection.execute("DELETE FROM unmatched_before WHERE node_id = ?", (node,))
+        else:
+            connection.execute(
+                f"INSERT INTO unmatched ({_COLUMNS}) VALUES (?, ?, ?, NULL)",
+                (node, number_of_reason, former),
+            )
+    return match_of(row)
+
+
+def _reason(connection: sqlite3.Connection, name: str) -> int:
+    """Number of a reason in this file that only edited files have."""
+    query = "SELECT reason FROM unmatched_reason WHERE name = ?"
+    row = connection.execute(query, (name,)).fetchone()
+    if row is None:
+        connection.execute(
+            "INSERT INTO unmatched_reason SELECT ifnull(max(reason), 0) + 1, ?"
+            " FROM unmatched_reason",
+            (name,),
+        )
+        row = connection.execute(query, (name,)).fetchone()
+    return integer(row[0])

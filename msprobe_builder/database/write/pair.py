@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.database.layout import schema_text
 from msprobe_builder.database.write.comparisons import write_comparisons
-from msprobe_builder.database.write.matches import write_groups, write_matching
+from msprobe_builder.database.write.matching import write_groups, write_matching
 from msprobe_builder.database.write.merged import write_merge
 from msprobe_builder.database.write.rows import clean, insert_rows
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
-from msprobe_builder.metrics.grading import Band
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
 
