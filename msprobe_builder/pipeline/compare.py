@@ -27,6 +27,7 @@ from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
+from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
@@ -93,6 +94,11 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     measured = measure(task, npu, bench, matching, texts, job.threads)
+    groups = None
+    if matching.groups:
+        groups = measure_groups(
+            task, npu, bench, matching.groups, measured.profile, texts, job.threads
+        )
     diagnostics += [
         one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
     ]
@@ -118,6 +124,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
         matching,
         measured.comparisons,
         diagnostics,
+        groups,
         noise,
     )
 
