@@ -23,9 +23,12 @@ from tb_graph_ascend.query.summary import Summary
 
 def encode_problem(problem: Problem) -> pb.Problem:
     """The body of every answer with a status of 400 or above."""
-    return pb.Problem(
-        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    # Whatever is quoted, half a character among it must not cost the answer itself.
+    message, remedy = (
+        words.encode("utf-8", "backslashreplace").decode()
+        for words in (problem.message, problem.remedy)
     )
+    return pb.Problem(code=problem.code, message=message, remedy=remedy, revision=problem.revision)
 
 
 def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:

@@ -13,9 +13,10 @@ from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
 from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.reading import reading
+from tb_graph_ascend.files.reading import reading, unexpected_content
 from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import is_writable
+from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Answer
 from tb_graph_ascend.http.parameters import read_number, read_search, read_side, read_text
 from tb_graph_ascend.problems import Problem, ProblemError
@@ -53,10 +54,7 @@ class Routes:
             for file in self._logdir.files()
         }
         self._summaries = summaries
-        encoded = [
-            encode_file(one.file, one.content, self._writable and is_writable(one.file))
-            for one in summaries.values()
-        ]
+        encoded = [_encode(one, self._writable) for one in summaries.values()]
         catalog = encode_catalog(str(self._logdir.path or ""), encoded)
         # Locks and permissions change without a trace in any revision: the content is the tag.
         return Answer(catalog.SerializeToString(deterministic=True), lambda: catalog)
@@ -70,7 +68,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 skeleton = read_skeleton(connection, step, rank, side)
-            return encode_skeleton(file.revision, skeleton)
+                return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
 
@@ -83,7 +81,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 detail = read_node(connection, step, rank, side, index)
-            return encode_node(file.revision, detail)
+                return encode_node(file.revision, detail)
 
         return Answer(file.revision, build)
 
@@ -94,7 +92,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 hits, total = search(connection, wanted)
-            return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
+                return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
 
@@ -107,7 +105,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 found = read_candidates(connection, step, rank, side, index)
-            return encode_candidates(file.revision, found)
+                return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
 
@@ -119,7 +117,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 places = read_across(connection, name, side)
-            return encode_across(file.revision, places)
+                return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
 
@@ -131,7 +129,7 @@ class Routes:
         def build() -> Message:
             with reading(file) as connection:
                 measures = read_measures(connection, step, rank)
-            return encode_measures(file.revision, measures)
+                return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
 
@@ -167,3 +165,12 @@ def _summarise(file: DatabaseFile, known: _Summarised | None, writable: bool) ->
             return _Summarised(file, read_summary(connection))
     except ProblemError as error:
         return _Summarised(file, error.problem)
+
+
+def _encode(one: _Summarised, may_write: bool) -> pb.DatabaseFile:
+    """The file as a message; a number that no message can carry is its own trouble."""
+    writable = may_write and is_writable(one.file)
+    try:
+        return encode_file(one.file, one.content, writable)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return encode_file(one.file, unexpected_content(one.file, error).problem, writable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer
 from tb_graph_ascend.problems import not_found
 
@@ -47,4 +48,10 @@ def find_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) 
     if row is None:
         return None
     first, count = row
-    return Graph(side, integer(first, 0, MAX_NODE), integer(count, 1))
+    graph = Graph(side, integer(first, 0, MAX_NODE), integer(count, 1, MAX_NODE))
+    # Columns of this many nodes are made next: believe no number that rows do not bear out.
+    ends = "SELECT count(*) FROM node WHERE node_id IN (?, ?)"
+    [[found]] = connection.execute(ends, (graph.first_node, graph.last_node))
+    if found != len({graph.first_node, graph.last_node}):
+        raise DamagedError(f"the first or last of {count} nodes of a graph is missing")
+    return graph

@@ -86,7 +86,9 @@ class Summary:
 
 def read_summary(connection: sqlite3.Connection) -> Summary:
     """Cheap whatever the number of nodes: counts come from the roots' rollups."""
-    meta = {text(key): text(value) for key, value in connection.execute("SELECT * FROM meta")}
+    meta = {
+        text(key): text(value) for key, value in connection.execute("SELECT key, value FROM meta")
+    }
     bands = [
         GradeBand(
             integer(grade, 0, GRADES - 1), text(name), number(low), number(high), text(colour)
