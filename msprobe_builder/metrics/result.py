@@ -47,3 +47,4 @@ class PairResult:
     matching: Matching | None
     comparisons: Comparisons | None
     diagnostics: list[Diagnostic]
+    baseline: NDArray[np.float64] | None = None  # error by row of the reference that is mere noise

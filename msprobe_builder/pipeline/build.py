@@ -44,7 +44,7 @@ from msprobe_builder.pipeline.executors.processes import (
     remove_shards,
     run_jobs,
 )
-from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas
+from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.merged_export import check_export, export_pair
@@ -105,6 +105,9 @@ def build(
         layouts, found_layouts = settled_layouts(npu, bench, declared)
         jobs, left_out = pair_up_replicas(npu, bench, layouts, config.options)
         left_out = found_layouts + left_out
+    if config.noise_path is not None:
+        jobs, lacking = with_noise(jobs, discover(config.noise_path, "noise_path"))
+        left_out += lacking
     left_out += unused_pairs(config.options, [(job.step, job.rank) for job in jobs])
     remove_left_overs(output)
     target = reserve(output, wanted or free_name(output, _timestamped(bench is not None)))
@@ -264,6 +267,7 @@ def _gather(
                 "kind": "build" if config.bench_path is None else "compare",
                 "npu_path": _named(config.npu_path),
                 "bench_path": None if config.bench_path is None else _named(config.bench_path),
+                "noise_path": None if config.noise_path is None else _named(config.noise_path),
                 "builder_version": __version__,
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "overflow_checked": str(int(config.options.overflow_check)),
