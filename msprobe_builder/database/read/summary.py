@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
-from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
+from msprobe_builder.database.read.cells import INT32, integer, optional_integer, text
 from msprobe_builder.database.read.edits import EditState, read_edit_state
 from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
 from msprobe_builder.database.read.meta import read_bands, read_meta
@@ -138,7 +138,7 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
     pairs: dict[tuple[int, int], GraphPair] = {}
     for graph, step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
         place = (integer(step), integer(rank))
-        counts = [integer(count or 0, 0, MAX_NODE) for count in below]
+        counts = [integer(count or 0, 0, INT32) for count in below]
         counts[integer(own_grade, 0, GRADES - 1)] += 1
         if integer(side, NPU, BENCH) == BENCH:
             npu = pairs.get(place, GraphPair(*place, integer(micro_steps), 0, 0, (), 0))
@@ -167,5 +167,5 @@ def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]
     for graph, level, count in connection.execute(
         "SELECT graph_id, overflow, count(*) FROM node WHERE overflow IS NOT NULL GROUP BY 1, 2"
     ):
-        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, MAX_NODE)
+        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, INT32)
     return {graph: tuple(counts) for graph, counts in result.items()}
