@@ -31,9 +31,11 @@ def encode_problem(problem: Problem) -> pb.Problem:
     return pb.Problem(code=problem.code, message=message, remedy=remedy, revision=problem.revision)
 
 
-def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
+def encode_catalog(
+    logdir: str, files: Iterable[pb.DatabaseFile], *, open_to_network: bool
+) -> pb.Catalog:
     """The list of files."""
-    return pb.Catalog(logdir=logdir, files=files)
+    return pb.Catalog(logdir=logdir, files=files, open_to_network=open_to_network)
 
 
 def encode_file(
