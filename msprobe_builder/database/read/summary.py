@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.database.read.cells import MAX_NODE, integer, text
+from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
 from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
 from msprobe_builder.database.read.graphs import BENCH, read_graphs
@@ -151,5 +151,5 @@ def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]
     for graph, level, count in connection.execute(
         "SELECT graph_id, overflow, count(*) FROM node WHERE overflow IS NOT NULL GROUP BY 1, 2"
     ):
-        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, MAX_NODE)
+        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, INT32)
     return {graph: tuple(counts) for graph, counts in result.items()}
