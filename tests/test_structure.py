@@ -43,7 +43,7 @@ ORDER = {
         *("rematch", "export", "pipeline", "tables", "importers", "command"),
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
-    "msprobe_checks": ["checkpoint", "gradients", "command"],
+    "msprobe_checks": ["checkpoint", "gradients", "configuration", "command"],
     "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]

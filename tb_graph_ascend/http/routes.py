@@ -10,12 +10,18 @@ from werkzeug.wrappers import Request
 
 from msprobe_builder.database.read.edits import read_manual_matches
 from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
+from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.nodes import read_node
 from msprobe_builder.database.read.search import search
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import Summary, read_summary
-from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
+from tb_graph_ascend.encode.answers import (
+    encode_catalog,
+    encode_file,
+    encode_groups,
+    encode_node,
+)
 from tb_graph_ascend.encode.edits import encode_match_file
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
@@ -45,9 +51,12 @@ class _Summarised:
 class Routes:
     """The data routes over one log directory."""
 
-    def __init__(self, logdir: LogDirectory, *, writable: bool) -> None:
+    def __init__(
+        self, logdir: LogDirectory, *, writable: bool, open_to_network: bool = False
+    ) -> None:
         self._logdir = logdir
         self._writable = writable
+        self._open_to_network = open_to_network
         self._summaries: dict[str, _Summarised] = {}
 
     def catalog(self, _request: Request) -> Answer:
@@ -62,7 +71,9 @@ class Routes:
             encode_file(one.file, one.content, self._writable and is_writable(one.file))
             for one in summaries.values()
         ]
-        catalog = encode_catalog(str(self._logdir.path or ""), encoded)
+        catalog = encode_catalog(
+            str(self._logdir.path or ""), encoded, open_to_network=self._open_to_network
+        )
         # Locks and permissions change without a trace in any revision: the content is the tag.
         return Answer(catalog.SerializeToString(deterministic=True), lambda: catalog)
 
@@ -92,6 +103,19 @@ class Routes:
                 node = wanted_node(graph, index)
                 detail = read_node(connection, graph, other_side(connection, graph), node)
             return encode_node(file.revision, detail)
+
+        return Answer(file.revision, build)
+
+    def groups(self, request: Request) -> Answer:
+        """The groups of calls of one step and rank."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                wanted_graph(connection, step, rank, NPU)
+                groups = read_groups(connection, step, rank)
+            return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 

@@ -16,6 +16,7 @@ from tests.plugin.conftest import EXAMPLE, Ask, client_of, node
 
 # As docs/http-api.md lists them: each counts more than all that follow together.
 REASONS = (
+    "same_values",
     "same_name",
     "same_path",
     "same_neighbours",
@@ -87,7 +88,14 @@ def expected_place(connection: sqlite3.Connection, index: int) -> int:
 
 def one_of(reason: str) -> int:
     """The order in which reasons are named."""
-    named = ("same_name", "same_path", "same_neighbours", "same_parent", "same_operator")
+    named = (
+        "same_values",
+        "same_name",
+        "same_path",
+        "same_neighbours",
+        "same_parent",
+        "same_operator",
+    )
     return (*named, "same_shapes", "same_parameters", "same_order").index(reason)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msprobe_builder.base.codes import Grade, words
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.cells import (
+    INT32,
     MAX_NODE,
     integer,
     optional_integer,
@@ -107,7 +108,7 @@ def _graph_counts(
     *below: object,
 ) -> GraphCounts:
     last = len(Grade) - 1
-    grades = [optional_integer(count, 0, MAX_NODE) or 0 for count in below]
+    grades = [optional_integer(count, 0, INT32) or 0 for count in below]
     grades[integer(own_grade, 0, last)] += 1
     return GraphCounts(
         integer(graph),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.database.read.cells import MAX_NODE, integer, text
+from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
 from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
 from msprobe_builder.database.read.graphs import BENCH, read_graphs
@@ -34,6 +34,8 @@ class GraphPair:
     bench_unmatched: int = 0
     overflow_counts: tuple[int, ...] = ()  # npu nodes per level above none; empty when there are 0
     bench_overflow_counts: tuple[int, ...] = ()
+    automatic: int = 0  # matches by evidence that nobody has confirmed
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def _suspect_nodes(
 
 def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
     overflows = _read_overflows(connection)
+    automatic = _count_per_graph(connection, _AUTOMATIC)
+    groups = _count_per_graph(connection, _GROUPS)
     pairs: dict[tuple[int, int], GraphPair] = {}
     for graph in read_graph_counts(connection):
         place = graph.step, graph.rank
@@ -120,8 +124,25 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
             graph.grades,
             graph.worst,
             overflow_counts=overflows.get(graph.graph_id, ()),
+            automatic=automatic.get(graph.graph_id, 0),
+            groups=groups.get(graph.graph_id, 0),
         )
     return tuple(pairs[place] for place in sorted(pairs))
+
+
+# Without either nothing is read but an empty index or table.
+_AUTOMATIC = (
+    "SELECT node.graph_id, count(*) FROM match JOIN node ON node_id = npu_node WHERE source = 5"
+    " GROUP BY 1"
+)
+_GROUPS = "SELECT graph_id, count(*) FROM call_group GROUP BY 1"
+
+
+def _count_per_graph(connection: sqlite3.Connection, query: str) -> dict[int, int]:
+    return {
+        integer(graph, 0, MAX_NODE): integer(count, 0, MAX_NODE)
+        for graph, count in connection.execute(query)
+    }
 
 
 def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]]:
@@ -130,5 +151,5 @@ def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]
     for graph, level, count in connection.execute(
         "SELECT graph_id, overflow, count(*) FROM node WHERE overflow IS NOT NULL GROUP BY 1, 2"
     ):
-        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, MAX_NODE)
+        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, INT32)
     return {graph: tuple(counts) for graph, counts in result.items()}
