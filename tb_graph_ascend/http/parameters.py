@@ -7,7 +7,13 @@ import re
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.codes import Source, words
-from msprobe_builder.database.read.search import EXECUTION, MAX_PAGE, ORDERS, Search
+from msprobe_builder.database.read.search import (
+    EXECUTION,
+    MAX_PAGE,
+    ORDERS,
+    TEXT_CONDITIONS,
+    Search,
+)
 from tb_graph_ascend.limits import MAX_NUMBER
 from tb_graph_ascend.problems import ProblemError, bad_request
 
@@ -60,12 +66,7 @@ def read_search(request: Request) -> Search:
     return Search(
         name=_optional(request, "name"),
         regex=regex == "1",
-        operator=_optional(request, "operator"),
-        dtype=_optional(request, "dtype"),
-        input_dtype=_optional(request, "input_dtype"),
-        output_dtype=_optional(request, "output_dtype"),
-        shape=_optional(request, "shape"),
-        below=_optional(request, "below"),
+        texts={name: _optional(request, name) for name in TEXT_CONDITIONS},
         direction=DIRECTIONS[direction] if direction else None,
         grades=_codes(request, "grade", 6),
         overflows=_codes(request, "overflow", 3),

@@ -289,6 +289,9 @@ def test_ending_a_match_that_is_not_there_is_refused(ask: Ask) -> None:
     report(change(ask, FILE, operation(5, there, "UNMATCH")))
     response = change(ask, FILE, operation(5, there, "UNMATCH"))
     assert (response.status_code, problem_of(response).code) == (409, "not_matched")
+    name = node(ask, file=FILE, index=5).npu.name
+    assert problem_of(response).message == f"{name} is not matched with this node."
+    assert problem_of(response).remedy == "Load the graph again."
 
 
 def test_files_with_triggers_are_not_written(ask: Ask, database: Path) -> None:
