@@ -5,6 +5,7 @@ A source distribution carries both, so building from one needs neither Node.js n
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,9 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     _generate()
+    # The same source gives the same bytes whenever and wherever it is built.
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980, where zip's calendar begins
+    os.umask(0o022)
     # setuptools packs whatever an earlier build left there, deleted modules included.
     shutil.rmtree("build/lib", ignore_errors=True)
     return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
