@@ -18,6 +18,10 @@ import node
 
 Settings = dict[str, Any] | None
 
+# The same source gives the same bytes whenever and by whomever it is built.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980, where zip's calendar begins
+os.umask(0o022)
+
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable
 prepare_metadata_for_build_wheel = build_meta.prepare_metadata_for_build_wheel
 prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_editable
@@ -35,9 +39,6 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     _generate()
-    # The same source gives the same bytes whenever and wherever it is built.
-    os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980, where zip's calendar begins
-    os.umask(0o022)
     # setuptools packs whatever an earlier build left there, deleted modules included.
     shutil.rmtree("build/lib", ignore_errors=True)
     return str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
