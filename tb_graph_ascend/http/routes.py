@@ -87,7 +87,7 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, side)
                 skeleton = read_skeleton(connection, graph, other_side(connection, graph))
-            return encode_skeleton(file.revision, skeleton)
+                return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
 
@@ -102,7 +102,7 @@ class Routes:
                 graph = wanted_graph(connection, step, rank, side)
                 node = wanted_node(graph, index)
                 detail = read_node(connection, graph, other_side(connection, graph), node)
-            return encode_node(file.revision, detail)
+                return encode_node(file.revision, detail)
 
         return Answer(file.revision, build)
 
@@ -126,7 +126,7 @@ class Routes:
         def build() -> Message:
             with open_database(file) as connection:
                 hits, total = search(connection, wanted, matching)
-            return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
+                return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
 
@@ -142,7 +142,7 @@ class Routes:
                 other = wanted_graph(connection, step, rank, NPU if side == BENCH else BENCH)
                 node = wanted_node(graph, index)
                 found = rank_candidates(connection, graph, other, node)
-            return encode_candidates(file.revision, found)
+                return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
 
@@ -154,7 +154,7 @@ class Routes:
         def build() -> Message:
             with open_database(file) as connection:
                 places = wanted_places(connection, name, side)
-            return encode_across(file.revision, places)
+                return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
 
@@ -167,7 +167,7 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, NPU)
                 measures = read_measures(connection, graph)
-            return encode_measures(file.revision, measures)
+                return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
 
