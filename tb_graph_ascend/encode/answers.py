@@ -17,7 +17,7 @@ from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
 from tb_graph_ascend.query.communication import CommunicationPartner
-from tb_graph_ascend.query.node import NodeDetail, NodeRecord
+from tb_graph_ascend.query.node import NodeDetail, NodeRecord, OperatorCheck
 from tb_graph_ascend.query.summary import Summary
 
 
@@ -137,7 +137,7 @@ def encode_node(revision: str, detail: NodeDetail) -> pb.NodeDetail:
 
 
 def _encode_record(record: NodeRecord) -> pb.NodeRecord:
-    candidate = record.candidate
+    candidate, check = record.candidate, record.operator_check
     return pb.NodeRecord(
         index=record.index,
         name=record.name,
@@ -168,6 +168,13 @@ def _encode_record(record: NodeRecord) -> pb.NodeRecord:
         match_note=record.match.note,
         communication=map(_encode_partner, record.communication),
         origin_ranks=record.origin_ranks,
+        operator_check=None if check is None else _encode_check(check),
+    )
+
+
+def _encode_check(check: OperatorCheck) -> pb.OperatorCheck:
+    return pb.OperatorCheck(
+        status=check.status, compared=check.compared, times=check.times, reason=check.reason
     )
 
 

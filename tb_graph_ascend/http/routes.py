@@ -9,6 +9,7 @@ from werkzeug.wrappers import Request
 
 from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
 from tb_graph_ascend.encode.edits import encode_match_file
+from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
@@ -22,6 +23,7 @@ from tb_graph_ascend.problems import Problem, ProblemError
 from tb_graph_ascend.query.across import read_across
 from tb_graph_ascend.query.candidates import read_candidates
 from tb_graph_ascend.query.edits import read_manual_matches
+from tb_graph_ascend.query.flow import read_flow
 from tb_graph_ascend.query.measures import read_measures
 from tb_graph_ascend.query.node import read_node
 from tb_graph_ascend.query.search import search
@@ -84,6 +86,19 @@ class Routes:
             with reading(file) as connection:
                 detail = read_node(connection, step, rank, side, index)
             return encode_node(file.revision, detail)
+
+        return Answer(file.revision, build)
+
+    def flow(self, request: Request) -> Answer:
+        """Where the tensors of one node come from and where they go."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+        side, index = read_side(request, "side"), read_number(request, "index")
+
+        def build() -> Message:
+            with reading(file) as connection:
+                flow = read_flow(connection, step, rank, side, index)
+            return encode_flow(file.revision, flow)
 
         return Answer(file.revision, build)
 

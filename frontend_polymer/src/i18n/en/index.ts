@@ -1,5 +1,6 @@
 import { detailsEn } from './details';
 import { findEn } from './find';
+import { flowEn } from './flow';
 import { matchEn } from './match';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
@@ -271,6 +272,7 @@ export const en = {
 
   ...detailsEn,
   find: findEn,
+  flow: flowEn,
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
@@ -312,6 +314,7 @@ export const en = {
       move: 'Move',
       open: 'Open and close',
       find: 'Find',
+      fault: 'Follow the fault',
       other: 'Other',
     },
     doubleClick: 'Double click',

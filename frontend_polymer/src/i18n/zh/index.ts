@@ -1,6 +1,7 @@
 import type { Texts } from '../en';
 import { detailsZh } from './details';
 import { findZh } from './find';
+import { flowZh } from './flow';
 import { matchZh } from './match';
 import { overviewZh } from './overview';
 import { shellZh } from './shell';
@@ -262,6 +263,7 @@ export const zh: Texts = {
 
   ...detailsZh,
   find: findZh,
+  flow: flowZh,
   match: matchZh,
   overview: overviewZh,
   shell: shellZh,
@@ -352,7 +354,7 @@ export const zh: Texts = {
   help: {
     title: '快捷键与手势',
     close: '关闭',
-    groups: { move: '移动', open: '展开与折叠', find: '查找', other: '其他' },
+    groups: { move: '移动', open: '展开与折叠', find: '查找', fault: '追踪错误', other: '其他' },
     doubleClick: '双击',
     click: '单击',
     drag: '拖动',
