@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.routes import Routes
 
 QUESTIONS = (
-    *("catalog", "skeleton", "node", "flow", "search", "candidates", "across", "measures"),
+    "catalog",
+    "skeleton",
+    "node",
+    "groups",
+    "flow",
+    "search",
+    "candidates",
+    "across",
+    "measures",
     "matches",
 )
 CHANGES = ("match", "undo", "redo", "matches")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from msprobe_builder.base.codes import Source
 from msprobe_builder.rematch.table import (
+    BY_HAND,
+    REJECTED,
     StoredMatch,
     delete_match,
     insert_match,
+    judge_match,
     partner_of_bench,
     partner_of_npu,
 )
 
 MATCH, UNMATCH = "match", "unmatch"
+# Of a match that was found automatically: it becomes one by hand, or ends.
+CONFIRM, REJECT = "confirm", "reject"
 
 UNDOABLE = "SELECT max(batch) FROM edit WHERE NOT undone"
 # Values of edit.undone: what was undone can be done again until something else is done.
@@ -28,7 +33,7 @@ REDOABLE = (
 
 @dataclass(frozen=True)
 class Change:
-    """A match that was made or ended; ``cause`` is one of asked, descendant, twin, file,
+    """A match that was made, ended or confirmed; ``cause`` is one of asked, descendant, twin, file,
     replaced, undo, redo."""
 
     action: str
@@ -63,14 +68,28 @@ def make(edits: Edits, npu: int, bench: int, cause: str) -> None:
     if npu_before is not None:
         end(edits, npu_before, bench, "replaced")
     source = int(edits.source)
-    insert_match(connection, StoredMatch(npu, bench, source, edits.author, edits.at, edits.reason))
-    _record(edits, Change(MATCH, npu, bench, cause), source)
+    match = StoredMatch(npu, bench, source, edits.author, edits.at, edits.reason)
+    insert_match(connection, match)
+    _record(edits, Change(MATCH, npu, bench, cause), match)
 
 
-def end(edits: Edits, npu: int, bench: int, cause: str) -> None:
-    """End the match of two nodes."""
-    source = delete_match(edits.connection, npu, bench)
-    _record(edits, Change(UNMATCH, npu, bench, cause), source)
+def end(edits: Edits, npu: int, bench: int, cause: str, action: str = UNMATCH) -> None:
+    """End the match of two nodes; ``action`` is UNMATCH, or REJECT of an automatic match."""
+    match = delete_match(edits.connection, npu, bench, REJECTED if action == REJECT else BY_HAND)
+    _record(edits, Change(action, npu, bench, cause), match)
+
+
+def confirm(edits: Edits, match: StoredMatch, cause: str) -> None:
+    """Make an automatic match one by hand; what showed it is kept."""
+    by_hand = replace(
+        match,
+        source=int(edits.source),
+        author=edits.author,
+        matched_at=edits.at,
+        note=edits.reason,
+    )
+    judge_match(edits.connection, by_hand)
+    _record(edits, Change(CONFIRM, match.npu, match.bench, cause), by_hand)
 
 
 def undo(edits: Edits) -> bool:
@@ -81,6 +100,9 @@ def undo(edits: Edits) -> bool:
         if action == MATCH:
             delete_match(edits.connection, match.npu, match.bench)
             edits.changes.append(Change(UNMATCH, match.npu, match.bench, "undo"))
+        elif action == CONFIRM:
+            judge_match(edits.connection, _found(match))
+            edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
         else:
             insert_match(edits.connection, _as_before(edits.connection, edit_id, match))
             edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
@@ -97,8 +119,11 @@ def redo(edits: Edits) -> bool:
     for _, action, match in rows:
         if action == MATCH:
             insert_match(edits.connection, match)
+        elif action == CONFIRM:
+            judge_match(edits.connection, match)
         else:
-            delete_match(edits.connection, match.npu, match.bench)
+            reason = REJECTED if action == REJECT else BY_HAND
+            delete_match(edits.connection, match.npu, match.bench, reason)
         edits.changes.append(Change(action, match.npu, match.bench, "redo"))
     edits.connection.execute("UPDATE edit SET undone = 0 WHERE batch = ?", (batch,))
     return bool(rows)
@@ -116,20 +141,25 @@ def _fits(connection: sqlite3.Connection, rows: list[tuple[int, str, StoredMatch
         now = partners[ends[0]], partners[ends[1]]
         if now != ((None, None) if action == MATCH else (match.bench, match.npu)):
             return False
-        after = (match.bench, match.npu) if action == MATCH else (None, None)
+        after = (match.bench, match.npu) if action in (MATCH, CONFIRM) else (None, None)
         partners[ends[0]], partners[ends[1]] = after
     return True
 
 
-def _record(edits: Edits, change: Change, source: int) -> None:
+def _found(match: StoredMatch) -> StoredMatch:
+    """A confirmed match as it was before."""
+    return replace(match, source=int(Source.AUTOMATIC), author=None, matched_at=None, note=None)
+
+
+def _record(edits: Edits, change: Change, match: StoredMatch) -> None:
     edits.changes.append(change)
     connection = edits.connection
     if not edits._batch:
         [[edits._batch]] = connection.execute("SELECT ifnull(max(edit_id), 0) + 1 FROM edit")
         connection.execute("UPDATE edit SET undone = ? WHERE undone = ?", (UNDONE_FOR_GOOD, UNDONE))
     connection.execute(
-        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason,"
+        " evidence, certainty) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             edits._batch,
             edits.at,
@@ -137,8 +167,10 @@ def _record(edits: Edits, change: Change, source: int) -> None:
             change.action,
             change.npu,
             change.bench,
-            source,
+            match.source,
             edits.reason,
+            match.evidence,
+            match.certainty,
         ),
     )
 
@@ -147,8 +179,8 @@ def _rows_of(
     connection: sqlite3.Connection, batch: int | None
 ) -> list[tuple[int, str, StoredMatch]]:
     rows = connection.execute(
-        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason"
-        " FROM edit WHERE batch = ? ORDER BY edit_id",
+        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason,"
+        " evidence, certainty FROM edit WHERE batch = ? ORDER BY edit_id",
         (batch,),
     )
     return [(edit_id, action, StoredMatch(*match)) for edit_id, action, *match in rows]
@@ -158,9 +190,9 @@ def _as_before(connection: sqlite3.Connection, edit_id: int, match: StoredMatch)
     """A match that an edit ended: by hand with its author, by the build without one."""
     row = connection.execute(
         "SELECT author, edited_at, reason FROM edit WHERE npu_node = ? AND bench_node = ?"
-        " AND action = ? AND edit_id < ? AND NOT undone AND source = ?"
+        " AND action IN (?, ?) AND edit_id < ? AND NOT undone AND source = ?"
         " ORDER BY edit_id DESC LIMIT 1",
-        (match.npu, match.bench, MATCH, edit_id, match.source),
+        (match.npu, match.bench, MATCH, CONFIRM, edit_id, match.source),
     ).fetchone()
     author, at, note = row or (None, None, None)
-    return StoredMatch(match.npu, match.bench, match.source, author, at, note)
+    return replace(match, author=author, matched_at=at, note=note)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 # Why a node is unmatched whose match was ended by hand; its candidate is the former partner.
 BY_HAND = "by_hand"
+REJECTED = "rejected"  # the same of a match that evidence made
 
 _COLUMNS = "node_id, reason, candidate_id, detail"
+_MATCH = "npu_node, bench_node, source, author, matched_at, note, evidence, certainty"
 
 
 @dataclass(frozen=True)
 class StoredMatch:
-    """A row of table ``match``; author, time and note only of matches made by hand."""
+    """A row of table ``match``; author, time and note only of matches made by hand, evidence and
+    certainty only of those that were found automatically."""
 
     npu: int
     bench: int
@@ -21,6 +24,8 @@ class StoredMatch:
     author: str | None = None
     matched_at: str | None = None
     note: str | None = None
+    evidence: int | None = None
+    certainty: float | None = None
 
 
 def partner_of_npu(connection: sqlite3.Connection, node: int) -> int | None:
@@ -38,28 +43,47 @@ def partner_of_bench(connection: sqlite3.Connection, node: int) -> int | None:
 def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
     """Match two nodes that have no partner; what was said of them is kept for later."""
     connection.execute(
-        "INSERT INTO match (npu_node, bench_node, source, author, matched_at, note)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (match.npu, match.bench, match.source, match.author, match.matched_at, match.note),
+        f"INSERT INTO match ({_MATCH}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(match)
     )
-    by_hand = _by_hand(connection)
     for node in (match.npu, match.bench):
         connection.execute(
             f"INSERT OR REPLACE INTO unmatched_before ({_COLUMNS})"
-            f" SELECT {_COLUMNS} FROM unmatched WHERE node_id = ? AND reason != ?",
-            (node, by_hand),
+            f" SELECT {_COLUMNS} FROM unmatched WHERE node_id = ? AND reason NOT IN"
+            " (SELECT reason FROM unmatched_reason WHERE name IN (?, ?))",
+            (node, BY_HAND, REJECTED),
         )
         connection.execute("DELETE FROM unmatched WHERE node_id = ?", (node,))
 
 
-def delete_match(connection: sqlite3.Connection, npu: int, bench: int) -> int:
-    """End the match of two nodes and return its source; KeyError when there is none."""
+def stored_match(connection: sqlite3.Connection, npu: int, bench: int) -> StoredMatch | None:
+    """The match of two nodes, None when they are not each other's partners."""
+    query = f"SELECT {_MATCH} FROM match WHERE npu_node = ? AND bench_node = ?"
+    row = connection.execute(query, (npu, bench)).fetchone()
+    return None if row is None else StoredMatch(*row)
+
+
+def judge_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
+    """Say anew who or what answers for the match of two nodes."""
+    connection.execute(
+        "UPDATE match SET source = ?, author = ?, matched_at = ?, note = ?"
+        " WHERE npu_node = ? AND bench_node = ?",
+        (match.source, match.author, match.matched_at, match.note, match.npu, match.bench),
+    )
+
+
+def delete_match(
+    connection: sqlite3.Connection, npu: int, bench: int, reason: str = BY_HAND
+) -> StoredMatch:
+    """End the match of two nodes and return it; KeyError when there is none.
+
+    ``reason`` is why they are unmatched if nothing was said of them before.
+    """
     row = connection.execute(
-        "DELETE FROM match WHERE npu_node = ? AND bench_node = ? RETURNING source", (npu, bench)
+        f"DELETE FROM match WHERE npu_node = ? AND bench_node = ? RETURNING {_MATCH}", (npu, bench)
     ).fetchone()
     if row is None:
         raise KeyError((npu, bench))
-    by_hand = _by_hand(connection)
+    by_hand = _reason(connection, reason)
     for node, former in ((npu, bench), (bench, npu)):
         moved = connection.execute(
             f"INSERT INTO unmatched ({_COLUMNS})"
@@ -73,18 +97,18 @@ def delete_match(connection: sqlite3.Connection, npu: int, bench: int) -> int:
                 f"INSERT INTO unmatched ({_COLUMNS}) VALUES (?, ?, ?, NULL)",
                 (node, by_hand, former),
             )
-    return int(row[0])
+    return StoredMatch(*row)
 
 
-def _by_hand(connection: sqlite3.Connection) -> int:
-    """Number of the reason ``by_hand`` in this file, which only edited files have."""
+def _reason(connection: sqlite3.Connection, name: str) -> int:
+    """Number of a reason in this file that only edited files have."""
     query = "SELECT reason FROM unmatched_reason WHERE name = ?"
-    row = connection.execute(query, (BY_HAND,)).fetchone()
+    row = connection.execute(query, (name,)).fetchone()
     if row is None:
         connection.execute(
             "INSERT INTO unmatched_reason SELECT ifnull(max(reason), 0) + 1, ?"
             " FROM unmatched_reason",
-            (BY_HAND,),
+            (name,),
         )
-        row = connection.execute(query, (BY_HAND,)).fetchone()
+        row = connection.execute(query, (name,)).fetchone()
     return int(row[0])

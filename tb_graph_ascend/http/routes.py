@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
-from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
+from msprobe_builder.database.read.groups import read_groups
+from tb_graph_ascend.encode.answers import (
+    encode_catalog,
+    encode_file,
+    encode_groups,
+    encode_node,
+)
 from tb_graph_ascend.encode.edits import encode_match_file
 from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
@@ -24,6 +30,7 @@ from tb_graph_ascend.query.across import read_across
 from tb_graph_ascend.query.candidates import read_candidates
 from tb_graph_ascend.query.edits import read_manual_matches
 from tb_graph_ascend.query.flow import read_flow
+from tb_graph_ascend.query.graph import NPU, read_graph
 from tb_graph_ascend.query.measures import read_measures
 from tb_graph_ascend.query.node import read_node
 from tb_graph_ascend.query.search import search
@@ -99,6 +106,19 @@ class Routes:
             with reading(file) as connection:
                 flow = read_flow(connection, step, rank, side, index)
             return encode_flow(file.revision, flow)
+
+        return Answer(file.revision, build)
+
+    def groups(self, request: Request) -> Answer:
+        """The groups of calls of one step and rank."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+
+        def build() -> Message:
+            with reading(file) as connection:
+                read_graph(connection, step, rank, NPU)
+                groups = read_groups(connection, step, rank)
+            return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 

@@ -10,7 +10,7 @@ from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, text
 from msprobe_builder.database.read.names import read_names
 
-ACTIONS = {"match": 0, "unmatch": 1}
+ACTIONS = {"match": 0, "unmatch": 1, "confirm": 2, "reject": 3}
 CHOSEN_SOURCES = (3, 4)  # manual and file
 
 _EDITS = (

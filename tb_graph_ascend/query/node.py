@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from msprobe_builder.base.codes import Evidence, Source, words
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import flag, integer, number, optional_integer, text
+from msprobe_builder.database.read.groups import CallGroup, read_group_of
 from msprobe_builder.database.read.names import stored_name
 from msprobe_builder.database.read.parameters import (
     Parameter,
@@ -22,21 +24,26 @@ from tb_graph_ascend.query.edits import Edit, read_history
 from tb_graph_ascend.query.graph import BENCH, NPU, SIDE_NAMES, Graph, find_graph, read_graph
 from tb_graph_ascend.query.verdict import NodeVerdict, read_node_verdict
 
-MATCH_SOURCES = ("exact", "fuzzy", "mapping", "manual", "file", "automatic")
+MATCH_SOURCES = words(Source)
+_EVIDENCE = {int(kind): kind.name.lower() for kind in Evidence}
+_HOW = "source, author, matched_at, note, evidence, certainty"
 PARTNER_QUERIES = (
-    "SELECT bench_node, source, author, matched_at, note FROM match WHERE npu_node = ?",
-    "SELECT npu_node, source, author, matched_at, note FROM match WHERE bench_node = ?",
+    f"SELECT bench_node, {_HOW} FROM match WHERE npu_node = ?",
+    f"SELECT npu_node, {_HOW} FROM match WHERE bench_node = ?",
 )
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who or what matched a node; author, time and note only of matches by hand."""
+    """Who or what matched a node; author, time and note only of matches by hand, evidence and
+    certainty only of those that were found by evidence."""
 
     source: str = ""
     author: str = ""
     matched_at: str = ""
     note: str = ""
+    evidence: str = ""
+    certainty: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class NodeDetail:
     rows: tuple[ParameterRow, ...]
     history: tuple[Edit, ...]
     verdict: NodeVerdict | None = None  # of the npu node
+    group: CallGroup | None = None  # that the node belongs to
 
 
 def read_node(
@@ -109,7 +117,9 @@ def read_node(
     origin = Origin()
     if match is not None:
         source = MATCH_SOURCES[integer(match[1], 0, len(MATCH_SOURCES) - 1)]
-        origin = Origin(source, *map(text, match[2:]))
+        evidence = _EVIDENCE.get(match[5], "")
+        author, at, note = map(text, match[2:5])
+        origin = Origin(source, author, at, note, evidence, number(match[6]))
     own_record = _read_record(connection, graph, other, node, origin)
     own_parameters = read_parameters(connection, node)
     partner, partner_record = None, None
@@ -118,19 +128,20 @@ def read_node(
         partner = integer(match[0], other.first_node, other.last_node)
         partner_record = _read_record(connection, other, graph, partner, origin)
         partner_parameters = read_parameters(connection, partner)
+    group = read_group_of(connection, node)
     if side == NPU:
         comparisons = read_comparisons(connection, node)
         rows = pair_parameters(own_parameters, partner_parameters, comparisons)
         history = read_history(connection, (node, partner))
         verdict = read_node_verdict(connection, graph.first_node, node)
-        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict)
+        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict, group)
     comparisons = read_comparisons(connection, partner)
     rows = pair_parameters(partner_parameters, own_parameters, comparisons)
     history = read_history(connection, (partner, node))
     verdict = None
     if other is not None and partner is not None:
         verdict = read_node_verdict(connection, other.first_node, partner)
-    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict)
+    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict, group)
 
 
 def _read_record(

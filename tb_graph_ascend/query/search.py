@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from msprobe_builder.base.codes import Source
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, number, optional_integer, text
 from msprobe_builder.database.read.names import NAME_SQL, read_names
@@ -39,6 +40,7 @@ class Search:
     grades: tuple[int, ...] = ()
     overflows: tuple[int, ...] = ()
     reasons: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
     side: int | None = None
     step: int | None = None
     rank: int | None = None
@@ -61,6 +63,8 @@ class Hit:
     overflow: int
     unmatched_reason: str
     module: str  # name stem of the module around it, empty for the root
+    source: int | None = None  # Source of its match
+    certainty: float | None = None
 
 
 def search(connection: sqlite3.Connection, wanted: Search) -> tuple[list[Hit], int]:
@@ -128,6 +132,12 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
     if wanted.reasons:
         tests.append("unmatched_reason.name IN (SELECT value FROM json_each(:reasons))")
         bound["reasons"] = json.dumps(wanted.reasons)
+    if wanted.sources:
+        tests.append(
+            "node.node_id IN (SELECT iif(graph.side = 0, npu_node, bench_node) FROM match"
+            " WHERE source IN (SELECT value FROM json_each(:sources)))"
+        )
+        bound["sources"] = json.dumps(wanted.sources)
     if wanted.operator:
         tests.append(
             "stem_id IN (SELECT text_id FROM text WHERE lower(value) = :operator"
@@ -182,10 +192,13 @@ def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:
         " unmatched_reason.name, (SELECT value FROM node AS above"
         " LEFT JOIN node AS outer ON outer.node_id = above.parent_id"
         " JOIN text ON text_id = iif(above.kind = 0, above.stem_id, outer.stem_id)"
-        " WHERE above.node_id = node.parent_id)"
+        " WHERE above.node_id = node.parent_id), match.source, match.certainty"
         " FROM json_each(?) AS wanted JOIN node ON node.node_id = wanted.value"
         " JOIN graph USING (graph_id) LEFT JOIN unmatched ON unmatched.node_id = node.node_id"
-        " LEFT JOIN unmatched_reason USING (reason) ORDER BY wanted.key",
+        " LEFT JOIN unmatched_reason USING (reason) LEFT JOIN match ON match.npu_node ="
+        " iif(side = 0, node.node_id,"
+        "  (SELECT npu_node FROM match AS back WHERE back.bench_node = node.node_id))"
+        " ORDER BY wanted.key",
         (json.dumps(nodes),),
     )
     return [
@@ -200,6 +213,21 @@ def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:
             overflow=optional_integer(overflow, 1, 3) or 0,
             unmatched_reason=text(reason),
             module=text(module),
+            source=optional_integer(source, 0, len(Source) - 1),
+            certainty=number(certainty),
         )
-        for node, step, rank, side, index, grade, error, overflow, reason, module in rows
+        for (
+            node,
+            step,
+            rank,
+            side,
+            index,
+            grade,
+            error,
+            overflow,
+            reason,
+            module,
+            source,
+            certainty,
+        ) in rows
     ]

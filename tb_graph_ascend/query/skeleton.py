@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import CallRole
+from msprobe_builder.base.codes import CallRole, Source
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
+from msprobe_builder.database.read.groups import read_members
 from tb_graph_ascend.query.graph import BENCH, NPU, Graph, find_graph, read_graph
 from tb_graph_ascend.query.summary import GRADES
 
@@ -37,6 +38,9 @@ class Skeleton:
     unmatched_reason: Ints  # number in unmatched_reasons plus 1
     unmatched_reasons: list[str]
     role: Ints  # CallRole of each npu node, or empty
+    match_source: Ints  # one element per matched node, or empty; so below
+    match_certainty: Ints  # percent, 0 where evidence made no match
+    group: Ints  # place of each node's group in the list of groups plus 1, or empty
 
     def __len__(self) -> int:
         return len(self.stem)
@@ -47,7 +51,8 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     graph = read_graph(connection, step, rank, side)
     other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
     columns, error = _read_nodes(connection, graph)
-    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner = columns
+    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner, *how = columns
+    source, certainty = how
     index = np.arange(len(stem_id))
     subtree_size = below + 1
     matched = to_partner != 0
@@ -76,7 +81,26 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
         unmatched_reason=reason,
         unmatched_reasons=reasons,
         role=_read_roles(connection, graph, matched),
+        match_source=_check(source[matched], 0, len(Source) - 1, "match.source")
+        if source.any()
+        else source[:0],
+        match_certainty=_check(certainty[matched], 0, 100, "match.certainty")
+        if certainty.any()
+        else certainty[:0],
+        group=_read_groups(connection, step, rank, graph),
     )
+
+
+def _read_groups(connection: sqlite3.Connection, step: int, rank: int, graph: Graph) -> Ints:
+    """Place of each node's group among those of its step and rank plus 1; empty without groups."""
+    members = read_members(connection, step, rank)
+    if not members:
+        return np.empty(0, np.int64)
+    result = np.zeros(graph.node_count, np.int64)
+    for place, nodes in enumerate(members.values(), start=1):
+        for node in nodes[graph.side]:
+            result[node - graph.first_node] = place
+    return result
 
 
 def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[np.bool_]) -> Ints:
@@ -98,7 +122,8 @@ def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[n
 # Whole numbers of a node and of its match, small ones where possible: they are written as text.
 _COLUMNS = (
     *("stem_id", "direction", "ifnull(call, 0)", "kind", "subtree_end - node_id", "micro_step"),
-    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)"),
+    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)", "ifnull(source, 0)"),
+    "CAST(round(ifnull(certainty, 0) * 100) AS INTEGER)",
 )
 _ERROR_SCALE = 2**40  # an error is written as a whole number of this fraction, none as -1
 

@@ -30,6 +30,8 @@ class GraphPair:
     bench_unmatched: int = 0
     overflow_counts: tuple[int, ...] = ()  # npu nodes per level above none; empty when there are 0
     bench_overflow_counts: tuple[int, ...] = ()
+    automatic: int = 0  # matches by evidence that nobody has confirmed
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,8 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
         " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
     ).fetchall()
     overflows = _read_overflows(connection)
+    automatic = _count_per_graph(connection, _AUTOMATIC)
+    groups = _count_per_graph(connection, _GROUPS)
     pairs: dict[tuple[int, int], GraphPair] = {}
     for graph, step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
         place = (integer(step), integer(rank))
@@ -177,8 +181,25 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
             tuple(counts),
             integer(worst or 0, 0, GRADES - 1),
             overflow_counts=overflows.get(graph, ()),
+            automatic=automatic.get(graph, 0),
+            groups=groups.get(graph, 0),
         )
     return tuple(pairs[place] for place in sorted(pairs))
+
+
+# Without either nothing is read but an empty index or table.
+_AUTOMATIC = (
+    "SELECT node.graph_id, count(*) FROM match JOIN node ON node_id = npu_node WHERE source = 5"
+    " GROUP BY 1"
+)
+_GROUPS = "SELECT graph_id, count(*) FROM call_group GROUP BY 1"
+
+
+def _count_per_graph(connection: sqlite3.Connection, query: str) -> dict[int, int]:
+    return {
+        integer(graph, 0, MAX_NODE): integer(count, 0, MAX_NODE)
+        for graph, count in connection.execute(query)
+    }
 
 
 def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]]:
