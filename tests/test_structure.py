@@ -39,7 +39,7 @@ ORDER = {
         *("rematch", "export", "pipeline", "tables", "importers", "command"),
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
-    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http"],
+    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http", "page"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]
 

@@ -11,6 +11,7 @@ from msprobe_builder.command.frame import Command, run_command
 # Module of this package by the word the user types; without one it is the build.
 COMMANDS = {
     "report": "report",
+    "page": "page",
     "export": "export",
     "table": "table",
     "upgrade": "upgrade",

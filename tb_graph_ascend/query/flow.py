@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from msprobe_builder.base.codes import CallRole, Kind, Section
+from msprobe_builder.base.codes import CallRole, Section
 from msprobe_builder.database.read.cells import MAX_NODE, integer, text
 from msprobe_builder.database.read.names import read_names
 from tb_graph_ascend.problems import not_found
@@ -27,7 +27,7 @@ MAX_TRAIL = 500
 _AT_ONCE = 1000
 
 _COLUMNS = (
-    "SELECT node_id, ordinal, section, name.value, subtree_end, kind, md5, shape.value, dtype_id,"
+    "SELECT node_id, ordinal, section, name.value, subtree_end, md5, shape.value, dtype_id,"
     " max, min, mean, norm FROM tensor JOIN node USING (node_id)"
     " LEFT JOIN text AS name ON name.text_id = name_id"
     " LEFT JOIN text AS shape ON shape.text_id = shape_id"
@@ -83,7 +83,6 @@ class _Tensor:
     section: int
     name: str
     end: int  # last node of the subtree
-    is_module: bool
     md5: str
     shape: str
     dtype: object
@@ -165,14 +164,13 @@ def read_flow(
 
 
 def _tensor(row: Sequence[object]) -> _Tensor:
-    node, ordinal, section, name, end, kind, md5, shape, dtype, *statistics = row
+    node, ordinal, section, name, end, md5, shape, dtype, *statistics = row
     return _Tensor(
         node=integer(node, 0, MAX_NODE),
         ordinal=integer(ordinal),
         section=integer(section, 0, 3),
         name=text(name),
         end=integer(end, 0, MAX_NODE),
-        is_module=kind == Kind.MODULE,
         md5=text(md5),
         shape=text(shape),
         dtype=dtype,

@@ -1,6 +1,8 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { browserFetch } from '../../data/api';
 import { AddressBar } from '../../session/address-bar';
+import { answersIn } from '../../session/page-answers';
 import { isFocusFree, onReturn } from '../../session/returning';
 import { paletteOf, type Palette } from '../../canvas/palette';
 import type { GradeBand } from '../../generated/graph_pb';
@@ -77,7 +79,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     setLanguage(initialLanguage());
     this.address = new AddressBar(() => this.currentView(this.state.view));
     const { view, malformed } = this.address.read();
-    this.session = new Session(view);
+    this.session = new Session(view, answersIn(document) ?? browserFetch);
     this.malformed = malformed;
     this.state = this.session.state;
     this.applyTheme();

@@ -24,6 +24,8 @@ export function detailTabs(state: AppState, text: Texts): TabItem[] {
     { id: 'stack', label: text.details.stack },
     ...(detail && communicates(detail) ? [{ id: 'communication', label: talk } as const] : []),
     ...(graphs > 1 ? [{ id: 'across', label: text.across.tab } as const] : []),
-    ...(hasBench(state) ? [{ id: 'match', label: text.match.tab } as const] : []),
+    ...(hasBench(state) && !state.catalog?.page
+      ? [{ id: 'match', label: text.match.tab } as const]
+      : []),
   ];
 }

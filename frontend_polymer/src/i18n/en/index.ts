@@ -163,6 +163,7 @@ export const en = {
 
   tensors: {
     none: 'This node holds no tensors of its own.',
+    leftOut: 'This node has no error; its tensors were left out of this page to keep it small.',
     noneModule: 'This node holds no tensors of its own. Open it to see what is below.',
     parameter: 'Parameter',
     dtype: 'Dtype',

@@ -159,6 +159,7 @@ export const zh: Texts = {
 
   tensors: {
     none: '该节点本身没有张量。',
+    leftOut: '该节点没有误差；为减小体积，本页面省略了它的张量。',
     noneModule: '该节点本身没有张量，请展开查看其内部。',
     parameter: '参数',
     dtype: '数据类型',
