@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable
-from typing import NamedTuple
 
 from msprobe_builder.base.codes import Source
-from msprobe_builder.database.read.cells import number, text
+from msprobe_builder.database.read.edits import read_edit_state
 from msprobe_builder.database.read.names import read_names
+from msprobe_builder.database.read.nodes import NodeState, read_node_states
 from msprobe_builder.match.match_file import parse_match_file
 from msprobe_builder.rematch.edits import (
     CONFIRM,
@@ -29,7 +27,6 @@ from tb_graph_ascend.encode.edits import encode_edit_state
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.limits import MAX_OPERATIONS
 from tb_graph_ascend.problems import bad_request, conflict, not_found
-from tb_graph_ascend.query.edits import read_edit_state
 
 ACTIONS = {
     pb.MATCH_ACTION_MATCH: MATCH,
@@ -189,13 +186,11 @@ def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> Non
     bench = {change.bench for change in moved}
     changed = refresh(connection, pairs, npu, bench) if moved else set()
     changed |= {node for change in edits.changes for node in (change.npu, change.bench)}
-    states = _states(connection, changed)
+    states = read_node_states(connection, changed)
     _add_changes(connection, pairs, edits.changes, states, report)
     for pair in pairs:
-        for_npu = [node for node in sorted(changed) if pair.npu.first <= node <= pair.npu.last]
-        for_bench = [
-            node for node in sorted(changed) if pair.bench.first <= node <= pair.bench.last
-        ]
+        for_npu = [node for node in sorted(changed) if node in pair.npu]
+        for_bench = [node for node in sorted(changed) if node in pair.bench]
         if for_npu or for_bench:
             first = pair.npu.first, pair.bench.first
             report.updates.add(
@@ -211,7 +206,7 @@ def _add_changes(
     connection: sqlite3.Connection,
     pairs: list[GraphPair],
     changes: list[Change],
-    states: dict[int, _State],
+    states: dict[int, NodeState],
     report: pb.MatchReport,
 ) -> None:
     names = read_names(connection, {node for one in changes for node in (one.npu, one.bench)})
@@ -232,40 +227,13 @@ def _add_changes(
         )
 
 
-class _State(NamedTuple):
-    """What a node of the viewer shows of its match."""
-
-    grade: int
-    error: float | None
-    partner: int | None
-    source: int
-    certainty: float | None
-    reason: str
-
-
-def _states(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, _State]:
-    rows = connection.execute(
-        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node),"
-        " ifnull(own.source, theirs.source), ifnull(own.certainty, theirs.certainty), name"
-        " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
-        " LEFT JOIN match AS own ON own.npu_node = node_id"
-        " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
-        " LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)",
-        (json.dumps(sorted(nodes)),),
-    )
-    return {
-        node: _State(grade, number(error), partner, source or 0, number(certainty), text(reason))
-        for node, grade, error, partner, source, certainty, reason in rows
-    }
-
-
-def _state(index: int, state: _State, other_first: int) -> pb.NodeState:
+def _state(index: int, state: NodeState, other_first: int) -> pb.NodeState:
     return pb.NodeState(
         index=index,
         partner=None if state.partner is None else state.partner - other_first,
         grade=pb.Grade.Name(state.grade),
         error=state.error,
-        unmatched_reason=state.reason,
+        unmatched_reason=state.unmatched_reason,
         match_source=pb.MatchSource.Name(state.source),
         match_certainty=state.certainty,
     )

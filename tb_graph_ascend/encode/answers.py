@@ -6,32 +6,37 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
+from msprobe_builder.database.read.communication import CommunicationPartner
 from msprobe_builder.database.read.groups import CallGroup
+from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
 from msprobe_builder.database.read.parameters import (
     Comparison,
     Parameter,
     ParameterRow,
 )
+from msprobe_builder.database.read.summary import Summary
 from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
 from tb_graph_ascend.encode.verdict import encode_node_verdict
 from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
-from tb_graph_ascend.query.communication import CommunicationPartner
-from tb_graph_ascend.query.node import NodeDetail, NodeRecord, OperatorCheck
-from tb_graph_ascend.query.summary import Summary
 
 
 def encode_problem(problem: Problem) -> pb.Problem:
     """The body of every answer with a status of 400 or above."""
-    return pb.Problem(
-        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    # Whatever is quoted, half a character among it must not cost the answer itself.
+    message, remedy = (
+        words.encode("utf-8", "backslashreplace").decode()
+        for words in (problem.message, problem.remedy)
     )
+    return pb.Problem(code=problem.code, message=message, remedy=remedy, revision=problem.revision)
 
 
-def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
+def encode_catalog(
+    logdir: str, files: Iterable[pb.DatabaseFile], *, open_to_network: bool
+) -> pb.Catalog:
     """The list of files."""
-    return pb.Catalog(logdir=logdir, files=files)
+    return pb.Catalog(logdir=logdir, files=files, open_to_network=open_to_network)
 
 
 def encode_file(

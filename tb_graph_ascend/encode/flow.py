@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from msprobe_builder.database.read.flow import FlowLink, NodeFlow
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.flow import FlowLink, NodeFlow
 
 
 def encode_flow(revision: str, flow: NodeFlow) -> pb.NodeFlow:

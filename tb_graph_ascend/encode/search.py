@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from msprobe_builder.base.codes import Source, words
+from msprobe_builder.database.read.across import NodePlace
+from msprobe_builder.database.read.search import Hit
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.across import NodePlace
 from tb_graph_ascend.query.candidates import Candidate
-from tb_graph_ascend.query.search import Hit
 
 NO_NUMBER = -1.0
 SOURCES = words(Source)
@@ -44,6 +44,7 @@ def encode_candidates(revision: str, candidates: list[Candidate]) -> pb.Candidat
                 reasons=candidate.reasons,
                 matched_index=candidate.matched,
                 matched_name=candidate.matched_name,
+                likelihood=candidate.likelihood,
             )
             for candidate in candidates
         ),

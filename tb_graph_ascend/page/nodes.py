@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
+from msprobe_builder.database.read.graphs import Graph, other_side
+from msprobe_builder.database.read.nodes import read_node
 from msprobe_builder.metrics.statistics import statistic_errors
 from tb_graph_ascend.encode.answers import encode_node
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.graph import BENCH, NPU, find_graph
-from tb_graph_ascend.query.node import read_node
 
 BLOCK = 256  # nodes that the page decodes at once
 _ERRORS = METRICS[: 2 * len(STATISTICS)]  # differences, then relative errors
@@ -47,34 +47,22 @@ class Stacks:
 
 
 def details(
-    connection: sqlite3.Connection, step: int, rank: int, stacks: Stacks
-) -> Iterator[tuple[int, pb.PageNode]]:
-    """Side and details of every npu node, then of every bench node without a partner."""
-    for side in (NPU, BENCH):
-        graph = find_graph(connection, step, rank, side)
-        if graph is None:
-            continue
-        for index in range(graph.node_count):
-            if side == BENCH and _has_partner(connection, graph.first_node + index):
-                continue
-            detail = encode_node("", read_node(connection, step, rank, side, index))
-            node = pb.PageNode(index=index, detail=detail)
-            for record, place in (
-                (node.detail.npu, "npu_stack"),
-                (node.detail.bench, "bench_stack"),
-            ):
-                setattr(node, place, stacks.take(record))
-                for known in ("name", "path"):
-                    record.ClearField(known)
-            for number, row in enumerate(node.detail.rows):
-                if _drop_plain(row):
-                    node.plain_rows.append(number)
-            yield side, node
-
-
-def _has_partner(connection: sqlite3.Connection, node: int) -> bool:
-    query = "SELECT 1 FROM match WHERE bench_node = ?"
-    return connection.execute(query, (node,)).fetchone() is not None
+    connection: sqlite3.Connection, graph: Graph, indexes: Iterable[int], stacks: Stacks
+) -> Iterator[pb.PageNode]:
+    """Details of nodes of one side."""
+    other = other_side(connection, graph)
+    for index in indexes:
+        found = read_node(connection, graph, other, graph.first + index)
+        node = pb.PageNode(index=index, detail=encode_node("", found))
+        detail = node.detail
+        for record, place in ((detail.npu, "npu_stack"), (detail.bench, "bench_stack")):
+            setattr(node, place, stacks.take(record))
+            for known in ("name", "path"):
+                record.ClearField(known)
+        for number, row in enumerate(detail.rows):
+            if _drop_plain(row):
+                node.plain_rows.append(number)
+        yield node
 
 
 def _drop_plain(row: pb.ParameterRow) -> bool:

@@ -10,10 +10,16 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.graphs import BENCH, NPU, find_graph, other_side
 from msprobe_builder.database.read.groups import read_groups
+from msprobe_builder.database.read.measures import read_measures
+from msprobe_builder.database.read.skeleton import read_skeleton
+from msprobe_builder.database.read.summary import read_summary
 from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.skeleton import encode_skeleton
@@ -22,10 +28,6 @@ from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.static_files import STATIC
 from tb_graph_ascend.page.nodes import BLOCK, Stacks, details, leave_out
 from tb_graph_ascend.problems import ProblemError
-from tb_graph_ascend.query.graph import BENCH, NPU
-from tb_graph_ascend.query.measures import read_measures
-from tb_graph_ascend.query.skeleton import read_skeleton
-from tb_graph_ascend.query.summary import read_summary
 
 Chosen = frozenset[int] | None
 _START = "\ndocument.body.append(document.createElement('ga-app'));\n"
@@ -116,18 +118,24 @@ class _Content:
     def _read(self, connection: sqlite3.Connection, revision: str, pair: pb.GraphPair) -> None:
         step, rank = pair.step, pair.rank
         place = f"{step}/{rank}"
-        for side, count in ((NPU, pair.npu_nodes), (BENCH, pair.bench_nodes)):
-            if count:
-                skeleton = read_skeleton(connection, step, rank, side)
-                message = encode_skeleton(revision, skeleton)
-                self._answers[f"skeleton/{place}/{side}"] = message.SerializeToString()
-        measures = encode_measures(revision, read_measures(connection, step, rank))
-        self._answers[f"measures/{place}"] = measures.SerializeToString()
+        stacks = Stacks()
+        for side in (NPU, BENCH):
+            graph = find_graph(connection, step, rank, side)
+            if graph is None:
+                continue
+            skeleton = read_skeleton(connection, graph, other_side(connection, graph))
+            message = encode_skeleton(revision, skeleton)
+            self._answers[f"skeleton/{place}/{side}"] = message.SerializeToString()
+            # Matched nodes of the reference stand with their partners.
+            alone = np.flatnonzero(skeleton.grade == pb.GRADE_UNMATCHED)
+            indexes = range(graph.count) if side == NPU else alone.tolist()
+            nodes = list(details(connection, graph, indexes, stacks))
+            self._nodes[f"nodes/{place}/{side}"] = nodes
+            if side == NPU:
+                measures = encode_measures(revision, read_measures(connection, graph))
+                self._answers[f"measures/{place}"] = measures.SerializeToString()
         groups = encode_groups(revision, read_groups(connection, step, rank))
         self._answers[f"groups/{place}"] = groups.SerializeToString()
-        stacks = Stacks()
-        for side, node in details(connection, step, rank, stacks):
-            self._nodes.setdefault(f"nodes/{place}/{side}", []).append(node)
         self._answers[f"stacks/{place}"] = stacks.message.SerializeToString()
 
     def leave_out(self) -> None:

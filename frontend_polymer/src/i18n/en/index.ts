@@ -2,6 +2,7 @@ import { detailsEn } from './details';
 import { findEn } from './find';
 import { flowEn } from './flow';
 import { matchEn } from './match';
+import { noticesEn } from './notices';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
 import { verdictEn } from './verdict';
@@ -277,6 +278,7 @@ export const en = {
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
+  notices: noticesEn,
   verdict: verdictEn,
 
   progress: {
