@@ -33,6 +33,7 @@ QUESTIONS = (
     "skeleton",
     "node",
     "groups",
+    "flow",
     "search",
     "candidates",
     "across",
