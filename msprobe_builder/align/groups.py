@@ -186,8 +186,8 @@ def _by_place(
         if len(mine) != len(theirs):
             continue
         for own, their in zip(mine, theirs, strict=True):
-            source = int(other.producer[their])
-            if flow.producer[own] != row or source < 0:
+            source = int(other.source[their])
+            if flow.source[own] != row or source < 0:
                 continue
             if int(other.table.node[source]) not in other_inside:
                 continue
@@ -215,17 +215,18 @@ def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
 
 
 def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
-    """Calls that take in what the nodes inside put out: node, and row of the output."""
+    """Calls that take in what the nodes inside put out: node, and row of the output.
+
+    Those that hand it on are too much alike to tell one place from another.
+    """
     rows = {row for node in inside for row in outputs_of(flow, node)}
-    taking = np.flatnonzero(np.isin(flow.producer, sorted(rows)))
-    nodes = flow.table.node[taking]
-    return sorted(
-        {
-            (node, row)
-            for node, row in zip(nodes.tolist(), flow.producer[taking].tolist(), strict=True)
-            if node not in inside
-        }
-    )
+    taking = np.flatnonzero(np.isin(flow.source, sorted(rows)))
+    found = set()
+    for taken, row in zip(taking.tolist(), flow.source[taking].tolist(), strict=True):
+        node = int(flow.table.node[taken])
+        if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
+            found.add((node, row))
+    return sorted(found)
 
 
 def _from_pairs(

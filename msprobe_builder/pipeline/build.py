@@ -29,6 +29,7 @@ from msprobe_builder.database.write.pair import create, write_diagnostics, write
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, Place
+from msprobe_builder.export.alignment import alignment_sentence
 from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.link.communication import link_communication
 from msprobe_builder.match.choose import check_files, unused_pairs
@@ -62,6 +63,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
     failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
@@ -272,6 +274,7 @@ def _gather(
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "overflow_checked": str(int(config.options.overflow_check)),
                 "complete": str(int(is_complete)),
+                "alignment": alignment_sentence(connection) or None,
             },
         )
         connection.execute("COMMIT")
@@ -301,6 +304,7 @@ def _counts(path: Path) -> dict[str, object]:
             )
         )
         [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
+        alignment = connection.execute("SELECT value FROM meta WHERE key = 'alignment'").fetchone()
     finally:
         connection.close()
     return {
@@ -308,5 +312,6 @@ def _counts(path: Path) -> dict[str, object]:
         "bench_nodes": nodes.get(1, 0),
         "matched": matched,
         "by_evidence": by_evidence,
+        "alignment": (alignment[0] if alignment else None) or "",
         "grades": {grade.name.lower(): grades.get(int(grade), 0) for grade in Grade},
     }
