@@ -66,8 +66,10 @@ def _by_shapes(
     other_taken = {node for group in known for node in group.bench}
     found: list[Group] = []
     for region in regions:
-        free = [i for i in region.npu if i not in taken]
-        other_free = [j for j in region.bench if j not in other_taken]
+        free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
+        other_free = [
+            j for j in region.bench if j not in other_taken and not _fits(pairs, int(pairs.back[j]))
+        ]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
         more = find_by_shapes(*sides, *others[:3])
@@ -80,6 +82,14 @@ def _by_shapes(
             other_taken |= set(group.bench)
             found.append(group)
     return found
+
+
+def _fits(pairs: Pairs, i: int) -> bool:
+    """Whether a call has a partner that puts out as much."""
+    if i < 0 or pairs.partner[i] < 0:
+        return False
+    j = int(pairs.partner[i])
+    return bool(pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
 
 
 def _has_open(pairs: Pairs, group: Group) -> bool:
