@@ -18,6 +18,7 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.http import static_files
+from tb_graph_ascend.http.hosts import listens_for_others
 from tb_graph_ascend.http.responses import respond
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ QUESTIONS = (
     "measures",
     "matches",
 )
-CHANGES = ("match", "undo", "redo", "matches")
+CHANGES = ("match", "undo", "redo", "matches", "convert")
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,9 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             *(getattr(context.flags, "graph_ascend_host", None) or ()),
         )
         self._hosts = tuple(name for name in names if name)
+        self._open_to_network = listens_for_others(
+            names[0], bind_all=bool(getattr(context.flags, "bind_all", False))
+        )
         self._questions: Routes | None = None
         self._changes: ChangeRoutes | None = None
 
@@ -95,7 +99,9 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         from tb_graph_ascend.http.routes import Routes
 
         if self._questions is None:
-            self._questions = Routes(self._logdir, writable=not self._readonly)
+            self._questions = Routes(
+                self._logdir, writable=not self._readonly, open_to_network=self._open_to_network
+            )
         return self._questions
 
     def _load_changes(self) -> ChangeRoutes:

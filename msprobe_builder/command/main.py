@@ -20,6 +20,7 @@ COMMANDS = {
     "verdict": "verdict",
     "checkpoint": "msprobe_checks.command.checkpoint",
     "gradients": "msprobe_checks.command.gradients",
+    "config": "msprobe_checks.command.config",
 }
 BUILD = "build"
 

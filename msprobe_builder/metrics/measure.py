@@ -33,7 +33,11 @@ from msprobe_builder.metrics.grading import (
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs
 from msprobe_builder.metrics.shares import with_faulty_shares
-from msprobe_builder.metrics.statistics import StatisticsErrors, compare_statistics
+from msprobe_builder.metrics.statistics import (
+    StatisticsErrors,
+    compare_statistics,
+    recorded_on_one_side,
+)
 from msprobe_builder.metrics.tensor import RealData, compare_real_data
 
 Float = NDArray[np.float64]
@@ -113,7 +117,7 @@ def measure(
         comparisons,
         of_nodes,
         PROFILES[task],
-        data.diagnostics,
+        [*data.diagnostics, *_one_sided(npu, bench, pairs)],
         npu.provenance,
         bench.provenance,
     )
@@ -126,6 +130,22 @@ def _without_foreign_checksums(
     foreign = across_frameworks(npu, bench, matching.npu, texts)[npu.table.node[evidence.row]]
     foreign &= npu.table.section[evidence.row] != Section.PARAMETERS
     return replace(evidence, error=np.where(foreign, np.nan, evidence.error))
+
+
+def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
+    """What is graded by less than one side has recorded; merges tell of theirs themselves."""
+    if npu.provenance is not None or bench.provenance is not None:
+        return []
+    is_bare = recorded_on_one_side(npu.table, bench.table, pairs)
+    if not is_bare.any():
+        return []
+    message = (
+        "Tensors have a statistic in dump.json of one side only; it was not compared,"
+        " and the grade is that of the others."
+    )
+    row = pairs.npu[int(is_bare.argmax())]
+    name = npu.tree.names[int(npu.table.node[row])]
+    return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
 
 
 def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> tuple[Side, Side]:

@@ -109,6 +109,7 @@ class StepFiles:
             "task": task,
             "level": level,
             "framework": "pytorch",
+            "argument_gradients": True,  # see BackwardCalls
             "dump_data_dir": str(tensor_directory(directory)) if saves_tensors else None,
         }
         head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'

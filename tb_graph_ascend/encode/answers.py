@@ -24,14 +24,19 @@ from tb_graph_ascend.problems import Problem
 
 def encode_problem(problem: Problem) -> pb.Problem:
     """The body of every answer with a status of 400 or above."""
-    return pb.Problem(
-        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    # Whatever is quoted, half a character among it must not cost the answer itself.
+    message, remedy = (
+        words.encode("utf-8", "backslashreplace").decode()
+        for words in (problem.message, problem.remedy)
     )
+    return pb.Problem(code=problem.code, message=message, remedy=remedy, revision=problem.revision)
 
 
-def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
+def encode_catalog(
+    logdir: str, files: Iterable[pb.DatabaseFile], *, open_to_network: bool
+) -> pb.Catalog:
     """The list of files."""
-    return pb.Catalog(logdir=logdir, files=files)
+    return pb.Catalog(logdir=logdir, files=files, open_to_network=open_to_network)
 
 
 def encode_file(

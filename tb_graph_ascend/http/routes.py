@@ -51,9 +51,12 @@ class _Summarised:
 class Routes:
     """The data routes over one log directory."""
 
-    def __init__(self, logdir: LogDirectory, *, writable: bool) -> None:
+    def __init__(
+        self, logdir: LogDirectory, *, writable: bool, open_to_network: bool = False
+    ) -> None:
         self._logdir = logdir
         self._writable = writable
+        self._open_to_network = open_to_network
         self._summaries: dict[str, _Summarised] = {}
 
     def catalog(self, _request: Request) -> Answer:
@@ -68,7 +71,9 @@ class Routes:
             encode_file(one.file, one.content, self._writable and is_writable(one.file))
             for one in summaries.values()
         ]
-        catalog = encode_catalog(str(self._logdir.path or ""), encoded)
+        catalog = encode_catalog(
+            str(self._logdir.path or ""), encoded, open_to_network=self._open_to_network
+        )
         # Locks and permissions change without a trace in any revision: the content is the tag.
         return Answer(catalog.SerializeToString(deterministic=True), lambda: catalog)
 

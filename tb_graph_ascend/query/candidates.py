@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.candidates import (
     Signature,
     StoredNode,
@@ -94,15 +95,21 @@ def rank_candidates(
     taker_names = read_names(connection, takers.values())
     return [
         Candidate(
-            index=one.node - other.first,
+            index=_index(other, one.node),
             name=names[one.node],
             reasons=reasons_of(one),
-            matched=takers[one.node] - graph.first if one.node in takers else None,
+            matched=_index(graph, takers[one.node]) if one.node in takers else None,
             matched_name=taker_names[takers[one.node]] if one.node in takers else "",
             likelihood=likely.get(one.node),
         )
         for one in best
     ]
+
+
+def _index(graph: Graph, node: int) -> int:
+    if node not in graph:
+        raise DamagedError(f"a match leads to node {node}, which is of another graph")
+    return node - graph.first
 
 
 def _reasons(

@@ -64,6 +64,7 @@ class Parameter:
     value: str | None = None
     overflows: bool = False
     recipe: str = ""  # how a merged value was made
+    is_tensor: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,7 @@ def read_parameters_of(
                 file=text(file),
                 overflows=(node, ordinal) in bad,
                 recipe=text(recipes.get((node, ordinal))),
+                is_tensor=True,
             )
         )
     for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):

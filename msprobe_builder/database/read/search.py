@@ -180,10 +180,11 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
     return tests, bound
 
 
-# The name of a module ends in its class, which a path may leave out.
+# The name of a module ends in its class, which a path may leave out. CROSS JOIN: modules first, or
+# SQLite would look at every module for every node.
 _BELOW = """node.node_id IN (
-    SELECT inner.node_id FROM text AS name JOIN node AS module ON module.stem_id = name.text_id
-    JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
+    SELECT inner.node_id FROM node AS module JOIN text AS name ON module.stem_id = name.text_id
+    CROSS JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
     WHERE module.kind = 0 AND lower(name.value) IN (:below, 'module.' || :below)
     OR module.kind = 0
         AND lower(substr(name.value, 1, length(:below) + 8)) = 'module.' || :below || '.'

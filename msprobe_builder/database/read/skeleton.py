@@ -171,10 +171,9 @@ def _read_texts(connection: sqlite3.Connection, ids: list[int]) -> list[str]:
         (json.dumps(ids),),
     )
     values = {number: text(value) for number, value in rows}
-    try:
-        return [values[number] for number in ids]
-    except KeyError as error:
-        raise DamagedError(f"text {error} is missing") from error
+    if missing := set(ids) - values.keys():
+        raise DamagedError(f"text {min(missing)} is missing")
+    return [values[number] for number in ids]
 
 
 def _read_reasons(connection: sqlite3.Connection, graph: Graph) -> tuple[Ints, list[str]]:

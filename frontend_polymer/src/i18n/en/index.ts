@@ -1,6 +1,7 @@
 import { detailsEn } from './details';
 import { findEn } from './find';
 import { matchEn } from './match';
+import { noticesEn } from './notices';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
 import { verdictEn } from './verdict';
@@ -274,6 +275,7 @@ export const en = {
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
+  notices: noticesEn,
   verdict: verdictEn,
 
   progress: {

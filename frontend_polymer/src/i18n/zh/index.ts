@@ -2,6 +2,7 @@ import type { Texts } from '../en';
 import { detailsZh } from './details';
 import { findZh } from './find';
 import { matchZh } from './match';
+import { noticesZh } from './notices';
 import { overviewZh } from './overview';
 import { shellZh } from './shell';
 import { verdictZh } from './verdict';
@@ -265,6 +266,7 @@ export const zh: Texts = {
   match: matchZh,
   overview: overviewZh,
   shell: shellZh,
+  notices: noticesZh,
   verdict: verdictZh,
 
   progress: {
@@ -306,7 +308,11 @@ export const zh: Texts = {
     }),
     reference_format: (file) => ({
       message: `${file} 由其他构图工具生成，表结构不同。`,
-      remedy: '请用相同的 dump 数据通过 msprobe-build 重新构图。',
+      remedy: '请导入该文件，或用相同的 dump 数据通过 msprobe-build 重新构图。',
+    }),
+    already_converted: (file) => ({
+      message: `${file} 已经导入过。`,
+      remedy: '请在文件列表中选择导入后的文件。',
     }),
     foreign_database: (file) => ({
       message: `${file} 是 SQLite 数据库，但不是 msprobe-build 的结果。`,
