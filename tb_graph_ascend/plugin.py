@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
@@ -32,6 +33,7 @@ QUESTIONS = (
     "skeleton",
     "node",
     "groups",
+    "flow",
     "search",
     "candidates",
     "across",
@@ -39,6 +41,7 @@ QUESTIONS = (
     "matches",
 )
 CHANGES = ("match", "undo", "redo", "matches", "convert")
+DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
 
 _log = logging.getLogger(__name__)
@@ -135,8 +138,23 @@ class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
         )
 
     def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:
-        """The plugin itself."""
+        """The plugin itself; ends TensorBoard with one sentence where another has its name."""
+        others = _others_of_this_name()
+        if others:
+            # TensorBoard would end as well, with a traceback that names neither of the two.
+            raise SystemExit(
+                f"TensorBoard cannot start: {' and '.join(others)} provides the same tab,"
+                f" {GraphAscendPlugin.plugin_name}, as {DISTRIBUTION}. Remove one of them:"
+                f" pip uninstall {others[0]}"
+            )
         return GraphAscendPlugin(context)
+
+
+def _others_of_this_name() -> list[str]:
+    """Distributions that bring a plugin of the same name, as the reference tool's viewer does."""
+    found = metadata.entry_points(group="tensorboard_plugins", name=GraphAscendPlugin.plugin_name)
+    names = {one.dist.name for one in found if one.dist is not None}
+    return sorted(name for name in names if name.lower().replace("_", "-") != DISTRIBUTION)
 
 
 def _broken_installation(request: Request) -> Response:

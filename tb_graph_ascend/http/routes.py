@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.database.read.edits import read_manual_matches
+from msprobe_builder.database.read.flow import read_flow
 from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
 from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
@@ -23,6 +24,7 @@ from tb_graph_ascend.encode.answers import (
     encode_node,
 )
 from tb_graph_ascend.encode.edits import encode_match_file
+from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
@@ -87,7 +89,7 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, side)
                 skeleton = read_skeleton(connection, graph, other_side(connection, graph))
-            return encode_skeleton(file.revision, skeleton)
+                return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
 
@@ -102,7 +104,21 @@ class Routes:
                 graph = wanted_graph(connection, step, rank, side)
                 node = wanted_node(graph, index)
                 detail = read_node(connection, graph, other_side(connection, graph), node)
-            return encode_node(file.revision, detail)
+                return encode_node(file.revision, detail)
+
+        return Answer(file.revision, build)
+
+    def flow(self, request: Request) -> Answer:
+        """Where the tensors of one node come from and where they go."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+        side, index = read_side(request, "side"), read_number(request, "index")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                flow = read_flow(connection, graph, wanted_node(graph, index))
+            return encode_flow(file.revision, flow)
 
         return Answer(file.revision, build)
 
@@ -126,7 +142,7 @@ class Routes:
         def build() -> Message:
             with open_database(file) as connection:
                 hits, total = search(connection, wanted, matching)
-            return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
+                return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
 
@@ -142,7 +158,7 @@ class Routes:
                 other = wanted_graph(connection, step, rank, NPU if side == BENCH else BENCH)
                 node = wanted_node(graph, index)
                 found = rank_candidates(connection, graph, other, node)
-            return encode_candidates(file.revision, found)
+                return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
 
@@ -154,7 +170,7 @@ class Routes:
         def build() -> Message:
             with open_database(file) as connection:
                 places = wanted_places(connection, name, side)
-            return encode_across(file.revision, places)
+                return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
 
@@ -167,7 +183,7 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, NPU)
                 measures = read_measures(connection, graph)
-            return encode_measures(file.revision, measures)
+                return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
 
