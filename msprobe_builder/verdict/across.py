@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.conclusion import CLEAN, FAULT, UNDECIDED
 from msprobe_builder.verdict.next_dump import next_dump
 
@@ -20,7 +21,7 @@ FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN text ON 
 ORDER BY step, rank, place
 """
 _NAMESAKES = """
-SELECT node.node_id, rank, role, given, shown FROM node
+SELECT node.node_id, rank, role, given FROM node
 JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
 LEFT JOIN role ON role.node_id = node.node_id
 WHERE step = ? AND side = 0 AND rank != ? AND value = ? AND direction = ? AND call IS ?
@@ -30,6 +31,15 @@ SELECT partner_id, rank, role.role FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
 LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
 """
+_PUT_OUT = """
+SELECT max, min, mean, norm FROM tensor WHERE node_id = ? AND section = ? ORDER BY ordinal
+"""
+_TALKS_BEFORE = """
+SELECT 1 FROM node JOIN text ON text_id = stem_id
+WHERE parent_id = (SELECT parent_id FROM node WHERE node_id = :node)
+AND node_id BETWEEN :node - :near AND :node - 1 AND value LIKE 'Distributed.%'
+"""
+_NEAR = 3  # calls between communication and what encloses it: it is recorded when it has returned
 _CARRYING = (int(CallRole.CARRIER), int(CallRole.AMPLIFIER), int(CallRole.SUSPECT))
 
 
@@ -84,7 +94,7 @@ def judge_across(connection: sqlite3.Connection) -> None:
     _look_at_earlier_steps(accused)
     _compare_ranks(accused, len({rank for _, rank, *_ in places}))
     standing = [one for one in accused if one.strength]
-    standing.sort(key=lambda one: (-one.strength, one.step, _sort_key(one), one.rank))
+    standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
     connection.executemany(
         "UPDATE suspect SET overall = ? WHERE suspect_id = ?",
         [(number, one.suspect_id) for number, one in enumerate(standing, 1)],
@@ -104,9 +114,9 @@ def judge_across(connection: sqlite3.Connection) -> None:
     )
 
 
-def _sort_key(one: _Accused) -> float:
+def _position(one: _Accused) -> tuple[int, int]:
     """Strong ones in order of execution, weak ones as they were ordered at their place."""
-    return float(one.place)
+    return (one.seq, one.place) if one.strength == Strength.STRONG else (one.place, one.seq)
 
 
 def _is_at(one: _Accused, step: int, rank: int) -> bool:
@@ -115,24 +125,44 @@ def _is_at(one: _Accused, step: int, rank: int) -> bool:
 
 def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
-    strong = {(one.step, one.rank) for one in accused if one.strength == Strength.STRONG}
+    wrong = {(one.step, one.rank) for one in accused if one.strength}
     for one in accused:
-        reduced = one.stem.endswith(".parameters_grad") or ".parameters_grad." in one.stem
-        if not one.stem.startswith("Distributed.") and not reduced:
+        if one.side or not one.strength:
             continue
         others = connection.execute(
             _NAMESAKES, (one.step, one.rank, one.stem, one.direction, one.call)
         ).fetchall()
         guilty = [
-            rank
-            for _, rank, role, given, _ in others
-            if role in _CARRYING[:2] and given and (one.step, rank) in strong
+            (node, rank)
+            for node, rank, role, given in others
+            if role in _CARRYING[:2] and given and (one.step, rank) in wrong
         ]
+        reduced = one.stem.endswith(".parameters_grad") or ".parameters_grad." in one.stem
+        if not _talks(connection, one) and not reduced:
+            # Where both hold the same now, though they were given their own, they have talked.
+            guilty = [pair for pair in guilty if _same_output(connection, one.node_id, pair[0])]
+        ranks = [rank for _, rank in guilty]
         if not guilty:
             partners = connection.execute(_PARTNERS, (one.node_id,)).fetchall()
-            guilty = [rank for _, rank, role in partners if role in _CARRYING and rank != one.rank]
-        if guilty:
-            one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+            ranks = [rank for _, rank, role in partners if role in _CARRYING and rank != one.rank]
+        if ranks:
+            one.explain(f"It comes from rank {ranks[0]}, where it was wrong before.")
+
+
+def _talks(connection: sqlite3.Connection, one: _Accused) -> bool:
+    """Whether a call talks to other ranks, or encloses one that does."""
+    if one.stem.startswith("Distributed."):
+        return True
+    near = {"node": one.node_id, "near": _NEAR}
+    return connection.execute(_TALKS_BEFORE, near).fetchone() is not None
+
+
+def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
+    """Whether two calls have put out the same, to the last digit."""
+    own, theirs = (
+        connection.execute(_PUT_OUT, (one, int(Section.OUTPUT))).fetchall() for one in (node, other)
+    )
+    return bool(own) and own == theirs and any(row[0] != row[1] for row in own)
 
 
 def _look_at_earlier_steps(accused: Iterable[_Accused]) -> None:

@@ -50,7 +50,8 @@ class Calls:
 
     def are(self, operators: Collection[str]) -> Bool:
         """Calls of one of these operators."""
-        return self.of_stems(lambda stem: operator_of(stem) in operators).astype(bool) & self.is_api
+        known = self.of_stems(lambda stem: operator_of(stem) in operators) == 1
+        return np.asarray(known & self.is_api)
 
     def of_stems(self, number: Callable[[str], int]) -> Int:
         """What ``number`` says of each node's stem."""

@@ -38,6 +38,16 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     at = flow.npu.tree.names[finding.at]
     shown = _difference(flow, row)
     behind = f"Behind it {name} of {at} {shown}, although everything before it agrees."
+    if finding.cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
+        lacks = "This run" if finding.side else "The reference"
+        return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
+    if finding.cause is Cause.RANK:
+        return "Ranks that should be alike are not."
+    if finding.cause is Cause.RANDOM:
+        return (
+            f"{name} was drawn otherwise from inputs that agree: seed both runs alike. What is made"
+            " of it cannot be compared."
+        )
     if finding.cause is Cause.MISSING:
         return f"This run lacks the call. {behind}"
     if finding.cause is Cause.EXTRA:

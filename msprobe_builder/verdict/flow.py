@@ -16,7 +16,7 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.calls import Calls, calls_of, twins
 from msprobe_builder.verdict.distance import distances, is_other_precision
-from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import mispaired, other_parameters, swapped_operands
 from msprobe_builder.verdict.operators import Family, carries, families
@@ -77,6 +77,7 @@ class Flow:
     gain: Float
     reach: Float
     arguments: dict[int, list[Argument]]
+    apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: dict[int, list[int]]
 
 
@@ -90,11 +91,13 @@ def flow_of(
     baseline: Float | None = None,
     *,
     is_merged: bool = False,
+    apart: dict[int, Place] | None = None,
 ) -> Flow:
     """Measure all pairs and find where every tensor came from.
 
     ``baseline`` is the error that a second run of the reference makes of each row of its table;
-    ``is_merged`` says that a side was put together from the parts of ranks.
+    ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
+    these differ.
     """
     found = distances(npu.table, bench.table, comparisons, texts)
     pairs, size, table = comparisons.pairs, len(npu.table), npu.table
@@ -163,6 +166,7 @@ def flow_of(
             other_types=other_types,
             ranges_differ=is_merged,
         ),
+        apart=apart or {},
         consumers=_consumers(table, producer),
     )
 

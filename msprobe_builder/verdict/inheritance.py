@@ -240,18 +240,19 @@ def _tainted(flow: Flow) -> dict[int, Place]:
 
     Between the ranks of a merged side there is communication that an unsplit run does without.
     """
-    found: dict[int, Place] = {}
+    found: dict[int, Place] = dict(flow.apart)
     npu, bench = flow.npu.table, flow.bench.table
     rows = np.flatnonzero(flow.producer >= 0)
     other = flow.bench_producer[flow.bench_of[rows]]
     lacking = (flow.bench_of[rows] >= 0) & (other >= 0)
     lacking[lacking] = flow.bench_partner[bench.node[other[lacking]]] < 0
     for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
-        found[row] = Place(1, int(bench.node[theirs]), Cause.MISSING)
+        found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
     own = npu.node[flow.producer[rows]]
     extra = flow.partner[own] < 0
     if flow.is_merged:
         extra &= flow.family[own] != Family.COMMUNICATION
     for row, node in zip(rows[extra].tolist(), own[extra].tolist(), strict=True):
-        found[row] = Place(0, node, Cause.EXTRA)
+        if row not in flow.apart:
+            found[row] = Place(0, node, Cause.EXTRA)
     return found
