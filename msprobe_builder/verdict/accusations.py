@@ -75,10 +75,12 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
             at = _position(roles, node)
             found.append(Accusation(-1, one, Strength.STRONG, 0, (-float(Strength.STRONG), at)))
             known.add((place.side, place.node))
+    first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
     for node, row in _ranks_apart(flow, result):
-        if (0, node) not in known:
-            is_weight = flow.npu.table.section[row] != Section.PARAMETERS_GRAD
-            sure = Strength.STRONG if is_weight else Strength.WEAK
+        # What ranks have apart behind a fault may follow from it.
+        if (0, node) not in known and (first is None or node < first):
+            is_gradient = flow.npu.table.section[row] == Section.PARAMETERS_GRAD
+            sure = Strength.WEAK if is_gradient else Strength.STRONG
             one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
             found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
             known.add((0, node))
@@ -89,11 +91,10 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
             continue  # ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    for side, node in _alone_at_the_end(flow, same_calls=same_calls):
-        if (side, node) not in known:
-            cause = Cause.MISSING if side else Cause.EXTRA
-            one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
-            found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
+    for side, node in _alone_at_the_end(flow) if same_calls and not found else ():
+        cause = Cause.MISSING if side else Cause.EXTRA
+        one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
     return found
 
 
@@ -111,16 +112,15 @@ def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
     return list(found.values())
 
 
-_LONG = 0.95  # share of calls in common from which on single ones that one side lacks are told
 _FEW = 20
 
 
-def _alone_at_the_end(flow: Flow, *, same_calls: bool) -> list[tuple[int, int]]:
+def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
     """Calls that one side alone makes and that nothing behind could show, with their sides.
 
-    Only of runs that make the same calls otherwise, and no calls that merely hand on.
+    No calls that merely hand on or make up what they put out.
     """
-    if not same_calls or _in_common(flow) < _LONG or flow.is_merged:
+    if flow.is_merged:
         return []
     found = []
     for side, part, partner, producer in (
@@ -130,7 +130,7 @@ def _alone_at_the_end(flow: Flow, *, same_calls: bool) -> list[tuple[int, int]]:
         alone = part.calls.is_forward_call & (partner < 0) & ~carries(part.calls)
         family = families(part.calls)
         alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
-        used = producer[(producer >= 0) & (part.table.section == Section.INPUT)]
+        used = producer[producer >= 0]
         alone[part.table.node[used]] = False
         rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
         puts_out = np.zeros(len(part.tree), dtype=bool)
@@ -212,7 +212,8 @@ def _strength(
     # Where two implementations divide the work differently, only what leaves the module counts,
     # and calls of one side alone are no news where so many are.
     divided = finding.cause in (Cause.EXTRA, Cause.MISSING, Cause.WIRING, Cause.BETWEEN)
-    if divided and not outside and flow.npu.tree.parent[finding.at] > 0:
+    above = int(flow.npu.tree.parent[finding.at])
+    if divided and not outside and above > 0 and flow.npu.calls.is_module[above]:
         return Strength.WEAK
     if divided and finding.cause is not Cause.WIRING and not same_calls:
         return Strength.WEAK

@@ -125,7 +125,12 @@ def _is_at(one: _Accused, step: int, rank: int) -> bool:
 
 def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
-    wrong = {(one.step, one.rank) for one in accused if one.strength}
+    # Where a rank was wrong first: nobody is to blame for what came to others before that.
+    wrong: dict[tuple[int, int], int] = {}
+    for one in accused:
+        if one.strength and not one.side:
+            begun = wrong.get((one.step, one.rank), one.seq)
+            wrong[one.step, one.rank] = min(begun, one.seq)
     for one in accused:
         if one.side or not one.strength:
             continue
@@ -135,7 +140,7 @@ def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -
         guilty = [
             (node, rank)
             for node, rank, role, given in others
-            if role in _CARRYING[:2] and given and (one.step, rank) in wrong
+            if role in _CARRYING[:2] and given and wrong.get((one.step, rank), one.seq) < one.seq
         ]
         reduced = one.stem.endswith(".parameters_grad") or ".parameters_grad." in one.stem
         if not _talks(connection, one) and not reduced:

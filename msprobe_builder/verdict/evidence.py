@@ -25,7 +25,7 @@ def evidence(
         told.append(
             f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
         )
-    if finding.error > 0 and finding.cause is not Cause.GRADIENT:
+    if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         told.append(_size(finding))
     if heirs:
         told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")

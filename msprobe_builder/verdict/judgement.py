@@ -83,6 +83,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
         result.baseline,
         is_merged=is_merged(result),
         apart=disagreeing(
+            result.npu.tree,
             result.npu.table,
             result.npu.provenance,
             result.bench.provenance,
