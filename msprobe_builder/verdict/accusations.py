@@ -42,9 +42,12 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     drifted = _has_drifted(flow, roles)
     same_calls = _in_common(flow) >= _SAME_CALLS
     merged = is_merged(result)
+    # What follows the last pass goes through parameters in the order in which a rank holds them.
+    last = int(np.flatnonzero(flow.npu.calls.is_module).max(initial=0))
     strength = [
         Strength.WEAK
-        if drifted and _direction(flow, one.at) is Direction.BACKWARD
+        if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
+        or (merged and one.at > last)
         else _strength(
             flow,
             one,
@@ -122,6 +125,9 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
     """
     if flow.is_merged:
         return []
+    talking = [
+        np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
+    ]
     found = []
     for side, part, partner, producer in (
         (0, flow.npu, flow.partner, flow.producer),
@@ -129,6 +135,8 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
     ):
         alone = part.calls.is_forward_call & (partner < 0) & ~carries(part.calls)
         family = families(part.calls)
+        if not all(talking):
+            alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
         alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
         used = producer[producer >= 0]
         alone[part.table.node[used]] = False

@@ -51,6 +51,7 @@ class Distances:
     rounding: Float
     broken: Bool
     informative: Bool  # whether more than one statistic could be compared
+    coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
 
 
 def distances(
@@ -92,10 +93,22 @@ def distances(
     rounding = rounding_of(npu, bench, comparisons, texts)
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
-        changed = (comparisons.md5_equal == 0) & ~(worst > 0)
+        same_type = npu.dtype_id[pairs.npu] == bench.dtype_id[pairs.bench]
+        changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return Distances(worst, rounding, broken, informative)
+    return Distances(
+        worst, rounding, broken, informative, _coarsest(npu, bench, comparisons, texts)
+    )
+
+
+def _coarsest(
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
+) -> float:
+    pairs = comparisons.pairs
+    left = epsilons(npu.dtype_id, texts)[pairs.npu]
+    right = epsilons(bench.dtype_id, texts)[pairs.bench]
+    return float(np.maximum(left, right)[left != right].max(initial=0.0))
 
 
 def _is_hidden(low: Float) -> Bool:

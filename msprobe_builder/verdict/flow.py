@@ -11,34 +11,25 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
-from msprobe_builder.verdict.calls import Calls, calls_of, twins
+from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances, is_other_precision
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.memory import unwritten
-from msprobe_builder.verdict.mispaired import mispaired, other_parameters, swapped_operands
+from msprobe_builder.verdict.mispaired import (
+    mispaired,
+    other_parameters,
+    other_places,
+    swapped_operands,
+)
 from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The hierarchy and the parameters of one side."""
-
-    tree: Tree
-    table: ParameterTable
-    calls: Calls
-
-
-def part_of(tree: Tree, table: ParameterTable) -> Part:
-    """One side with its calls as columns."""
-    return Part(tree, table, calls_of(tree))
 
 
 @dataclass(frozen=True)
@@ -100,9 +91,15 @@ def flow_of(
     these differ.
     """
     found = distances(npu.table, bench.table, comparisons, texts)
-    pairs, size, table = comparisons.pairs, len(npu.table), npu.table
+    pairs, size, table, calls = comparisons.pairs, len(npu.table), npu.table, npu.calls
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     error[pairs.npu], floor[pairs.npu] = found.error, found.rounding
+    family, handing_on = families(calls), carries(calls)
+    other_types = is_other_precision(table, bench.table, comparisons)
+    if other_types:
+        # Mixed precision casts inside of products and modules, unseen where they cast back.
+        inside = (calls.is_module | (family == Family.PRODUCT))[table.node[pairs.npu]]
+        floor[pairs.npu] = np.where(inside, np.fmax(found.rounding, found.coarsest), found.rounding)
     informative = np.zeros(size, dtype=bool)
     informative[pairs.npu] = found.informative
     bench_of = np.full(size, -1, dtype=np.int64)
@@ -113,12 +110,11 @@ def flow_of(
         norm = table.statistics[3].copy()
         norm[pairs.npu] = bench.table.statistics[3][pairs.bench]
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
-    calls = npu.calls
     producer = producers(npu.tree, calls, table)
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
+    error[other_places(npu, bench, partner, off)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
-    family, handing_on = families(calls), carries(calls)
     error[unwritten(calls, table, family, producer, texts)] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
     twin = twins(calls)
@@ -133,7 +129,6 @@ def flow_of(
         told = baseline[pairs.bench]
         floor[pairs.npu] = np.fmax(floor[pairs.npu], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    other_types = is_other_precision(table, bench.table, comparisons)
     return Flow(
         npu=npu,
         bench=bench,

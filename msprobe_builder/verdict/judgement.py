@@ -13,12 +13,13 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
-from msprobe_builder.verdict.conclusion import conclude
+from msprobe_builder.verdict.conclusion import UNDECIDED, conclude
 from msprobe_builder.verdict.disagreeing import disagreeing, told_of_ranks
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import Cause, Finding, Roles
-from msprobe_builder.verdict.flow import Flow, flow_of, part_of
+from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.operators import Family
+from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
 
 Float = NDArray[np.float64]
@@ -72,7 +73,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     if result.bench is None or result.matching is None or result.comparisons is None:
         return None
     if result.task is Task.STRUCTURE:
-        return None
+        return _without_numbers(result)
     flow = flow_of(
         part_of(result.npu.tree, result.npu.table),
         part_of(result.bench.tree, result.bench.table),
@@ -120,6 +121,33 @@ def judge_pair(result: PairResult) -> Judgement | None:
         sentence=sentence,
         compared=compared,
         noise=flow.noise,
+    )
+
+
+def _without_numbers(result: PairResult) -> Judgement:
+    """What can be said of the structure alone: nothing of who is wrong."""
+    size = len(result.npu.tree)
+    unknown = np.full(size, np.nan)
+    assert result.matching is not None
+    alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
+    sentence = "Cannot tell, because dumps of task structure hold no numbers."
+    if alone:
+        sentence += f" {alone:,} nodes have no partner in the reference."
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=[],
+        role=np.full(size, int(CallRole.UNKNOWN)),
+        given=unknown,
+        shown=unknown,
+        expected=unknown,
+        suspect=np.full(size, -1),
+        reasons={},
+        edges=np.empty((2, 0), dtype=np.int64),
+        conclusion=UNDECIDED,
+        sentence=sentence,
+        compared=0,
+        noise=float("nan"),
     )
 
 

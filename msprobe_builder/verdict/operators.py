@@ -40,6 +40,7 @@ _WORDS = {
     "index_add scatter_add lerp layer_norm batch_norm group_norm instance_norm std var norm",
     Family.PRODUCT: "matmul rmatmul mm bmm linear addmm baddbmm addbmm einsum conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d dot mv outer bilinear "
+    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
     "log nll_loss binary_cross_entropy_with_logits kl_div",

@@ -3,8 +3,8 @@
 A dump does not say which tensor is which, but two recordings of one tensor have equal statistics,
 shape and type. The producer of an input is the latest call that had finished by then and put out a
 tensor with the same fingerprint. What a module is given, and its weights, count as handed on to the
-calls inside. Where no fingerprint fits exactly one without shape and order of summation is tried: views that
-were not recorded change the one, contiguous copies the other.
+calls inside. Where no fingerprint fits exactly one without shape and order of summation is tried:
+views that were not recorded change the one, contiguous copies the other.
 """
 
 from __future__ import annotations
