@@ -20,11 +20,18 @@ SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, ev
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
 ORDER BY step, rank, place
 """
+_WANTED = """
+CREATE TEMP TABLE wanted AS
+SELECT DISTINCT stem_id, direction, call FROM suspect JOIN node USING (node_id) WHERE strength > 0
+"""
 _NAMESAKES = """
-SELECT node.node_id, rank, role, given FROM node
-JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
+SELECT step, rank, node.direction, node.call, value, node.node_id, role, given
+FROM node
+JOIN wanted ON wanted.stem_id = node.stem_id AND wanted.direction = node.direction
+    AND wanted.call IS node.call
+JOIN graph USING (graph_id) JOIN text ON text_id = node.stem_id
 LEFT JOIN role ON role.node_id = node.node_id
-WHERE step = ? AND side = 0 AND rank != ? AND value = ? AND direction = ? AND call IS ?
+WHERE side = 0
 """
 _PARTNERS = """
 SELECT partner_id, rank, role.role FROM communication
@@ -64,6 +71,10 @@ class _Accused:
     source: str | None
     changed: bool = False
 
+    def key(self) -> tuple[int, str, int, int | None]:
+        """Equal for the same call of all ranks."""
+        return self.step, self.stem, self.direction, self.call
+
     def name(self) -> str:
         word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
         if self.direction not in word:
@@ -90,7 +101,8 @@ def judge_across(connection: sqlite3.Connection) -> None:
     if not places:
         return
     accused = [_Accused(*row) for row in connection.execute(_SUSPECTS).fetchall()]
-    _hear_other_ranks(connection, accused)
+    if len({rank for _, rank, *_ in places}) > 1:
+        _hear_other_ranks(connection, accused)
     _look_at_earlier_steps(accused)
     _compare_ranks(accused, len({rank for _, rank, *_ in places}))
     standing = [one for one in accused if one.strength]
@@ -131,16 +143,17 @@ def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -
         if one.strength and not one.side:
             begun = wrong.get((one.step, one.rank), one.seq)
             wrong[one.step, one.rank] = min(begun, one.seq)
+    namesakes = _namesakes(connection)
     for one in accused:
         if one.side or not one.strength:
             continue
-        others = connection.execute(
-            _NAMESAKES, (one.step, one.rank, one.stem, one.direction, one.call)
-        ).fetchall()
         guilty = [
             (node, rank)
-            for node, rank, role, given in others
-            if role in _CARRYING[:2] and given and wrong.get((one.step, rank), one.seq) < one.seq
+            for rank, node, role, given in namesakes.get(one.key(), ())
+            if rank != one.rank
+            and role in _CARRYING[:2]
+            and given
+            and wrong.get((one.step, rank), one.seq) < one.seq
         ]
         reduced = one.stem.endswith(".parameters_grad") or ".parameters_grad." in one.stem
         if not _talks(connection, one) and not reduced:
@@ -152,6 +165,24 @@ def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -
             ranks = [rank for _, rank, role in partners if role in _CARRYING and rank != one.rank]
         if ranks:
             one.explain(f"It comes from rank {ranks[0]}, where it was wrong before.")
+
+
+def _namesakes(
+    connection: sqlite3.Connection,
+) -> dict[tuple[int, str, int, int | None], list[tuple[int, int, int | None, float | None]]]:
+    """The npu nodes that are called as a suspect is: rank, node, role, error of what it was given.
+
+    Asked for all suspects at once, as that goes through all nodes.
+    """
+    found: dict[
+        tuple[int, str, int, int | None], list[tuple[int, int, int | None, float | None]]
+    ] = {}
+    connection.execute(_WANTED)
+    for step, rank, direction, call, stem, *own in connection.execute(_NAMESAKES):
+        node, role, given = own
+        found.setdefault((step, stem, direction, call), []).append((rank, node, role, given))
+    connection.execute("DROP TABLE wanted")
+    return found
 
 
 def _talks(connection: sqlite3.Connection, one: _Accused) -> bool:

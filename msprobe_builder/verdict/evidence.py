@@ -13,7 +13,8 @@ from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 
 _SHOWN_ARGUMENTS = 3
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python", "/msprobe")
+# Who calls through them is meant; models of other packages are somebody's code.
+_FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
 
 
 def evidence(
@@ -99,7 +100,7 @@ def _size(finding: Finding) -> str:
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
-    """File and line of the user's code that made the call, the innermost outside libraries.
+    """File and line of the user's code that made the call, the innermost outside of frameworks.
 
     ``names`` are other names to look under when the call itself has no stack.
     """
@@ -109,8 +110,16 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
             continue
         frames = [frame for frame in stacks.stacks[number] if frame.file]
         for frame in frames:
-            if not any(part in str(frame.file) for part in _LIBRARIES):
+            if not _is_framework(str(frame.file)):
                 return f"{str(frame.file).rpartition('/')[2]}:{frame.line}"
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
+
+
+def _is_framework(file: str) -> bool:
+    """Whether a file is of a framework, of what records it, or of Python itself."""
+    path = f"/{file}".replace("\\", "/")
+    if any(part in path for part in _FRAMEWORKS):
+        return True
+    return "/lib/python" in path and "-packages/" not in path
