@@ -90,25 +90,14 @@ def distances(
     measured = _measured(comparisons, b, extreme)
     worst = np.where(np.isnan(measured), worst, measured)
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
-    rounding = rounding_of(npu, bench, comparisons, texts)
+    rounding, coarsest = _rounding(npu, bench, comparisons, texts)
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
         same_type = npu.dtype_id[pairs.npu] == bench.dtype_id[pairs.bench]
         changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return Distances(
-        worst, rounding, broken, informative, _coarsest(npu, bench, comparisons, texts)
-    )
-
-
-def _coarsest(
-    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
-) -> float:
-    pairs = comparisons.pairs
-    left = epsilons(npu.dtype_id, texts)[pairs.npu]
-    right = epsilons(bench.dtype_id, texts)[pairs.bench]
-    return float(np.maximum(left, right)[left != right].max(initial=0.0))
+    return Distances(worst, rounding, broken, informative, coarsest)
 
 
 def _is_hidden(low: Float) -> Bool:
@@ -141,10 +130,12 @@ def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:
     return result
 
 
-def rounding_of(
+def _rounding(
     npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
-) -> Float:
+) -> tuple[Float, float]:
     """What one rounding does to an element, and sums in another order: of the coarser type.
+
+    And the unit of the coarsest type among pairs of unequal types.
 
     A pair of unequal types counts as the finer one unless such pairs are the run's habit: a single
     call in another precision is a fault, a run in another precision is none.
@@ -154,7 +145,8 @@ def rounding_of(
     coarse, fine = np.maximum(left, right[pairs.bench]), np.minimum(left, right[pairs.bench])
     unit = coarse if is_other_precision(npu, bench, comparisons) else fine
     # Half precision is rounded once at the end; what is summed in float32 is rounded at every step.
-    return np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+    rounding = np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+    return rounding, float(coarse[coarse != fine].max(initial=0.0))
 
 
 def is_other_precision(

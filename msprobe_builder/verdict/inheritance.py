@@ -70,10 +70,9 @@ class Inheritance:
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.latent = [0.0] * rows
         self.root = [-1] * rows
+        self.arguments = flow.arguments
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
-        self.amount = [0.0] * size  # the error of an input times the size of its elements
-        self.most = [1.0] * size  # elements of its largest input
         self.node_taint: dict[int, Place] = {}
         self.put_out = [NONE] * size
         self.inside = [NONE] * size  # worst of what the calls inside have put out so far

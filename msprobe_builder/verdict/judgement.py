@@ -245,4 +245,5 @@ def _edges(flow: Flow, roles: Roles) -> Int:
     rows = np.flatnonzero(flow.producer >= 0)
     source, target = table.node[flow.producer[rows]], table.node[rows]
     both = (roles.source[source] >= 0) & (roles.source[target] >= 0) & (source != target)
-    return np.unique(np.stack([source[both], target[both]]), axis=1)
+    size = len(roles.source)
+    return np.stack(np.divmod(np.unique(source[both] * size + target[both]), size))
