@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,13 @@ def run(case: Case, folder: Path) -> set[str]:
 
 
 def _record(case: Case, folder: Path, *, is_npu: bool) -> Dump:
+    model, step = prepared(case, is_npu=is_npu)
+    summary = {"summary_mode": case.summary} if case.task == "statistics" else {}
+    return record(folder, step, model, level=case.level, task=case.task, **{case.task: summary})
+
+
+def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]]:
+    """The model of one side, and what trains it for a step."""
     make, kind = ARCHITECTURES[case.architecture]
     torch.manual_seed(case.seed)
     model = make(**dict(case.size))
@@ -68,8 +76,7 @@ def _record(case: Case, folder: Path, *, is_npu: bool) -> Dump:
             for data, labels in batches:
                 loss_of(model, data, labels).backward()
 
-    summary = {"summary_mode": case.summary} if case.task == "statistics" else {}
-    return record(folder, step, model, level=case.level, task=case.task, **{case.task: summary})
+    return model, step
 
 
 def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
