@@ -14,7 +14,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.calls import Calls, twins
-from msprobe_builder.verdict.distance import distances, is_other_precision
+from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import (
@@ -23,7 +23,13 @@ from msprobe_builder.verdict.mispaired import (
     other_places,
     swapped_operands,
 )
-from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.operators import (
+    NORMALISING,
+    Family,
+    carries,
+    families,
+    has_other_precision,
+)
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
 
@@ -42,7 +48,7 @@ class Flow:
     ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
-    1 to 100).
+    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0).
     """
 
     npu: Part
@@ -66,6 +72,7 @@ class Flow:
     carries: Bool
     twin: Int
     gain: Float
+    mixing: Float
     reach: Float
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
@@ -90,15 +97,18 @@ def flow_of(
     ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
     these differ.
     """
-    found = distances(npu.table, bench.table, comparisons, texts)
     pairs, size, table, calls = comparisons.pairs, len(npu.table), npu.table, npu.calls
+    family, handing_on = families(calls), carries(calls)
+    other_types = has_other_precision(npu, bench.table, comparisons)
+    found = distances(table, bench.table, comparisons, texts, other_types=other_types)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     error[pairs.npu], floor[pairs.npu] = found.error, found.rounding
-    family, handing_on = families(calls), carries(calls)
-    other_types = is_other_precision(table, bench.table, comparisons)
     if other_types:
-        # Mixed precision casts inside of products and modules, unseen where they cast back.
-        inside = (calls.is_module | (family == Family.PRODUCT))[table.node[pairs.npu]]
+        # Mixed precision casts inside of products and modules, unseen where they cast back; and
+        # gradients are made of what was cast all over.
+        coarse = calls.is_module | (family == Family.PRODUCT)
+        coarse |= calls.direction != Direction.FORWARD
+        inside = coarse[table.node[pairs.npu]]
         floor[pairs.npu] = np.where(inside, np.fmax(found.rounding, found.coarsest), found.rounding)
     informative = np.zeros(size, dtype=bool)
     informative[pairs.npu] = found.informative
@@ -150,6 +160,7 @@ def flow_of(
         family=family,
         carries=handing_on,
         twin=twin,
+        mixing=_mixing(bench, partner, twin),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
         arguments=differing_arguments(
@@ -266,6 +277,31 @@ def _median_of_others(value: Float, group: Int) -> Float:
             low, high = (others - 1) // 2, others // 2
             # Leaving out what stands before moves the middle up by one.
             result[members] = (ranked[low + (at <= low)] + ranked[high + (at <= high)]) / 2
+    return result
+
+
+def _mixing(bench: Part, partner: Int, twin: Int) -> Float:
+    """By how much normalisations stretch what they are given, at their backward calls.
+
+    A gradient is stretched as much before all that is common to its elements is subtracted.
+    """
+    table, calls = bench.table, bench.calls
+    with np.errstate(all="ignore"):
+        mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
+        spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
+    size = len(calls.kind)
+    given, put_out = np.zeros(size), np.zeros(size)
+    first = table.is_tensor & (table.position == 0) & np.isfinite(spread)
+    for section, of_node in ((Section.INPUT, given), (Section.OUTPUT, put_out)):
+        rows = np.flatnonzero(first & (table.section == section))
+        of_node[table.node[rows]] = spread[rows]
+    with np.errstate(all="ignore"):
+        stretch = np.where(calls.are(NORMALISING) & (given > 0), put_out / given, 0.0)
+    result = np.zeros(len(partner))
+    back = np.flatnonzero((twin >= 0) & (partner >= 0))
+    forward = partner[twin[back]]
+    known = forward >= 0
+    result[back[known]] = stretch[forward[known]]
     return result
 
 

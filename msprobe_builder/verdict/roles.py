@@ -203,7 +203,7 @@ class Pass(Inheritance):
             whole = self._amount(node) * math.sqrt(most / self.numel[row])
             error = max(error, whole / self.scale[row])
         elif self.backward[node]:
-            error *= self._cancelling(node, row)
+            error *= max(self._cancelling(node, row), self._subtracted(node, row))
         return min(max(error, self.floor[row]) * self.gain[node], WORST)
 
     def _amount(self, node: int) -> float:
@@ -211,17 +211,12 @@ class Pass(Inheritance):
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
         return max((self.latent[row] * self.scale[row] for row in rows), default=0.0)
 
-    def _cancelling(self, node: int, row: int) -> float:
-        """How much a gradient that is a sum over all elements may have cancelled.
-
-        That of a bias in front of a normalisation does so to the last digit.
-        """
-        size = self.scale[row]
-        first = self.start[node]
-        if not self.is_line[row] or size <= 0 or self.scale[first] <= 0:
+    def _subtracted(self, node: int, row: int) -> float:
+        """How much of a gradient a normalisation may have taken out."""
+        first, last = self.in_start[node], self.in_start[node + 1]
+        if not self.mixing[node] or first == last or self.scale[row] <= 0:
             return 1.0
-        terms = max(1.0, self.numel[first] / self.numel[row])
-        return max(1.0, math.sqrt(terms) * self.scale[first] / size)
+        return max(1.0, self.mixing[node] * self.scale[self.inputs[first]] / self.scale[row])
 
     def _has_chosen(self, node: int) -> bool:
         return bool(self.choices) and self.choices[-1] == node

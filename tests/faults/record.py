@@ -41,7 +41,7 @@ def run(case: Case, folder: Path) -> set[str]:
     for dump in (whole, _record(replace(case, level="mix"), folder / "whole", is_npu=False)):
         for name in culprits(case, dump):
             above = (one for one in _ancestry(name, dump) if one.startswith("Module."))
-            found.add(next(above, name))
+            found.add(next(above, None) or _next_module(name, dump))
     return found
 
 
@@ -159,6 +159,13 @@ def culprits(case: Case, dump: Dump) -> set[str]:
     if case.fault == "other_data":
         found |= _first_calls(dump)
     return found
+
+
+def _next_module(name: str, dump: Dump) -> str:
+    """What is wrong outside of all modules shows at the module that is called next."""
+    names = list(dump.data)
+    modules = (one for one in names[names.index(name) :] if one.startswith("Module."))
+    return next(modules, name)
 
 
 _UNET = ("down.0", "down.1", "middle", "up.0", "up.1")
