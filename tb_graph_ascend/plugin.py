@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.change_routes import ChangeRoutes
     from tb_graph_ascend.http.routes import Routes
 
-QUESTIONS = ("catalog", "skeleton", "node", "search", "candidates", "across", "measures", "matches")
+QUESTIONS = (
+    "catalog",
+    "skeleton",
+    "node",
+    "groups",
+    "flow",
+    "search",
+    "candidates",
+    "across",
+    "measures",
+    "matches",
+)
 CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))

@@ -46,7 +46,7 @@ class Calls:
     @property
     def is_forward_call(self) -> Bool:
         """Calls on the way forward that are no modules."""
-        return self.is_api & (self.direction == Direction.FORWARD)
+        return np.asarray(self.is_api & (self.direction == Direction.FORWARD))
 
     def are(self, operators: Collection[str]) -> Bool:
         """Calls of one of these operators."""

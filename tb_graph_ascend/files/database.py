@@ -76,7 +76,6 @@ def _connect(file: DatabaseFile) -> sqlite3.Connection:
     mode = checked.read_mode(file.name, file.path, file.header)
     connection = connect(file.path, mode, BUSY_SECONDS)
     try:
-        connection.execute("BEGIN")
         checked.prepare_reading(connection, file.name)
     except BaseException:
         connection.close()

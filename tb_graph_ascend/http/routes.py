@@ -9,14 +9,22 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.database.read.edits import read_manual_matches
+from msprobe_builder.database.read.flow import read_flow
 from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
+from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.nodes import read_node
 from msprobe_builder.database.read.search import search
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import Summary, read_summary
-from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
+from tb_graph_ascend.encode.answers import (
+    encode_catalog,
+    encode_file,
+    encode_groups,
+    encode_node,
+)
 from tb_graph_ascend.encode.edits import encode_match_file
+from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
@@ -97,6 +105,33 @@ class Routes:
                 node = wanted_node(graph, index)
                 detail = read_node(connection, graph, other_side(connection, graph), node)
                 return encode_node(file.revision, detail)
+
+        return Answer(file.revision, build)
+
+    def flow(self, request: Request) -> Answer:
+        """Where the tensors of one node come from and where they go."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+        side, index = read_side(request, "side"), read_number(request, "index")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                flow = read_flow(connection, graph, wanted_node(graph, index))
+            return encode_flow(file.revision, flow)
+
+        return Answer(file.revision, build)
+
+    def groups(self, request: Request) -> Answer:
+        """The groups of calls of one step and rank."""
+        file = self._file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                wanted_graph(connection, step, rank, NPU)
+                groups = read_groups(connection, step, rank)
+            return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 
