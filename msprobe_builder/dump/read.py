@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +47,10 @@ class Dump:
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
-def read_dump(source: Source, texts: Texts) -> Dump:
+def read_dump(source: Source, texts: Texts, *, flat: bool = False) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
 
+    With ``flat`` neither a hierarchy nor stacks are needed: without them it is a list of calls.
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
     directory = source if isinstance(source, Path) else source.directory
@@ -59,9 +60,13 @@ def read_dump(source: Source, texts: Texts) -> Dump:
     with _without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
-        construct = read_construct(_construct(source, twice), construct_path(directory))
+        lacks = _lacking(directory) if flat and isinstance(source, Path) else ()
+        hierarchy = {} if construct_path in lacks else _construct(source, twice)
+        is_flat = flat and hierarchy == {}
+        if not is_flat:
+            construct = read_construct(hierarchy, construct_path(directory))
         repeated: list[str] = []
-        stacks = read_stacks(_stacks(source, repeated))
+        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
         reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
@@ -78,6 +83,9 @@ def read_dump(source: Source, texts: Texts) -> Dump:
                 if data.get("is_recompute") is True:
                     recomputed.add(number)
                 parameters.add_record(number, data)
+        if is_flat:
+            calls = (name for name in records if not parse_gradients(name))
+            construct = Construct(dict.fromkeys(calls), None, 0)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
         raise BuildError(f"{path} has no key 'task'; dump this step again.")
@@ -99,6 +107,11 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         repeated=(*reader.twice, *repeated),
         is_merged=MERGED_RANKS in reader.header,
     )
+
+
+def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:
+    """Which of the files beside dump.json do not exist."""
+    return tuple(one for one in (construct_path, stack_path) if not one(directory).exists())
 
 
 class _InMemoryReader:

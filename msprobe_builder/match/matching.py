@@ -11,6 +11,15 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class ValuePair:
+    """A value of an npu call and one of its partner, by the names within the call."""
+
+    npu_call: str
+    npu: str
+    bench: str
+
+
+@dataclass(frozen=True)
 class Unmatched:
     """Why nodes of one side have no partner; columns of equal length.
 
@@ -37,6 +46,7 @@ class Matching:
     # to 1. Empty where nothing was aligned.
     evidence: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     certainty: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    values: tuple[ValuePair, ...] = ()  # that belong together although they stand elsewhere
 
 
 def inverse(partner: Int, size: int) -> Int:

@@ -29,7 +29,7 @@ from msprobe_builder.metrics.grading import (
     node_errors,
 )
 from msprobe_builder.metrics.numbers import compare_numbers
-from msprobe_builder.metrics.pairing import Pairs, no_pairs, pair_tensors
+from msprobe_builder.metrics.pairing import Pairs, no_pairs, pair_tensors, with_chosen
 from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import StatisticsErrors, compare_statistics
 from msprobe_builder.metrics.tensor import RealData, compare_real_data
@@ -59,6 +59,8 @@ def measure(
     """Compare the parameters of all matched nodes; ``threads`` read tensor files."""
     structure = task is Task.STRUCTURE
     pairs = no_pairs() if structure else pair_tensors(npu.table, bench.table, matching.npu)
+    if matching.values and not structure:
+        pairs = with_chosen(pairs, npu, bench, matching, texts)
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
     metrics = _metrics(statistics)

@@ -128,7 +128,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(number, source, texts, report)
+            sides[number] = _read(number, source, texts, report, job.options.flat)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -137,7 +137,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job.keep.side, sources[job.keep.side], texts, report)
+    side, found = _read(job.keep.side, sources[job.keep.side], texts, report, job.options.flat)
     return Kept(side, texts, found)
 
 
@@ -150,18 +150,18 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(side, source, texts, report)
+    result, found = _read(side, source, texts, report, job.options.flat)
     diagnostics += _placed(found, job, side)
     return result
 
 
 def _read(
-    side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+    side: int, source: Source | ReplicaSource, texts: Texts, report: Report, flat: bool
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts)
+        return read_rank(source, texts, flat=flat)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
@@ -181,8 +181,8 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
     ]
 
 
-def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
-    dump = read_dump(source, texts)
+def read_rank(source: Source, texts: Texts, *, flat: bool = False) -> tuple[Side, list[Diagnostic]]:
+    dump = read_dump(source, texts, flat=flat)
     tree, found = build_tree(dump)
     found += about(
         "warning",

@@ -10,6 +10,7 @@ from msprobe_builder.base.codes import METRICS, TENSOR_METRICS, Section
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
 from msprobe_builder.tables import columns as names
+from msprobe_builder.tables import saved_values
 from msprobe_builder.tables.calls import Call
 from msprobe_builder.tables.columns import Columns
 from msprobe_builder.tables.verdicts import (
@@ -79,9 +80,11 @@ def _row(call: Call, pair: ParameterRow, task: Task) -> tuple[dict[str, Cell], R
         cells[f"{side} Tensor Shape"] = _shape(parameter)
         cells[f"{side} Requires_grad"] = _requires_grad(parameter)
     is_pair = pair.npu is not None and pair.bench is not None
-    consistent = cells["NPU Requires_grad"] == cells["Bench Requires_grad"]
-    cells[names.CONSISTENT] = str(consistent) if is_pair else UNKNOWN
-    row = Row([], one.section, is_bad=False, differs_in_grad=is_pair and not consistent)
+    flags = cells["NPU Requires_grad"], cells["Bench Requires_grad"]
+    differs = is_pair and flags[0] != flags[1] and UNKNOWN not in flags
+    is_told = is_pair and (flags[0] == flags[1] or differs)
+    cells[names.CONSISTENT] = str(not differs) if is_told else UNKNOWN
+    row = Row([], one.section, is_bad=False, differs_in_grad=differs)
     if task is Task.MD5:
         _checksums(cells, row, pair)
         return cells, row
@@ -106,6 +109,8 @@ def _name(call: str, parameter: Parameter | None, task: Task) -> str:
         return UNKNOWN
     if task is Task.TENSOR and parameter.file:
         return parameter.file.rpartition(".")[0]
+    if call.endswith(saved_values.ENDING):
+        return saved_values.name_of(call, parameter.name)
     if parameter.section == Section.PARAMETERS_GRAD and call.endswith(".parameters_grad"):
         return f"{call}.{parameter.name.removeprefix('parameters_grad.')}"
     return f"{call}.{parameter.name}"
@@ -142,7 +147,7 @@ def _shape(parameter: Parameter | None) -> str:
 
 def _requires_grad(parameter: Parameter | None) -> str:
     if parameter is None or parameter.requires_grad is None:
-        return UNKNOWN if parameter is None or _is_scalar(parameter) else "False"
+        return UNKNOWN  # MindSpore does not record it
     return str(parameter.requires_grad)
 
 
