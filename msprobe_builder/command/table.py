@@ -88,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the tables."""
     from msprobe_builder.pipeline.config import read_config
     from msprobe_builder.tables.inputs import built
+    from msprobe_builder.tables.single_saves import is_saved_tree
 
     if (options.database is None) == (options.input_path is None):
         raise UsageError("Give either FILE.vis.db or -i compare.json.")
@@ -105,6 +106,8 @@ def run(options: argparse.Namespace) -> int:
     npu, bench = config.npu_path, config.bench_path
     if not isinstance(npu, Path) or not isinstance(bench, Path):
         raise UsageError(f"{options.input_path} lacks 'bench_path'; a comparison needs both sides.")
+    if is_saved_tree(npu) and is_saved_tree(bench):
+        return _write_saved(npu, bench, options)
     is_complete = True
     with built(npu, bench, _build_options(options)) as comparisons:
         for one in comparisons:
@@ -112,6 +115,23 @@ def run(options: argparse.Namespace) -> int:
             is_complete = is_complete and not one.result.failed
             for warning in one.warnings:
                 print_error(warning)
+    return EXIT_OK if is_complete else EXIT_INCOMPLETE
+
+
+def _write_saved(npu: Path, bench: Path, options: argparse.Namespace) -> int:
+    from msprobe_builder.tables.single_saves import compare_saved_trees
+
+    is_complete = True
+    for one in compare_saved_trees(npu, bench, options.output_path, options.format):
+        for problem in one.unreadable:
+            is_complete = False
+            print_error(f"An array was left out: {problem}.")
+        if not options.quiet:
+            where = ""
+            if one.first is not None:
+                step, rank, micro_step, name = one.first
+                where = f", first at step {step}, rank {rank}, micro-step {micro_step}, id {name}"
+            print(f"{one.path}: {one.rows:,} rows, {one.different:,} different{where}")
     return EXIT_OK if is_complete else EXIT_INCOMPLETE
 
 

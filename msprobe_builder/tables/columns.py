@@ -28,6 +28,13 @@ RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
 OWN = ("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order")
 
+# Of arrays that were saved under a tag; the words are those of the document.
+SAVED_ERRORS = (
+    *("相同元素百分比(%)", "首个不匹配元素索引", "最大绝对误差", "最大相对误差"),
+    *("误差在千分之一内元素占比(%)", "误差在百分之一内元素占比(%)"),
+)
+SAVED_NAMES = ("step", "rank", "micro_step", "id", "shape1", "shape2", *SAVED_ERRORS)
+
 # Columns that hold numbers wherever there is one.
 NUMERIC = frozenset(
     [
@@ -38,6 +45,8 @@ NUMERIC = frozenset(
         "Error",
         "Times Expected",
         "Order",
+        *SAVED_ERRORS,
+        *SAVED_NAMES[:3],
     ]
 )
 
