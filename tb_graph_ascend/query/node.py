@@ -85,13 +85,7 @@ def read_node(
 ) -> NodeDetail:
     """The node at ``index`` of one side and its partner on the other."""
     graph = read_graph(connection, step, rank, side)
-    if index >= graph.node_count:
-        raise not_found(
-            "unknown_node",
-            f"There is no node {index}: the graph of step {step}, rank {rank} on the"
-            f" {SIDE_NAMES[side]} side has {graph.node_count} nodes.",
-            "Load the graph again; its nodes are numbered from 0.",
-        )
+    require_node(connection, graph, step, rank, index)
     other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
     node = graph.first_node + index
     match = connection.execute(PARTNER_QUERIES[side], (node,)).fetchone()
@@ -120,6 +114,24 @@ def read_node(
     if other is not None and partner is not None:
         verdict = read_node_verdict(connection, other.first_node, partner)
     return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict)
+
+
+def require_node(
+    connection: sqlite3.Connection, graph: Graph, step: int, rank: int, index: int
+) -> tuple[int, int]:
+    """Ids of the node at ``index`` and of the last one inside it; 404 when there is none."""
+    if index >= graph.node_count:
+        raise not_found(
+            "unknown_node",
+            f"There is no node {index}: the graph of step {step}, rank {rank} on the"
+            f" {SIDE_NAMES[graph.side]} side has {graph.node_count} nodes.",
+            "Load the graph again; its nodes are numbered from 0.",
+        )
+    node = graph.first_node + index
+    row = connection.execute("SELECT subtree_end FROM node WHERE node_id = ?", (node,)).fetchone()
+    if row is None:
+        raise DamagedError(f"node {node} is missing")
+    return node, integer(row[0], node, graph.last_node)
 
 
 def _read_record(
