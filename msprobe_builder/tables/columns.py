@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 from msprobe_builder.dump.task import Task
 
@@ -10,7 +14,7 @@ _SHARED = (
     *("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape"),
     *("Bench Tensor Shape", "NPU Requires_grad", "Bench Requires_grad"),
 )
-_STATISTICS = (
+STATISTICS = (
     *("NPU max", "NPU min", "NPU mean", "NPU l2norm"),
     *("Bench max", "Bench min", "Bench mean", "Bench l2norm"),
 )
@@ -38,7 +42,7 @@ SAVED_NAMES = ("step", "rank", "micro_step", "id", "shape1", "shape2", *SAVED_ER
 # Columns that hold numbers wherever there is one.
 NUMERIC = frozenset(
     [
-        *_STATISTICS,
+        *STATISTICS,
         *DIFFERENCES,
         *RELATIVE_ERRORS,
         *TENSOR_ERRORS,
@@ -60,6 +64,11 @@ class Columns:
     has_stack: bool
     has_own: bool
 
+    @cached_property
+    def cells(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """Takes the cells of a row by the names of their columns, into the order of these."""
+        return itemgetter(*self.names)
+
     def place(self, name: str) -> int:
         """Number of a column from 0."""
         return self.names.index(name)
@@ -73,7 +82,7 @@ def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns
         names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
         return Columns(names, RESULT, stack, own)
     if task is Task.TENSOR:
-        names = (*_SHARED, *TENSOR_ERRORS, *_STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
+        names = (*_SHARED, *TENSOR_ERRORS, *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
         return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
-    names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *_STATISTICS, CONSISTENT, RESULT, MESSAGE)
+    names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *STATISTICS, CONSISTENT, RESULT, MESSAGE)
     return Columns((*names, *stacks, *ours), RESULT, stack, own)

@@ -6,12 +6,13 @@ import json
 import sqlite3
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
 from msprobe_builder.database.read.cells import flag, integer, number, optional_text, text
 
 MAX_ORDINAL = 2**31
+_FLOATS = {float, type(None)}
 # Inputs, parameters, outputs, gradients of parameters: the order in which a module computes.
 SECTION_ORDER = (0, 2, 1, 3)
 
@@ -43,8 +44,7 @@ _COMPARISONS = (
 )
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A tensor, or with ``value`` anything else that was passed or returned."""
 
     ordinal: int
@@ -62,8 +62,7 @@ class Parameter:
     recipe: str = ""  # how a merged value was made
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The error metrics of a pair of tensors; ``metrics`` in the order of METRICS."""
 
     npu_ordinal: int
@@ -75,8 +74,7 @@ class Comparison:
     note: str
 
 
-@dataclass(frozen=True)
-class ParameterRow:
+class ParameterRow(NamedTuple):
     """A parameter of both sides, or of the one that has it."""
 
     npu: Parameter | None
@@ -133,20 +131,22 @@ def read_parameters_of(
         node, ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
         *statistics,
     ) in connection.execute(_TENSORS, wanted):  # fmt: skip
+        key = node, ordinal
         found[node].append(
             Parameter(
-                ordinal=integer(ordinal, 0, MAX_ORDINAL),
-                section=integer(section, 0, 3),
-                name=text(name),
-                type=text(kind),
-                dtype=text(dtype),
-                shape=text(shape),
-                statistics=_numbers(statistics, nan_flags),
-                requires_grad=flag(requires_grad),
-                md5=text(md5),
-                file=text(file),
-                overflows=(node, ordinal) in bad,
-                recipe=text(recipes.get((node, ordinal))),
+                integer(ordinal, 0, MAX_ORDINAL),
+                integer(section, 0, 3),
+                name if type(name) is str else text(name),
+                kind if type(kind) is str else text(kind),
+                dtype if type(dtype) is str else text(dtype),
+                shape if type(shape) is str else text(shape),
+                _numbers(statistics, nan_flags),
+                flag(requires_grad),
+                text(md5),
+                text(file),
+                None,
+                bool(bad) and key in bad,
+                text(recipes[key]) if key in recipes else "",
             )
         )
     for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
@@ -198,6 +198,6 @@ def _ordinal(parameter: Parameter) -> int:
 
 def _numbers(values: list[object], nan_flags: object) -> tuple[float | None, ...]:
     bits = integer(nan_flags)
-    if not bits and all(type(value) is float for value in values):
+    if not bits and set(map(type, values)) <= _FLOATS:
         return tuple(values)  # type: ignore[arg-type]  # nearly all are
     return tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))
