@@ -23,7 +23,7 @@ from msprobe_builder.dump.task import Task
 
 _GRADES = words(Grade)
 _ROLES = words(CallRole)
-_AT_ONCE = 200  # calls that are held
+_AT_ONCE = 1000  # calls that are held
 _NODES = (
     "SELECT node_id, kind, text.value, direction, call, stack_id, grade, partner.bench_node,"
     " (SELECT subtree_end FROM node AS other WHERE other.node_id = partner.bench_node),"

@@ -21,13 +21,9 @@ _OF_NODES = " FROM json_each(?) AS wanted JOIN {} ON node_id = wanted.value"
 _OVERFLOWING = "SELECT node_id, ordinal" + _OF_NODES.format("overflow_parameter")
 _RECIPES = "SELECT node_id, ordinal, recipe" + _OF_NODES.format("recipe_view")
 _TENSORS = (
-    "SELECT node_id, ordinal, section, name.value, type.value, dtype.value, shape.value,"
+    "SELECT node_id, ordinal, section, name_id, type_id, dtype_id, shape_id,"
     " requires_grad, md5, file, nan_flags, max, min, mean, norm"
     f"{_OF_NODES.format('tensor')}"
-    " LEFT JOIN text AS name ON name.text_id = name_id"
-    " LEFT JOIN text AS type ON type.text_id = type_id"
-    " LEFT JOIN text AS dtype ON dtype.text_id = dtype_id"
-    " LEFT JOIN text AS shape ON shape.text_id = shape_id"
 )
 _ARGUMENTS = (
     "SELECT node_id, ordinal, section, name.value, type.value, content.value"
@@ -127,19 +123,22 @@ def read_parameters_of(
         for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
             recipes[node, ordinal] = recipe
     found: dict[int, list[Parameter]] = {node: [] for node in nodes}
+    tensors = connection.execute(_TENSORS, wanted).fetchall()
+    # Few texts stand in many rows: each is read once.
+    texts = _texts(connection, {one for row in tensors for one in row[3:7]})
     for (
         node, ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
         *statistics,
-    ) in connection.execute(_TENSORS, wanted):  # fmt: skip
+    ) in tensors:  # fmt: skip
         key = node, ordinal
         found[node].append(
             Parameter(
                 integer(ordinal, 0, MAX_ORDINAL),
                 integer(section, 0, 3),
-                name if type(name) is str else text(name),
-                kind if type(kind) is str else text(kind),
-                dtype if type(dtype) is str else text(dtype),
-                shape if type(shape) is str else text(shape),
+                texts[name],
+                texts[kind],
+                texts[dtype],
+                texts[shape],
                 _numbers(statistics, nan_flags),
                 flag(requires_grad),
                 text(md5),
@@ -189,6 +188,19 @@ def read_comparisons_of(
                 note=text(note),
             )
         )
+    return found
+
+
+def _texts(connection: sqlite3.Connection, wanted: set[int | None]) -> dict[int | None, str]:
+    """Texts by their ids; NULL, and an id without a text, is the empty one."""
+    found: dict[int | None, str] = dict.fromkeys(wanted, "")
+    known = json.dumps([one for one in wanted if type(one) is int])
+    for text_id, value in connection.execute(
+        "SELECT text_id, text.value FROM json_each(?) AS wanted JOIN text"
+        " ON text_id = wanted.value",
+        (known,),
+    ):
+        found[text_id] = text(value)
     return found
 
 
