@@ -130,7 +130,9 @@ def _rows(
         return
     compared, gradients = "device", here.gradients
     if given.is_real and (tells_all(options.source) or is_one_step(here.results)):
-        stored = recorded_gradients(call, there.gradients, options.source)
+        stored = recorded_gradients(
+            call, (given.args, given.kwargs), there.gradients, options.source
+        )
         if stored is not None:
             compared, gradients = "recorded", stored
     pairs = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from msprobe_builder.metrics.tensor_store import INDEX
@@ -30,14 +31,27 @@ def is_one_step(results: list[Any]) -> bool:
     return all(node.name() == "CloneBackward0" for node in behind)
 
 
+def _stands_twice(operands: Any) -> bool:
+    """Whether one tensor is passed more than once: its gradient is recorded as one sum."""
+    asking = [one for one in tensors(operands) if one.requires_grad]
+    return any(
+        one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+        for place, one in enumerate(asking)
+        for other in asking[:place]
+    )
+
+
 def recorded_gradients(
-    call: RecordedCall, gradients: list[Tensor | None], source: Source
+    call: RecordedCall, operands: Any, gradients: list[Tensor | None], source: Source
 ) -> list[Tensor | None] | None:
     """Gradients in the dump's files, in the places of those of a second run.
 
-    None when the dump lacks one of them, of the results or of the operands, or has others.
+    None when the dump lacks one of them, of the results or of the operands, or has others, or
+    when an operand is passed twice.
     """
     assert call.backward is not None
+    if _stands_twice(operands):
+        return None
     came = _real(call, "input", source)
     went = _real(call, "output", source)
     wanted = [one for one in gradients if one is not None]

@@ -123,8 +123,12 @@ def test_a_dump_shows_it_and_one_without_it_shows_nothing(tmp_path: Path, name: 
             if row["status"] == "failed"
         }
         assert (stem, direction) in failed
-        inside = {("Functional.scaled_dot_product_attention", direction)}  # which has a softmax
-        assert failed <= {(stem, direction)} | (inside if name == "mixture" else set())
+        # Attention has a softmax inside, and a wrong result that is kept for it spoils a backward.
+        suspects = (
+            {stem, "Functional.scaled_dot_product_attention"} if name == "mixture" else {stem}
+        )
+        assert {found for found, _ in failed} <= suspects
+        assert direction == "forward" or {one for _, one in failed} == {"backward"}
 
 
 def test_one_call_of_a_dump_is_checked_alone(
