@@ -12,12 +12,15 @@ from typing import Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.dump.source import Dumps
 from msprobe_builder.merge.detect import AutoLayout, parse_side
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 
-_KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge", "stack_path")
+_KEYS = (
+    *("npu_path", "bench_path", "noise_path", "stack_path"),
+    *("is_print_compare_log", "parallel_merge"),
+)
 # A comment, or a string that must be stepped over because it may hold comment signs.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 
@@ -27,7 +30,8 @@ class BuildConfig:
     """One build; without ``bench_path`` the dump is shown on its own.
 
     In place of a path each side may be a dump in memory, or several by step and rank. With
-    layouts the ranks of each side are merged into whole models first.
+    layouts the ranks of each side are merged into whole models first. ``noise_path`` is the
+    reference recorded a second time, or perturbed: what may differ without a fault.
     """
 
     npu_path: Dumps
@@ -36,6 +40,7 @@ class BuildConfig:
     options: BuildOptions = DEFAULT_OPTIONS
     npu_layout: ParallelLayout | AutoLayout | None = None
     bench_layout: ParallelLayout | AutoLayout | None = None
+    noise_path: Dumps | None = None
 
 
 def read_config(path: Path) -> BuildConfig:
@@ -47,7 +52,7 @@ def read_config(path: Path) -> BuildConfig:
     text = read_text_file(path, "give the path of a compare.json with -i")
     try:
         content = json.loads(
-            _COMMENT.sub(_keep_strings, text), object_pairs_hook=partial(_once, path)
+            _COMMENT.sub(_keep_strings, text), object_pairs_hook=partial(distinct_keys, str(path))
         )
     except UsageError:
         raise
@@ -64,17 +69,16 @@ def read_config(path: Path) -> BuildConfig:
     if npu_path is None:
         raise UsageError(f"{path} lacks the key 'npu_path'; add the directory of the dump to show.")
     bench_path = _path(content, "bench_path", path)
+    noise_path = _path(content, "noise_path", path)
+    if noise_path is not None and bench_path is None:
+        raise UsageError(
+            f"{path} has 'noise_path', a second run of the reference, without a 'bench_path'; "
+            "add the reference or remove it."
+        )
     layouts = _layouts(content, path, is_comparison=bench_path is not None)
-    return BuildConfig(npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts)
-
-
-def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in content:
-            raise UsageError(f"{path} has the key '{key}' twice in one object; keep one.")
-        content[key] = value
-    return content
+    return BuildConfig(
+        npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts, noise_path
+    )
 
 
 def _keep_strings(found: re.Match[str]) -> str:

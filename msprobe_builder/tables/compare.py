@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
-from msprobe_builder.tables.calls import read_task
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables, wanted_places
 from msprobe_builder.tables.inputs import DataMapping, built, mapping_file

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.database.read.executed import Place, read_places
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.dump.task import Task
-from msprobe_builder.tables.calls import Place, read_places, read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.read import read_rows
 from msprobe_builder.tables.write import table_file

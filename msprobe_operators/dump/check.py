@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.gradients import is_one_step, recorded_gradients, tells_all
@@ -129,7 +130,7 @@ def _rows(
         yield _untested(call, "backward", "no operand of it takes a gradient", options)
         return
     compared, gradients = "device", here.gradients
-    if given.is_real and (tells_all(options.source) or is_one_step(here.results)):
+    if given.is_real and (tells_all(call) or is_one_step(here.results)):
         stored = recorded_gradients(
             call, (given.args, given.kwargs), there.gradients, options.source
         )
@@ -188,7 +189,7 @@ def _gradients_of_results(
         return None
     recorded: list[Tensor] = []
     if call.backward is not None:
-        leaves = call.backward.get("input")
+        leaves = by_argument(call.backward).get("input")
         for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
             if isinstance(leaf, dict) and "shape" in leaf:
                 place = f"{call.name}.backward.{number}"

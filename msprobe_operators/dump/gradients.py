@@ -7,19 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from msprobe_builder.metrics.tensor_store import INDEX
+from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_operators.call.arguments import tensors
 from msprobe_operators.dump.calls import RecordedCall
 from msprobe_operators.dump.operands import CannotRebuildError, Source, rebuild
 
 
-def tells_all(source: Source) -> bool:
-    """Whether the collector wrote the gradient of each argument, as ours does.
+def tells_all(call: RecordedCall) -> bool:
+    """Whether the record has the gradient of each argument, as our collector writes it.
 
-    Others hook the last step of a call, whose gradients are those of the arguments only where
-    it is the only step.
+    The established keys hold what the last autograd node sent, which are the gradients of the
+    arguments only where it is the only one.
     """
-    return source.directory is not None and (source.directory / INDEX).is_file()
+    return call.backward is not None and by_argument(call.backward) is not call.backward
 
 
 def is_one_step(results: list[Any]) -> bool:
@@ -62,7 +62,7 @@ def recorded_gradients(
 
 
 def _real(call: RecordedCall, side: str, source: Source) -> list[Tensor] | None:
-    leaves = (call.backward or {}).get(side)
+    leaves = by_argument(call.backward or {}).get(side)
     found = []
     for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
         if leaf is None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.database.read.skeleton import Ints, Skeleton
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.skeleton import Ints, Skeleton
 
 _LENGTH_DELIMITED = 2  # wire type of a packed column
 
@@ -29,6 +29,9 @@ def encode_skeleton(revision: str, skeleton: Skeleton) -> pb.Skeleton:
         "overflow": _varints(skeleton.overflow),
         "unmatched_reason": _varints(skeleton.unmatched_reason),
         "role": _varints(skeleton.role),
+        "match_source": _varints(skeleton.match_source),
+        "match_certainty": _varints(skeleton.match_certainty),
+        "group": _varints(skeleton.group),
     }
     message = pb.Skeleton(
         revision=revision,

@@ -11,9 +11,9 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from tb_graph_ascend.edit.convert import convert
 from tb_graph_ascend.edit.matching import import_file, match, redo_next, undo_last
-from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.reading import unexpected_content
+from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import write
 from tb_graph_ascend.generated import graph_pb2 as pb
@@ -51,7 +51,15 @@ class ChangeRoutes:
         """Match the pairs of a match file."""
         return self._change(read_body(request, pb.ImportRequest, self._hosts), import_file)
 
-    def _change(self, body: Body, work: Work[Body]) -> Message:
+    def convert(self, request: Request) -> Message:
+        """Write a file of the reference tool as one of ours, beside it."""
+        body = read_body(request, pb.ConvertRequest, self._hosts)
+        self._require_leave()
+        made = convert(self._logdir.file(body.file))
+        self._logdir.look_again()
+        return pb.Converted(file=made)
+
+    def _require_leave(self) -> None:
         if not self._writable:
             raise ProblemError(
                 HTTPStatus.FORBIDDEN,
@@ -59,6 +67,9 @@ class ChangeRoutes:
                 "This TensorBoard was started with --graph_ascend_readonly.",
                 "Start it without this option to change matches.",
             )
+
+    def _change(self, body: Body, work: Work[Body]) -> Message:
+        self._require_leave()
         for field in ("author", "reason"):  # which undoing has not
             if len(getattr(body, field, "")) > MAX_TEXT:
                 raise bad_request(
@@ -70,13 +81,13 @@ class ChangeRoutes:
         report = pb.MatchReport(dry_run=body.dry_run)
 
         def change(connection: sqlite3.Connection) -> None:
-            _translate_errors(file, lambda: work(connection, body, report))
+            _translate_errors(lambda: work(connection, body, report))
 
         _, report.revision = write(file, body.revision, change, dry_run=body.dry_run)
         return report
 
 
-def _translate_errors(file: DatabaseFile, work: Callable[[], None]) -> None:
+def _translate_errors(work: Callable[[], None]) -> None:
     """Errors of the builder's functions in the server's terms."""
     try:
         work()
@@ -90,6 +101,3 @@ def _translate_errors(file: DatabaseFile, work: Callable[[], None]) -> None:
             f"The pair cannot be compared: {error}",
             "Do so in the environment that TensorBoard runs in, then match again.",
         ) from error
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # They check nothing, since a build has made what they work on; this file may be anything.
-        raise unexpected_content(file, error) from error

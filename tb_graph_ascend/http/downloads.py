@@ -14,16 +14,18 @@ from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import wrap_file
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.read.cells import integer
+from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.search import MAX_PAGE, search
 from msprobe_builder.tables.selection import Key, places_of, write_selection
+from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile
-from tb_graph_ascend.files.reading import reading
 from tb_graph_ascend.http.answers import refuse
 from tb_graph_ascend.http.parameters import read_choice, read_number, read_search, read_side
 from tb_graph_ascend.http.responses import METHODS, SECURITY_HEADERS
-from tb_graph_ascend.problems import ProblemError, cannot_show
-from tb_graph_ascend.query.graph import BENCH, read_graph
-from tb_graph_ascend.query.node import require_node
-from tb_graph_ascend.query.search import MAX_PAGE, search
+from tb_graph_ascend.problems import ProblemError, cannot_show, internal_error
+from tb_graph_ascend.query.expressions import matching
+from tb_graph_ascend.query.wanted import wanted_graph, wanted_node
 
 FORMS = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -48,7 +50,7 @@ def download_table(request: Request, find_file: Callable[[Request], DatabaseFile
         form = read_choice(request, "form", tuple(FORMS), "xlsx")
         selection = read_choice(request, "of", SELECTIONS, "graph")
         file = find_file(request)
-        with reading(file) as connection:
+        with open_database(file) as connection:
             wanted = _WANTED[selection](connection, request)
             return _written(connection, wanted, form)
     except ProblemError as error:
@@ -63,7 +65,7 @@ def download_table(request: Request, find_file: Callable[[Request], DatabaseFile
         return refuse(request, cannot_show("no_table", str(error), remedy), METHODS)
     except Exception:
         _log.exception("Could not write the table of %s", request.full_path)
-        return refuse(request, None, METHODS)
+        return refuse(request, internal_error(), METHODS)
 
 
 def _written(connection: Connection, wanted: Wanted, form: str) -> Response:
@@ -84,18 +86,20 @@ def _written(connection: Connection, wanted: Wanted, form: str) -> Response:
 
 def _graph(connection: Connection, request: Request) -> Wanted:
     step, rank = read_number(request, "step"), read_number(request, "rank")
-    read_graph(connection, step, rank, 0)
+    wanted_graph(connection, step, rank, NPU)
     return {(step, rank): None}
 
 
 def _node(connection: Connection, request: Request) -> Wanted:
-    """One node; with ``below`` the calls inside it as well."""
+    """One node; with ``inside`` the calls inside it as well."""
     step, rank = read_number(request, "step"), read_number(request, "rank")
-    graph = read_graph(connection, step, rank, read_side(request, "side"))
-    index = read_number(request, "index")
-    first, last = require_node(connection, graph, step, rank, index)
-    inside = read_choice(request, "inside", ("0", "1"), "0") == "1"
-    return {(step, rank): set(range(first, (last if inside else first) + 1))}
+    graph = wanted_graph(connection, step, rank, read_side(request, "side"))
+    first = last = wanted_node(graph, read_number(request, "index"))
+    if read_choice(request, "inside", ("0", "1"), "0") == "1":
+        query = "SELECT subtree_end FROM node WHERE node_id = ?"
+        [[end]] = connection.execute(query, (first,))
+        last = integer(end, first, graph.last)
+    return {(step, rank): set(range(first, last + 1))}
 
 
 def _search(connection: Connection, request: Request) -> Wanted:
@@ -103,7 +107,9 @@ def _search(connection: Connection, request: Request) -> Wanted:
     places = places_of(connection)
     offset, total = 0, 1
     while offset < total:
-        page, total = search(connection, read_search(request, offset=offset, limit=MAX_PAGE))
+        page, total = search(
+            connection, read_search(request, offset=offset, limit=MAX_PAGE), matching
+        )
         for hit in page:
             place = places[hit.step, hit.rank]
             nodes = place.bench if hit.side == BENCH else place.npu

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
-from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
+from msprobe_builder.database.read.edits import read_manual_matches
+from msprobe_builder.database.read.flow import read_flow
+from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
+from msprobe_builder.database.read.groups import read_groups
+from msprobe_builder.database.read.measures import read_measures
+from msprobe_builder.database.read.nodes import read_node
+from msprobe_builder.database.read.search import search
+from msprobe_builder.database.read.skeleton import read_skeleton
+from msprobe_builder.database.read.summary import Summary, read_summary
+from tb_graph_ascend.encode.answers import (
+    encode_catalog,
+    encode_file,
+    encode_groups,
+    encode_node,
+)
 from tb_graph_ascend.encode.edits import encode_match_file
+from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
+from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.reading import reading
 from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import is_writable
 from tb_graph_ascend.http.answers import Answer
 from tb_graph_ascend.http.parameters import read_number, read_search, read_side, read_text
-from tb_graph_ascend.problems import Problem, ProblemError
-from tb_graph_ascend.query.across import read_across
-from tb_graph_ascend.query.candidates import read_candidates
-from tb_graph_ascend.query.edits import read_manual_matches
-from tb_graph_ascend.query.measures import read_measures
-from tb_graph_ascend.query.node import read_node
-from tb_graph_ascend.query.search import search
-from tb_graph_ascend.query.skeleton import read_skeleton
-from tb_graph_ascend.query.summary import Summary, read_summary
+from tb_graph_ascend.problems import Problem, ProblemError, internal_error
+from tb_graph_ascend.query.candidates import rank_candidates
+from tb_graph_ascend.query.expressions import matching
+from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,9 +53,12 @@ class _Summarised:
 class Routes:
     """The data routes over one log directory."""
 
-    def __init__(self, logdir: LogDirectory, *, writable: bool) -> None:
+    def __init__(
+        self, logdir: LogDirectory, *, writable: bool, open_to_network: bool = False
+    ) -> None:
         self._logdir = logdir
         self._writable = writable
+        self._open_to_network = open_to_network
         self._summaries: dict[str, _Summarised] = {}
 
     def catalog(self, _request: Request) -> Answer:
@@ -57,7 +73,9 @@ class Routes:
             encode_file(one.file, one.content, self._writable and is_writable(one.file))
             for one in summaries.values()
         ]
-        catalog = encode_catalog(str(self._logdir.path or ""), encoded)
+        catalog = encode_catalog(
+            str(self._logdir.path or ""), encoded, open_to_network=self._open_to_network
+        )
         # Locks and permissions change without a trace in any revision: the content is the tag.
         return Answer(catalog.SerializeToString(deterministic=True), lambda: catalog)
 
@@ -68,9 +86,10 @@ class Routes:
         side = read_side(request, "side")
 
         def build() -> Message:
-            with reading(file) as connection:
-                skeleton = read_skeleton(connection, step, rank, side)
-            return encode_skeleton(file.revision, skeleton)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                skeleton = read_skeleton(connection, graph, other_side(connection, graph))
+                return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
 
@@ -81,9 +100,38 @@ class Routes:
         side, index = read_side(request, "side"), read_number(request, "index")
 
         def build() -> Message:
-            with reading(file) as connection:
-                detail = read_node(connection, step, rank, side, index)
-            return encode_node(file.revision, detail)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                node = wanted_node(graph, index)
+                detail = read_node(connection, graph, other_side(connection, graph), node)
+                return encode_node(file.revision, detail)
+
+        return Answer(file.revision, build)
+
+    def flow(self, request: Request) -> Answer:
+        """Where the tensors of one node come from and where they go."""
+        file = self.find_file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+        side, index = read_side(request, "side"), read_number(request, "index")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                flow = read_flow(connection, graph, wanted_node(graph, index))
+            return encode_flow(file.revision, flow)
+
+        return Answer(file.revision, build)
+
+    def groups(self, request: Request) -> Answer:
+        """The groups of calls of one step and rank."""
+        file = self.find_file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                wanted_graph(connection, step, rank, NPU)
+                groups = read_groups(connection, step, rank)
+            return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 
@@ -92,9 +140,9 @@ class Routes:
         file, wanted = self.find_file(request), read_search(request)
 
         def build() -> Message:
-            with reading(file) as connection:
-                hits, total = search(connection, wanted)
-            return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
+            with open_database(file) as connection:
+                hits, total = search(connection, wanted, matching)
+                return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
 
@@ -105,9 +153,12 @@ class Routes:
         side, index = read_side(request, "side"), read_number(request, "index")
 
         def build() -> Message:
-            with reading(file) as connection:
-                found = read_candidates(connection, step, rank, side, index)
-            return encode_candidates(file.revision, found)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                other = wanted_graph(connection, step, rank, NPU if side == BENCH else BENCH)
+                node = wanted_node(graph, index)
+                found = rank_candidates(connection, graph, other, node)
+                return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
 
@@ -117,9 +168,9 @@ class Routes:
         name, side = read_text(request, "name"), read_side(request, "side")
 
         def build() -> Message:
-            with reading(file) as connection:
-                places = read_across(connection, name, side)
-            return encode_across(file.revision, places)
+            with open_database(file) as connection:
+                places = wanted_places(connection, name, side)
+                return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
 
@@ -129,9 +180,10 @@ class Routes:
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
-            with reading(file) as connection:
-                measures = read_measures(connection, step, rank)
-            return encode_measures(file.revision, measures)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, NPU)
+                measures = read_measures(connection, graph)
+                return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
 
@@ -140,7 +192,7 @@ class Routes:
         file = self.find_file(request)
 
         def build() -> Message:
-            with reading(file) as connection:
+            with open_database(file) as connection:
                 return encode_match_file(read_manual_matches(connection))
 
         return Answer(file.revision, build)
@@ -164,7 +216,10 @@ def _summarise(file: DatabaseFile, known: _Summarised | None, writable: bool) ->
             and isinstance(known.content, Summary)
         ):
             return _Summarised(file, known.content)
-        with reading(file) as connection:
+        with open_database(file) as connection:
             return _Summarised(file, read_summary(connection))
     except ProblemError as error:
         return _Summarised(file, error.problem)
+    except Exception:  # of one file; the others are shown all the same
+        _log.exception("Could not summarise %s", file.path)
+        return _Summarised(file, internal_error().problem)

@@ -1,0 +1,158 @@
+"""The calls of one step and rank in order of execution, both sides complete."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe_builder.base.codes import CallRole, Grade, words
+from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer
+from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.names import read_names, stored_name
+from msprobe_builder.database.read.parameters import (
+    Comparison,
+    Parameter,
+    ParameterRow,
+    pair_parameters,
+    read_comparisons_of,
+    read_parameters_of,
+)
+
+_GRADES = words(Grade)
+_ROLES = words(CallRole)
+_AT_ONCE = 1000  # calls that are held
+_NODES = (
+    "SELECT node_id, kind, text.value, direction, call, stack_id, grade, partner.bench_node,"
+    " (SELECT subtree_end FROM node AS other WHERE other.node_id = partner.bench_node),"
+    " role.role, role.shown, role.expected"
+    " FROM node JOIN text ON text_id = stem_id LEFT JOIN match AS partner ON npu_node = node_id"
+    " LEFT JOIN role USING (node_id) WHERE node_id BETWEEN ? AND ?"
+    " ORDER BY subtree_end, node_id DESC"
+)
+_ALONE = (
+    "SELECT subtree_end, -node_id FROM node WHERE node_id BETWEEN ? AND ?"
+    " AND node_id NOT IN (SELECT bench_node FROM match) ORDER BY subtree_end, node_id DESC"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Both sides of one step and rank as ranges of nodes; an empty range where one is missing."""
+
+    step: int
+    rank: int
+    npu: range
+    bench: range
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node that has values, with those of its partner; ``order`` counts nodes from 0."""
+
+    npu_name: str  # empty when only bench has it
+    bench_name: str
+    rows: list[ParameterRow]
+    grade: str
+    stack_id: int | None
+    order: int
+    role: str = ""  # of the verdict; empty where there is none
+    times_expected: float | None = None  # its error against what its inputs make normal
+
+
+def read_places(connection: sqlite3.Connection) -> list[Place]:
+    """Every step and rank of a file, in order."""
+    sides: dict[tuple[int, int], dict[int, range]] = {}
+    for graph in read_graphs(connection):
+        found = sides.setdefault((graph.step, graph.rank), {})
+        found[graph.side] = range(graph.first, graph.last + 1)
+    return [
+        Place(step, rank, found.get(0, range(0)), found.get(1, range(0)))
+        for (step, rank), found in sorted(sides.items())
+    ]
+
+
+def read_calls(
+    connection: sqlite3.Connection, place: Place, only: Container[int] | None = None
+) -> Iterator[Call]:
+    """Calls with values in the order in which they ended on the npu side.
+
+    ``only`` restricts them to nodes, of either side, by their ids.
+    So the first value that is wrong is the first that came out wrong: a module stands behind the
+    calls inside it, as in dump.json. What only bench has stands before the first matched call
+    that ended later on bench, as in a comparison of two texts line by line.
+    """
+    alone = connection.execute(_ALONE, _bounds(place.bench)).fetchall()
+    if only is not None:
+        alone = [(end, node) for end, node in alone if -node in only]
+    done = 0
+    rows = connection.execute(_NODES, _bounds(place.npu))
+    while chunk := rows.fetchmany(_AT_ONCE):
+        if only is not None:
+            chunk = [row for row in chunk if row[0] in only or row[7] in only]
+        values = _values_of(connection, chunk)
+        for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
+            order = node - place.npu.start
+            while partner is not None and done < len(alone) and alone[done] < (end, -partner):
+                yield from _only_bench(connection, -alone[done][1], order)
+                done += 1
+            pairs = pair_parameters(
+                values.parameters[node],
+                [] if partner is None else values.parameters[partner],
+                [] if partner is None else values.comparisons[node],
+            )
+            if pairs:
+                yield Call(
+                    npu_name=stored_name(kind, stem, direction, call),
+                    bench_name="" if partner is None else values.partner_names[partner],
+                    rows=pairs,
+                    grade=_GRADES[integer(grade, 0, len(_GRADES) - 1)],
+                    stack_id=optional_integer(stack),
+                    order=order,
+                    role="" if partner is None else _role(judged[0]),
+                    times_expected=_times(number(judged[1]), number(judged[2])),
+                )
+    for _, node in alone[done:]:
+        yield from _only_bench(connection, -node, len(place.npu))
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What some nodes and their partners hold, by node."""
+
+    parameters: dict[int, list[Parameter]]
+    comparisons: dict[int, list[Comparison]]
+    partner_names: dict[int, str]
+
+
+def _values_of(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> _Values:
+    nodes = [row[0] for row in rows]
+    partners = [integer(row[7], 0, MAX_NODE) for row in rows if row[7] is not None]
+    return _Values(
+        read_parameters_of(connection, [*nodes, *partners], values_only=True),
+        read_comparisons_of(connection, nodes),
+        read_names(connection, partners),
+    )
+
+
+def _only_bench(connection: sqlite3.Connection, node: int, order: int) -> Iterator[Call]:
+    parameters = read_parameters_of(connection, [node], values_only=True)[node]
+    rows = [ParameterRow(None, parameter) for parameter in parameters]
+    if rows:
+        yield Call("", read_names(connection, [node])[node], rows, "unmatched", None, order)
+
+
+def _role(role: int | None) -> str:
+    """A matched node without a row in table ``role`` is clean."""
+    return _ROLES[CallRole.CLEAN if role is None else integer(role, 0, len(_ROLES) - 1)]
+
+
+def _times(shown: float | None, expected: float | None) -> float | None:
+    if shown is None or expected is None or expected <= 0:
+        return None
+    return shown / expected
+
+
+def _bounds(nodes: range) -> tuple[int, int]:
+    return nodes.start, nodes.stop - 1

@@ -1,0 +1,81 @@
+"""Table ``operator_check`` of a .vis.db: what checks of a rank's calls have found."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from math import isfinite
+from pathlib import Path
+from typing import Protocol
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.open import (
+    BUSY_SECONDS,
+    begin_writing,
+    connect,
+    prepare_writing,
+    store,
+)
+from msprobe_builder.database.problems import DamagedError, FileError, file_error
+from msprobe_builder.database.read.graphs import find_graph
+
+
+class Row(Protocol):
+    """What is stored of a checked call."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def direction(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def compared(self) -> str: ...
+    @property
+    def times(self) -> float: ...
+    @property
+    def reason(self) -> str: ...
+
+
+def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: int = 0) -> int:
+    """Write rows beside the nodes of one step, rank and side; returns how many found their node.
+
+    All of them or nothing is written. UsageError when the file has no such graph, BuildError
+    when it cannot be written.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    try:
+        with closing(connect(path, "mode=rw", BUSY_SECONDS)) as connection:
+            begin_writing(connection)
+            prepare_writing(connection, str(path))
+            graph = find_graph(connection, step, rank, side)
+            if graph is None:
+                raise UsageError(f"{path} has no step {step} rank {rank} on that side.")
+            nodes = dict(
+                connection.execute(
+                    "SELECT name, node_id FROM node_name JOIN node USING (node_id)"
+                    " WHERE graph_id = ?",
+                    (graph.graph_id,),
+                )
+            )
+            known = [
+                (
+                    nodes[f"{row.name}.{row.direction}"],
+                    row.status,
+                    row.compared,
+                    row.times if isfinite(row.times) else None,
+                    row.reason,
+                )
+                for row in rows
+                if f"{row.name}.{row.direction}" in nodes
+            ]
+            connection.executemany(
+                "INSERT OR REPLACE INTO operator_check VALUES (?,?,?,?,?)", known
+            )
+            store(connection)
+            return len(known)
+    except (sqlite3.Error, DamagedError, FileError) as error:
+        problem = error if isinstance(error, FileError) else file_error(str(path), error)
+        raise BuildError(f"Cannot write operator_check: {problem}") from error
