@@ -201,7 +201,7 @@ def _read(
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts, job.by_argument)
+        return read_rank(source, texts, job.by_argument, flat=job.options.flat)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
@@ -227,9 +227,9 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
 
 
 def read_rank(
-    source: Source, texts: Texts, gradients_by_argument: bool = False
+    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
 ) -> tuple[Side, list[Diagnostic]]:
-    dump = read_dump(source, texts, gradients_by_argument)
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     tree, found = build_tree(dump)
     found += about(
         "warning",
