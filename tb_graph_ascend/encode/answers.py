@@ -8,7 +8,7 @@ from typing import Any
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
 from msprobe_builder.database.read.communication import CommunicationPartner
 from msprobe_builder.database.read.groups import CallGroup
-from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord
+from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
 from msprobe_builder.database.read.parameters import (
     Comparison,
     Parameter,
@@ -174,7 +174,7 @@ def _encode_group(group: CallGroup) -> pb.CallGroup:
 
 
 def _encode_record(record: NodeRecord) -> pb.NodeRecord:
-    candidate = record.candidate
+    candidate, check = record.candidate, record.operator_check
     return pb.NodeRecord(
         index=record.index,
         name=record.name,
@@ -205,8 +205,15 @@ def _encode_record(record: NodeRecord) -> pb.NodeRecord:
         match_note=record.match.note,
         communication=map(_encode_partner, record.communication),
         origin_ranks=record.origin_ranks,
+        operator_check=None if check is None else _encode_check(check),
         match_evidence=record.match.evidence,
         match_certainty=record.match.certainty,
+    )
+
+
+def _encode_check(check: OperatorCheck) -> pb.OperatorCheck:
+    return pb.OperatorCheck(
+        status=check.status, compared=check.compared, times=check.times, reason=check.reason
     )
 
 

@@ -63,6 +63,16 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class OperatorCheck:
+    """What running the operator again on what the dump holds has shown."""
+
+    status: str
+    compared: str
+    times: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
 class NodeRecord:
     """A node as the detail panel shows it."""
 
@@ -82,6 +92,7 @@ class NodeRecord:
     match: Origin
     communication: tuple[CommunicationPartner, ...]
     origin_ranks: tuple[int, ...]
+    operator_check: OperatorCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,17 @@ def _read_record(
                 "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank", (node,)
             )
         ),
+        operator_check=_read_check(connection, node),
     )
+
+
+def _read_check(connection: sqlite3.Connection, node: int) -> OperatorCheck | None:
+    row = connection.execute(
+        "SELECT status, compared, times, reason FROM operator_check WHERE node_id = ?", (node,)
+    ).fetchone()
+    if row is None:
+        return None
+    return OperatorCheck(text(row[0]), text(row[1]), number(row[2]), text(row[3]))
 
 
 def _read_name(connection: sqlite3.Connection, node: int) -> tuple[str, object]:
