@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace) -> int:
     )
     written = write_rows(rows, CheckRow, options.output_path / "operator_check")
     if options.database is not None:
-        from msprobe_operators.report.database import store_checks
+        from msprobe_builder.database.write.checks import store_checks
 
         count = store_checks(options.database, rows, options.step, options.rank)
         print(f"{count:,} findings stand beside their nodes in {options.database}.")

@@ -71,6 +71,12 @@ STEPS = (
         tables=("disagreement",),
     ),
     Step(6, "What running single calls again has found.", tables=("operator_check",)),
+    Step(
+        7,
+        "Groups of calls, likely partners, and automatic matches that a person judged.",
+        tables=("likely", "call_group", "group_member", "group_comparison"),
+        columns=(("edit", "evidence"), ("edit", "certainty")),
+    ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

@@ -14,6 +14,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
@@ -44,11 +45,14 @@ class Dump:
     malformed: tuple[str, ...]
     twice: tuple[str, ...]  # keys that construct.json has more than once
     repeated: tuple[str, ...] = ()  # the same inside the records of dump.json, and in stack.json
+    by_argument: bool = False  # gradients are those of arguments, not of the last autograd node
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
-def read_dump(source: Source, texts: Texts) -> Dump:
+def read_dump(source: Source, texts: Texts, gradients_by_argument: bool = False) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
+
+    ``gradients_by_argument`` prefers them where the dump has them.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
@@ -77,7 +81,8 @@ def read_dump(source: Source, texts: Texts) -> Dump:
             else:
                 if data.get("is_recompute") is True:
                     recomputed.add(number)
-                parameters.add_record(number, data)
+                shown = by_argument(data) if gradients_by_argument else data
+                parameters.add_record(number, shown)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
         raise BuildError(f"{path} has no key 'task'; dump this step again.")
@@ -97,6 +102,7 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         malformed=tuple(malformed),
         twice=tuple(twice),
         repeated=(*reader.twice, *repeated),
+        by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
         is_merged=MERGED_RANKS in reader.header,
     )
 

@@ -25,6 +25,49 @@ class Unmatched:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Nodes of both sides that do the same together, ascending; none has a partner of its own.
+
+    ``rows`` are the parameters that go in and come out on both sides: npu row, bench row.
+    """
+
+    operation: str
+    npu: tuple[int, ...]
+    bench: tuple[int, ...]
+    rows: tuple[tuple[int, int], ...]
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Nodes of the other side that nodes without a partner may belong to; columns.
+
+    Ordered by node and then the likeliest first; the likelihoods of a node sum up to at most 1.
+    """
+
+    node: Int
+    candidate: Int
+    likelihood: NDArray[np.float64]
+
+
+def _none_likely() -> Likely:
+    none = np.empty(0, dtype=np.int64)
+    return Likely(none, none, np.empty(0))
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Partners completed by evidence; ``evidence`` and ``certainty`` of each automatic pair."""
+
+    partner: Int
+    evidence: Int
+    certainty: NDArray[np.float64]
+    groups: tuple[Group, ...] = ()
+    npu_likely: Likely = field(default_factory=_none_likely)
+    bench_likely: Likely = field(default_factory=_none_likely)
+
+
+@dataclass(frozen=True)
 class Matching:
     """Partner of each node, -1 without; one to one, so ``bench`` is the inverse of ``npu``."""
 
@@ -37,6 +80,9 @@ class Matching:
     # to 1. Empty where nothing was aligned.
     evidence: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     certainty: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    groups: tuple[Group, ...] = ()
+    npu_likely: Likely = field(default_factory=_none_likely)
+    bench_likely: Likely = field(default_factory=_none_likely)
 
 
 def inverse(partner: Int, size: int) -> Int:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.memory import peak_memory
@@ -24,17 +23,25 @@ from msprobe_builder.base.publish import (
     reserve,
 )
 from msprobe_builder.base.version import __version__
-from msprobe_builder.database.write.gather import Gatherer
-from msprobe_builder.database.write.pair import create, write_diagnostics, write_meta, write_pair
+from msprobe_builder.database.open import store
+from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
+from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
+from msprobe_builder.database.write.pair import (
+    create,
+    write_diagnostics,
+    write_meta,
+    write_pair,
+)
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, Place
+from msprobe_builder.export.alignment import alignment_sentence
 from msprobe_builder.export.merged_folder import export_folder
-from msprobe_builder.link.communication import link_communication
 from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.overflow.check import check_overflow
+from msprobe_builder.pipeline.across import link_communication, settle_verdict
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.executors.processes import (
@@ -49,7 +56,6 @@ from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.merged_export import check_export, export_pair
 from msprobe_builder.pipeline.progress import Progress
-from msprobe_builder.verdict.across import judge_across
 from msprobe_builder.verdict.judgement import judge_pair
 
 
@@ -62,6 +68,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
     failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
@@ -130,8 +137,7 @@ def build(
                 progress.begin("gather")
                 found = left_out + failed_ranks(failed)
                 is_complete = not failed and not any(one.code == "missing_rank" for one in found)
-                diagnostics = _gather(temporary, outcomes, config, found, is_complete)
-                counts = _counts(temporary)
+                diagnostics, counts = _gather(temporary, outcomes, config, found, is_complete)
             finally:
                 remove_shards(temporary, len(jobs))
     except (OSError, sqlite3.Error) as error:
@@ -147,7 +153,12 @@ def build(
         peak_memory=peak_memory(),
         file_size=target.stat().st_size,
         exported=export_to,
-        **counts,  # type: ignore[arg-type]
+        npu_nodes=counts.npu_nodes,
+        bench_nodes=counts.bench_nodes,
+        matched=counts.matched,
+        by_evidence=counts.by_evidence,
+        alignment=counts.alignment,
+        grades=counts.grades,
     )
 
 
@@ -175,7 +186,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         if judgement is not None:
             write_judgement(connection, judgement, len(result.npu.tree))
         write_meta(connection, {"task": result.task.value})
-        connection.execute("COMMIT")
+        store(connection)
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
     finally:
@@ -188,7 +199,7 @@ def _of_one_task(outcomes: list[Outcome]) -> list[Outcome]:
     result = []
     for outcome in outcomes:
         if outcome.problem is None:
-            own = _task(outcome.shard)
+            own = task_of_shard(outcome.shard)
             task = task or own
             if own != task:
                 outcome.shard.unlink()
@@ -199,15 +210,6 @@ def _of_one_task(outcomes: list[Outcome]) -> list[Outcome]:
                 outcome = replace(outcome, problem=problem)
         result.append(outcome)
     return result
-
-
-def _task(shard: Path) -> str:
-    connection = sqlite3.connect(shard)
-    try:
-        [[task]] = connection.execute("SELECT value FROM meta WHERE key = 'task'")
-    finally:
-        connection.close()
-    return str(task)
 
 
 def _with_overflow(result: PairResult) -> PairResult:
@@ -245,21 +247,19 @@ def _gather(
     config: BuildConfig,
     found: list[Diagnostic],
     is_complete: bool,
-) -> list[Diagnostic]:
+) -> tuple[list[Diagnostic], Counts]:
     """Join all shards into the first one, which becomes the database."""
     done = [outcome for outcome in outcomes if outcome.problem is None]
     done[0].shard.rename(temporary)
-    connection = sqlite3.connect(temporary, isolation_level=None)
-    try:
-        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+    with finishing(temporary) as connection:
         gatherer = Gatherer(connection)
         for outcome in done[1:]:
             gatherer.append(outcome.shard)
             outcome.shard.unlink()
-        connection.execute("BEGIN")
+        gatherer.begin()
         if config.npu_layout is None:  # merged models hold the calls of many ranks
             found += link_communication(connection)
-        judge_across(connection)
+        settle_verdict(connection)
         write_diagnostics(connection, found)
         write_meta(
             connection,
@@ -272,41 +272,12 @@ def _gather(
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "overflow_checked": str(int(config.options.overflow_check)),
                 "complete": str(int(is_complete)),
+                "alignment": alignment_sentence(connection) or None,
             },
         )
-        connection.execute("COMMIT")
-        # A rollback journal: these files are copied around and lie on network file systems.
-        connection.execute("PRAGMA journal_mode = DELETE")
-        rows = connection.execute(
-            "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
-        )
-        return [Diagnostic(*row) for row in rows]
-    finally:
-        connection.close()
+        return read_diagnostics(connection), read_counts(connection)
 
 
 def _named(dumps: Dumps) -> str:
     """What meta says of where the dumps came from."""
     return "in_memory" if isinstance(dumps, Mapping) else str(dumps)
-
-
-def _counts(path: Path) -> dict[str, object]:
-    connection = sqlite3.connect(path)
-    try:
-        nodes = dict(connection.execute("SELECT side, sum(node_count) FROM graph GROUP BY side"))
-        grades = dict(
-            connection.execute(
-                "SELECT node.grade, count(*) FROM node JOIN graph USING (graph_id)"
-                " WHERE side = 0 GROUP BY node.grade"
-            )
-        )
-        [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
-    finally:
-        connection.close()
-    return {
-        "npu_nodes": nodes.get(0, 0),
-        "bench_nodes": nodes.get(1, 0),
-        "matched": matched,
-        "by_evidence": by_evidence,
-        "grades": {grade.name.lower(): grades.get(int(grade), 0) for grade in Grade},
-    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
@@ -25,6 +27,7 @@ from msprobe_builder.graph.tree import build_tree
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
+from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
@@ -50,6 +53,12 @@ class PairJob:
     export_to: Path | None = None  # where merged sides are written as dumps
     keep: Keep | None = None  # the side that jobs after this one need as well
     noise: Source | ReplicaSource | None = None  # the reference once more: what is mere noise
+
+    @cached_property
+    def by_argument(self) -> bool:
+        """Whether all dumps of the job tell gradients by argument."""
+        sides = [self.npu] if self.bench is None else [self.npu, self.bench]
+        return all(map(has_argument_gradients, chain.from_iterable(map(_ranks, sides))))
 
     @property
     def stages(self) -> int:
@@ -86,6 +95,11 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     measured = measure(task, npu, bench, matching, texts, job.threads)
+    groups = None
+    if matching.groups:
+        groups = measure_groups(
+            task, npu, bench, matching.groups, measured.profile, texts, job.threads
+        )
     diagnostics += [
         one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
     ]
@@ -111,6 +125,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
         matching,
         measured.comparisons,
         diagnostics,
+        groups,
         noise,
     )
 
@@ -121,7 +136,7 @@ def _baseline(
     """What the second run of the reference differs from it by, if there is one."""
     if job.noise is None or task is Task.STRUCTURE:
         return None
-    noise, _ = _read(2, job.noise, texts, report)
+    noise, _ = _read(job, 2, job.noise, texts, report)
     if task_of(noise.dump) is not task:
         raise BuildError(
             f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
@@ -153,7 +168,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(number, source, texts, report)
+            sides[number] = _read(job, number, source, texts, report)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -162,7 +177,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job.keep.side, sources[job.keep.side], texts, report)
+    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report)
     return Kept(side, texts, found)
 
 
@@ -175,23 +190,28 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(side, source, texts, report)
+    result, found = _read(job, side, source, texts, report)
     diagnostics += _placed(found, job, side)
     return result
 
 
 def _read(
-    side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+    job: PairJob, side: int, source: Source | ReplicaSource, texts: Texts, report: Report
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts)
+        return read_rank(source, texts, job.by_argument)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-    return read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
+    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument)
+    return read_replica(source, texts, read, begin_stage)
+
+
+def _ranks(source: Source | ReplicaSource) -> Iterable[Source]:
+    return source.sources.values() if isinstance(source, ReplicaSource) else (source,)
 
 
 def _reads(source: Source | ReplicaSource) -> int:
@@ -206,8 +226,10 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
     ]
 
 
-def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
-    dump = read_dump(source, texts)
+def read_rank(
+    source: Source, texts: Texts, gradients_by_argument: bool = False
+) -> tuple[Side, list[Diagnostic]]:
+    dump = read_dump(source, texts, gradients_by_argument)
     tree, found = build_tree(dump)
     found += about(
         "warning",

@@ -17,9 +17,9 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.text_files import read_text_file
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.pipeline.build import build
 from msprobe_builder.pipeline.config import BuildConfig
-from msprobe_builder.tables.calls import read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables, wanted_places
 from msprobe_builder.tables.read import read_rows

@@ -12,10 +12,11 @@ from typing import Any
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.executed import Place, read_places
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
 from msprobe_builder.tables.advice import Advice, advice_json, advice_on, advice_text
-from msprobe_builder.tables.calls import Place, read_places, read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.read import read_rows
 from msprobe_builder.tables.write import FORMATS, table_file

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
 
+from msprobe_builder.database.read.executed import Place, read_calls
 from msprobe_builder.database.read.stacks import read_stack
 from msprobe_builder.dump.task import Task
-from msprobe_builder.tables.calls import Place, read_calls
 from msprobe_builder.tables.columns import MESSAGE, Columns
 from msprobe_builder.tables.marks import mark
 from msprobe_builder.tables.rows import Row, rows_of

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 
 from msprobe_builder.base.codes import METRICS, TENSOR_METRICS, Section
+from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
 from msprobe_builder.tables import columns as names
-from msprobe_builder.tables.calls import Call
 from msprobe_builder.tables.columns import Columns
 from msprobe_builder.tables.verdicts import (
     DIFFERENT,

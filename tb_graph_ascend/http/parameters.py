@@ -6,7 +6,14 @@ import re
 
 from werkzeug.wrappers import Request
 
-from msprobe_builder.database.read.search import EXECUTION, MAX_PAGE, ORDERS, Search
+from msprobe_builder.base.codes import Source, words
+from msprobe_builder.database.read.search import (
+    EXECUTION,
+    MAX_PAGE,
+    ORDERS,
+    TEXT_CONDITIONS,
+    Search,
+)
 from tb_graph_ascend.limits import MAX_NUMBER
 from tb_graph_ascend.problems import ProblemError, bad_request
 
@@ -59,16 +66,12 @@ def read_search(request: Request) -> Search:
     return Search(
         name=_optional(request, "name"),
         regex=regex == "1",
-        operator=_optional(request, "operator"),
-        dtype=_optional(request, "dtype"),
-        input_dtype=_optional(request, "input_dtype"),
-        output_dtype=_optional(request, "output_dtype"),
-        shape=_optional(request, "shape"),
-        below=_optional(request, "below"),
+        texts={name: _optional(request, name) for name in TEXT_CONDITIONS},
         direction=DIRECTIONS[direction] if direction else None,
         grades=_codes(request, "grade", 6),
         overflows=_codes(request, "overflow", 3),
         reasons=tuple(filter(None, _optional(request, "reason").split(","))),
+        sources=_sources(request),
         side=read_side(request, "side") if _optional(request, "side") else None,
         step=read_number(request, "step") if _optional(request, "step") else None,
         rank=read_number(request, "rank") if _optional(request, "rank") else None,
@@ -85,6 +88,16 @@ def _limit(request: Request) -> int:
     if not 0 < limit <= MAX_PAGE:
         raise _bad("limit", str(limit), f"Give limit as a number from 1 to {MAX_PAGE}.")
     return limit
+
+
+def _sources(request: Request) -> tuple[int, ...]:
+    """Codes of words separated by commas: which rule or person matched a node."""
+    value = _optional(request, "source")
+    known = words(Source)
+    found = value.split(",") if value else []
+    if not set(found) <= set(known):
+        raise _bad("source", value, f"Give words of {', '.join(known)}, separated by commas.")
+    return tuple(map(known.index, found))
 
 
 def _codes(request: Request, name: str, highest: int) -> tuple[int, ...]:

@@ -32,6 +32,10 @@ export interface Frame {
   readonly hover: number;
   /** Whether only nodes without match stand out. */
   readonly picks: boolean;
+  /** Who may be to blame on this side, ascending. */
+  readonly suspects: Int32Array;
+  /** The way of what is wrong, from where it began. */
+  readonly trail: Int32Array;
   /** Search hits of this side, ascending. */
   readonly hits: Int32Array;
 }

@@ -4,11 +4,13 @@ import {
   MeasuresSchema,
   NodeAcrossSchema,
   NodeDetailSchema,
+  NodeFlowSchema,
   SearchResultSchema,
   type Catalog,
   type Measures,
   type NodeAcross,
   type NodeDetail,
+  type NodeFlow,
   type SearchResult,
   type Side,
 } from '../generated/graph_pb';
@@ -65,6 +67,17 @@ export async function fetchNode(
 ): Promise<NodeDetail> {
   const body = await fetchBytes(fetch, routeUrl('node', { ...key, index }), signal);
   return decoded(() => fromBinary(NodeDetailSchema, body));
+}
+
+/** Where the tensors of a node come from and where they go. */
+export async function fetchFlow(
+  fetch: Fetch,
+  key: GraphKey,
+  index: number,
+  signal: AbortSignal,
+): Promise<NodeFlow> {
+  const body = await fetchBytes(fetch, routeUrl('flow', { ...key, index }), signal);
+  return decoded(() => fromBinary(NodeFlowSchema, body));
 }
 
 /** How far the outputs of each node of the debug side are off, by the size of their tensors. */

@@ -1,5 +1,12 @@
 import type { ProblemError } from '../data/problem';
-import type { Catalog, DatabaseFile, GraphPair, Measures, NodeDetail } from '../generated/graph_pb';
+import type {
+  Catalog,
+  DatabaseFile,
+  GraphPair,
+  Measures,
+  NodeDetail,
+  NodeFlow,
+} from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
 import type { FileHits, Hits } from './hits';
@@ -15,6 +22,9 @@ export interface AppState {
   readonly measures: Measures | null;
   readonly selected: NodeRef | null;
   readonly detail: NodeDetail | null;
+  /** Of the node selected last that somebody asked it of. */
+  readonly flow: Flow | null;
+  readonly flowProblem: string;
   readonly hits: Hits | null;
   /** Instead of `hits`, when all steps and ranks are searched. */
   readonly fileHits: FileHits | null;
@@ -37,6 +47,12 @@ export interface AppState {
   readonly trail: readonly ViewState[];
 }
 
+/** Where the tensors of a node come from and go. */
+export interface Flow {
+  readonly node: NodeRef;
+  readonly found: NodeFlow;
+}
+
 export type News = 'changed' | 'gone' | 'broken';
 
 /** While there is no graph. */
@@ -45,6 +61,8 @@ export const NOTHING_SHOWN = {
   measures: null,
   selected: null,
   detail: null,
+  flow: null,
+  flowProblem: '',
   hits: null,
   pick: false,
   picked: null,

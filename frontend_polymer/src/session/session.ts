@@ -15,6 +15,7 @@ import type { ColourMode } from '../data/codes';
 import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
+import { Tracing } from './tracing';
 import { initialSelection } from './verdict';
 
 /**
@@ -26,6 +27,7 @@ export class Session {
   private loading = new AbortController();
   private loadingDetail = new AbortController();
   readonly finding: Finding;
+  readonly tracing: Tracing;
   private isWalking = false;
 
   constructor(
@@ -44,6 +46,7 @@ export class Session {
       jumps: 0,
       trail: [],
     });
+    this.tracing = new Tracing(this.store, this.fetch);
     this.finding = new Finding(this.store, this.fetch, (place) => void this.goTo(place));
   }
 
@@ -141,7 +144,7 @@ export class Session {
   }
 
   /** Changes how the graph is shown, not what. */
-  setView(change: Partial<Pick<ViewState, 'sync' | 'only' | 'colours' | 'powers' | 'tab'>>): void {
+  setView(change: Partial<Shown>): void {
     this.store.update({ view: { ...this.state.view, ...change } });
   }
 
@@ -340,6 +343,9 @@ export class Session {
     this.store.update({ ...NOTHING_SHOWN, busy: null, problem: asProblem(error) });
   }
 }
+
+/** How the graph is shown, not what. */
+type Shown = Pick<ViewState, 'sync' | 'only' | 'colours' | 'powers' | 'trail' | 'tab'>;
 
 /** A single graph has no errors to colour by; where values overflow is what there is to see. */
 function startColours(state: AppState): ColourMode {

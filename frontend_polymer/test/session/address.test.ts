@@ -34,6 +34,7 @@ describe('the address fragment', () => {
       sync: false,
       colours: 'overflow' as const,
       powers: true,
+      trail: true,
       tab: 'stack',
       only: Side.NPU,
       look: {

@@ -7,6 +7,7 @@ import sqlite3
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
 from msprobe_builder.database.read.cells import flag, integer, number, optional_text, text
@@ -35,9 +36,12 @@ _ARGUMENTS = (
     " LEFT JOIN text AS type ON type.text_id = type_id"
     " LEFT JOIN text AS content ON content.text_id = value_id"
 )
+COMPARISON_COLUMNS = (
+    "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error, nan_flags, note.value,"
+    f" {', '.join(METRICS)}"
+)
 _COMPARISONS = (
-    "SELECT npu_node, npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error,"
-    f" nan_flags, note.value, {', '.join(METRICS)}"
+    f"SELECT npu_node, {COMPARISON_COLUMNS}"
     " FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
     " LEFT JOIN text AS note ON note.text_id = note_id ORDER BY npu_node, npu_ordinal"
 )
@@ -60,6 +64,7 @@ class Parameter:
     value: str | None = None
     overflows: bool = False
     recipe: str = ""  # how a merged value was made
+    is_tensor: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,7 @@ def read_parameters_of(
                 file=text(file),
                 overflows=(node, ordinal) in bad,
                 recipe=text(recipes.get((node, ordinal))),
+                is_tensor=True,
             )
         )
     for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
@@ -177,19 +183,23 @@ def read_comparisons_of(
     """The same of many nodes."""
     found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
     rows = connection.execute(_COMPARISONS, (json.dumps(list(npu_nodes)),))
-    for node, npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics in rows:
-        found[node].append(
-            Comparison(
-                npu_ordinal=integer(npu, 0, MAX_ORDINAL),
-                bench_ordinal=integer(bench, 0, MAX_ORDINAL),
-                metrics=_numbers(metrics, nan_flags),
-                md5_equal=flag(md5_equal),
-                requires_grad_equal=flag(requires_grad_equal),
-                error=number(error),
-                note=text(note),
-            )
-        )
+    for node, *columns in rows:
+        found[node].append(comparison_of(columns))
     return found
+
+
+def comparison_of(columns: Sequence[Any]) -> Comparison:
+    """The comparison in the columns COMPARISON_COLUMNS of a row."""
+    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = columns
+    return Comparison(
+        npu_ordinal=integer(npu, 0, MAX_ORDINAL),
+        bench_ordinal=integer(bench, 0, MAX_ORDINAL),
+        metrics=_numbers(metrics, nan_flags),
+        md5_equal=flag(md5_equal),
+        requires_grad_equal=flag(requires_grad_equal),
+        error=number(error),
+        note=text(note),
+    )
 
 
 def _ordinal(parameter: Parameter) -> int:

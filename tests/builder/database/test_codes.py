@@ -76,6 +76,7 @@ def test_metrics_are_fields_of_the_contract() -> None:
         (pb.Overflow, codes.Overflow),
         (pb.Section, codes.Section),
         (pb.CallRole, codes.CallRole),
+        (pb.MatchSource, codes.Source),
     ],
 )
 def test_numbers_of_the_contract_say_the_same(of_contract: object, of_codes: type[IntEnum]) -> None:

@@ -13,6 +13,7 @@ import './ga-across';
 import './ga-back';
 import './ga-call-site';
 import './ga-communication';
+import './ga-flow';
 import '../parts/ga-icon';
 import '../match/ga-match';
 import './ga-node-summary';
@@ -117,6 +118,11 @@ export class GaDetails extends LocalizedElement {
           single="[[!_hasBench(state)]]"
           look="{{look}}"
         ></ga-tensor-table>
+        <ga-flow
+          hidden$="[[!_shows(state.detail, shown, 'flow')]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-flow>
         <ga-match
           hidden$="[[!_showsMatch(state, shown)]]"
           active="[[_showsMatch(state, shown)]]"

@@ -43,6 +43,11 @@ export class GaNodeSummary extends LocalizedElement {
           font-weight: 600;
           font-variant-numeric: tabular-nums;
         }
+        #operatorCheck[data-status='failed'] {
+          border-color: var(--ga-danger);
+          color: var(--ga-danger);
+          font-weight: 600;
+        }
         .nothing {
           color: var(--ga-muted);
         }
@@ -85,6 +90,14 @@ export class GaNodeSummary extends LocalizedElement {
           title="[[_overflow(record, text, 'hint')]]"
           style$="[[_overflowStyle(record)]]"
           >[[text.legend.overflow]]: [[_overflow(record, text, 'name')]]</span
+        >
+        <span
+          id="operatorCheck"
+          class="chip"
+          data-status$="[[record.operatorCheck.status]]"
+          hidden$="[[!record.operatorCheck]]"
+          title="[[_checkTitle(record, text)]]"
+          >[[_check(record, text)]]</span
         >
         <span class="match" hidden$="[[!isComparison]]">
           <span class="cut" title="[[_reasonTitle(record)]]"
@@ -176,6 +189,21 @@ export class GaNodeSummary extends LocalizedElement {
 
   _overflowStyle({ overflow }: NodeRecord): string {
     return overflow === Overflow.NONE ? '' : overflowStyle(overflow);
+  }
+
+  _check({ operatorCheck }: NodeRecord, text: Texts): string {
+    if (!operatorCheck) return '';
+    const { name, statuses, times } = text.operatorCheck;
+    const status = translated<string>(statuses, operatorCheck.status, operatorCheck.status);
+    const far =
+      operatorCheck.times === undefined ? '' : ` ${times(formatNumber(operatorCheck.times))}`;
+    return `${name}: ${status}${far}`;
+  }
+
+  _checkTitle({ operatorCheck }: NodeRecord, text: Texts): string {
+    if (!operatorCheck) return '';
+    const against = translated<string>(text.operatorCheck.against, operatorCheck.compared, '');
+    return [text.operatorCheck.hint, against, operatorCheck.reason].filter(Boolean).join('\n');
   }
 
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {

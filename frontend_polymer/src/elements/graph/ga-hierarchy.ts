@@ -2,6 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { SceneRow } from '../../canvas/scene';
 import type { Palette } from '../../canvas/palette';
+import type { Marks } from '../../canvas/painter';
 import { HierarchyView } from '../../canvas/view';
 import { ROW_HEIGHT } from '../../canvas/viewport';
 import type { ColourMode } from '../../data/codes';
@@ -27,6 +28,7 @@ import './ga-node-menu';
 import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
+import { marksOf } from './marks';
 import { saveBlob, saveText } from '../parts/save-file';
 import { controls } from '../parts/styles';
 
@@ -81,6 +83,7 @@ export class GaHierarchy extends LocalizedElement {
       '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
+      '_marksChanged(state)',
       '_paletteChanged(palette)',
       '_textChanged(text)',
     ];
@@ -96,6 +99,7 @@ export class GaHierarchy extends LocalizedElement {
   /** Which graphs are shown, and how those before them were left. */
   private applied: Look | null = null;
   private place = '';
+  private marks: Marks | null = null;
   private readonly left = new Map<string, HierarchyState>();
 
   /** The boxes in view of both sides, top to bottom. */
@@ -204,6 +208,12 @@ export class GaHierarchy extends LocalizedElement {
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
     this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
+  }
+
+  _marksChanged(state: AppState): void {
+    const marks = marksOf(state);
+    if (marks !== this.marks) this.view.setMarks(marks);
+    this.marks = marks;
   }
 
   _paletteChanged(palette: Palette): void {

@@ -1,6 +1,8 @@
 import { detailsEn } from './details';
 import { findEn } from './find';
+import { flowEn } from './flow';
 import { matchEn } from './match';
+import { noticesEn } from './notices';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
 import { verdictEn } from './verdict';
@@ -162,6 +164,7 @@ export const en = {
 
   tensors: {
     none: 'This node holds no tensors of its own.',
+    leftOut: 'This node has no error; its tensors were left out of this page to keep it small.',
     noneModule: 'This node holds no tensors of its own. Open it to see what is below.',
     parameter: 'Parameter',
     dtype: 'Dtype',
@@ -271,9 +274,11 @@ export const en = {
 
   ...detailsEn,
   find: findEn,
+  flow: flowEn,
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
+  notices: noticesEn,
   verdict: verdictEn,
 
   progress: {
@@ -312,6 +317,7 @@ export const en = {
       move: 'Move',
       open: 'Open and close',
       find: 'Find',
+      fault: 'Follow the fault',
       other: 'Other',
     },
     doubleClick: 'Double click',

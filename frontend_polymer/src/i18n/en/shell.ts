@@ -3,6 +3,13 @@ export const shellEn = {
   linkCopied: 'Link copied. It opens this view for everyone who reaches this TensorBoard.',
   linkShortened: 'Link copied. Too much is unfolded for a link: it holds what is in view.',
   linkFailed: 'The browser does not allow copying here; the address bar holds the same link.',
+  page: {
+    readOnly: 'This page holds its own data and can be read, not changed.',
+    graphs: (held: number, all: number) => `It has ${held} of ${all} steps and ranks.`,
+    tensors: (count: string) =>
+      `To keep it small, the tensors of ${count} nodes without error were left out.`,
+    join: ' ',
+  },
   palette: 'Command palette',
   command: 'Command',
   palettePlaceholder: 'Type a command, a step and rank, a file or a node’s name',

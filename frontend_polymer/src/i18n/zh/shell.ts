@@ -5,6 +5,12 @@ export const shellZh: Texts['shell'] = {
   linkCopied: '链接已复制。能访问此 TensorBoard 的人都可以用它打开当前视图。',
   linkShortened: '链接已复制。展开的内容过多，链接只包含可见部分。',
   linkFailed: '浏览器不允许在此复制；地址栏中是同一个链接。',
+  page: {
+    readOnly: '本页面自带数据，只能查看，不能修改。',
+    graphs: (held, all) => `包含 ${all} 个 step/rank 中的 ${held} 个。`,
+    tensors: (count) => `为减小体积，省略了 ${count} 个无误差节点的张量。`,
+    join: '',
+  },
   palette: '命令面板',
   command: '命令',
   palettePlaceholder: '输入命令、step 和 rank、文件或节点名称',

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe_builder.base.codes import CallRole, Grade, words
-from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer
+from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.names import read_names, stored_name
 from msprobe_builder.database.read.parameters import (
     Comparison,
@@ -19,7 +19,6 @@ from msprobe_builder.database.read.parameters import (
     read_comparisons_of,
     read_parameters_of,
 )
-from msprobe_builder.dump.task import Task
 
 _GRADES = words(Grade)
 _ROLES = words(CallRole)
@@ -62,24 +61,12 @@ class Call:
     times_expected: float | None = None  # its error against what its inputs make normal
 
 
-def read_task(connection: sqlite3.Connection) -> Task:
-    """The task of a file; DamagedError when it says none that exists."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'task'").fetchone()
-    try:
-        return Task(row[0] if row else None)
-    except ValueError as error:
-        raise DamagedError("it does not say what was dumped") from error
-
-
 def read_places(connection: sqlite3.Connection) -> list[Place]:
     """Every step and rank of a file, in order."""
     sides: dict[tuple[int, int], dict[int, range]] = {}
-    for step, rank, side, first, count in connection.execute(
-        "SELECT step, rank, side, first_node, node_count FROM graph"
-    ):
-        low = integer(first, 0, MAX_NODE)
-        found = sides.setdefault((integer(step), integer(rank)), {})
-        found[integer(side, 0, 1)] = range(low, low + integer(count))
+    for graph in read_graphs(connection):
+        found = sides.setdefault((graph.step, graph.rank), {})
+        found[graph.side] = range(graph.first, graph.last + 1)
     return [
         Place(step, rank, found.get(0, range(0)), found.get(1, range(0)))
         for (step, rank), found in sorted(sides.items())
