@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def _weaker(model: GPT, ranks: Ranks) -> None:
     module.forward = forward
 
 
-def _without_sum(model: GPT, ranks: Ranks) -> None:
+def _without_sum(model: GPT, _: Ranks) -> None:
     module = _layer(model, 0).mlp.linear_fc2
     module.forward = lambda x: torch.matmul(x, module.weight.t())
 
@@ -172,11 +172,12 @@ def _train_replica(rank: int, path: str, found: RankFault | None) -> None:
     name = "" if found is None else found.name
     if found is not None:
         found.plant(model, ranks)
-    debugger = PrecisionDebugger(config_path=write_config(Path(path), level="mix"))
-    debugger.start(model)
     sample = 5 if name == "input of one rank" and rank == 1 else rank
     generator = torch.Generator().manual_seed(sample)
-    y = model(torch.randint(0, VOCABULARY, (LENGTH, 2), generator=generator))
+    words = torch.randint(0, VOCABULARY, (LENGTH, 2), generator=generator)
+    debugger = PrecisionDebugger(config_path=write_config(Path(path), level="mix"))
+    debugger.start(model)
+    y = model(words)
     y.square().mean().backward()
     for parameter in model.parameters():
         if parameter.grad is not None:
@@ -197,12 +198,15 @@ def record(folder: Path, way: str) -> None:
 
 def judged(npu: Path, bench: Path, output: Path, way: str | None = None) -> Verdict:
     """The verdict rank by rank, or merged when ``way`` says how the run under debug is split."""
-    layouts = {}
+    config = BuildConfig(npu, bench)
     if way is not None:
         sizes = {"tp": 2 if way == "tp" else 1, "pp": 2 if way == "pp" else 1}
-        layouts["npu_layout"] = parse_layout({"rank_size": 2, **sizes}, "npu")
-        layouts["bench_layout"] = parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench")
-    result = build(BuildConfig(npu, bench, **layouts), output, workers=1)
+        config = replace(
+            config,
+            npu_layout=parse_layout({"rank_size": 2, **sizes}, "npu"),
+            bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
+        )
+    result = build(config, output, workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None
@@ -230,7 +234,8 @@ def _print(title: str, verdict: Verdict) -> None:
     print(f"{title}: {verdict.conclusion}. {verdict.sentence}")
     for one in verdict.suspects[:6]:
         print(
-            f"    {one.strength} rank {one.rank} {one.ranks} {one.side} {one.node} {one.cause} {one.evidence}"
+            f"    {one.strength} rank {one.rank} {one.ranks} {one.side} {one.node} {one.cause}: "
+            f"{one.evidence}"
         )
     for place in verdict.places:
         print(f"    rank {place.rank}: {place.conclusion}")
