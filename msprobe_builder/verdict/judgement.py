@@ -194,11 +194,20 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult) -> Suspect:
         evidence=" ".join(
             [
                 evidence(flow, one, arguments, heirs, result.texts),
+                *_told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node),
             ]
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
     )
+
+
+def _told_of_overflow(graph: Graph, node: int) -> list[str]:
+    """Whether the overflow check has found the origin of NaN and infinity here."""
+    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
+    if not graph.overflow.any() or node != int(origins[0]):
+        return []
+    return ["The overflow check finds the origin of NaN or infinity here."]
 
 
 def _label(suspect: Suspect, result: PairResult) -> str:

@@ -163,7 +163,7 @@ def culprits(case: Case, dump: Dump) -> set[str]:
 
 def _next_module(name: str, dump: Dump) -> str:
     """What is wrong outside of all modules shows at the module that is called next."""
-    names = list(dump.data)
+    names = list(dump.parents)
     modules = (one for one in names[names.index(name) :] if one.startswith("Module."))
     return next(modules, name)
 
