@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
@@ -40,7 +41,10 @@ QUESTIONS = (
     "matches",
 )
 CHANGES = ("match", "undo", "redo", "matches", "convert")
+DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
+
+TABLE = "table"  # a file to download, not a message
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +81,8 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         """Every route, relative to data/plugin/graph_ascend."""
         static = Request.application(static_files.serve)
         data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
-        return {"/index.js": static, "/assets/*": static, **data}
+        table = Request.application(self._table)
+        return {"/index.js": static, "/assets/*": static, f"/{TABLE}": table, **data}
 
     def _data_app(self, name: str) -> Callable[..., Any]:
         def change(request: Request) -> Message:
@@ -95,6 +100,16 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             return answer(request, question, change if name in CHANGES else None)
 
         return Request.application(app)
+
+    def _table(self, request: Request) -> Response:
+        try:
+            from tb_graph_ascend.http.downloads import download_table
+
+            questions = self._load_questions()
+        except Exception:
+            _log.exception("The plugin graph_ascend is not installed properly.")
+            return _broken_installation(request)
+        return download_table(request, questions.find_file)
 
     def _load_questions(self) -> Routes:
         from tb_graph_ascend.http.routes import Routes
@@ -136,8 +151,23 @@ class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
         )
 
     def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:
-        """The plugin itself."""
+        """The plugin itself; ends TensorBoard with one sentence where another has its name."""
+        others = _others_of_this_name()
+        if others:
+            # TensorBoard would end as well, with a traceback that names neither of the two.
+            raise SystemExit(
+                f"TensorBoard cannot start: {' and '.join(others)} provides the same tab,"
+                f" {GraphAscendPlugin.plugin_name}, as {DISTRIBUTION}. Remove one of them:"
+                f" pip uninstall {others[0]}"
+            )
         return GraphAscendPlugin(context)
+
+
+def _others_of_this_name() -> list[str]:
+    """Distributions that bring a plugin of the same name, as the reference tool's viewer does."""
+    found = metadata.entry_points(group="tensorboard_plugins", name=GraphAscendPlugin.plugin_name)
+    names = {one.dist.name for one in found if one.dist is not None}
+    return sorted(name for name in names if name.lower().replace("_", "-") != DISTRIBUTION)
 
 
 def _broken_installation(request: Request) -> Response:

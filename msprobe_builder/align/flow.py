@@ -20,20 +20,23 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
+_HANDED_ON = 20  # calls one after the other that only hand a tensor on
+
+
 @dataclass(frozen=True)
 class Flow:
     """Rows of a parameter table of the calls going forward, by node and in order.
 
     ``key`` is equal where all that is recorded of two tensors but their shapes is, 0 where that
     is not enough to tell them from others. ``producer`` is the row that put out what an input
-    row takes in, -1 where nobody did.
+    row takes in, -1 where nobody did; ``source`` the same beyond calls that hand it on.
     """
 
     table: ParameterTable
     is_leaf: Bool  # of each node: calls, and modules that make none
     key: Int
     producer: Int
-    consumed: Bool  # of each output row
+    source: Int
     first_row: Int  # of each node, and the end
 
     def rows(self, node: int) -> range:
@@ -49,7 +52,6 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
     taking = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (key != 0))
     giving = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
     producer = np.full(len(table), -1, dtype=np.int64)
-    consumed = np.zeros(len(table), dtype=bool)
     if len(taking) and len(giving):
         steps = mixed(key, tree.micro_step[table.node])
         numbers = np.unique(steps[giving])
@@ -65,15 +67,36 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         row = giving[order][np.maximum(before, 0)]
         found = (before >= 0) & (steps[row] == steps[taking])
         producer[taking[found]] = row[found]
-        consumed[row[found]] = True
     return Flow(
         table,
         leaf,
         key,
         producer,
-        consumed,
+        _sources(table, leaf, key, producer),
         np.searchsorted(table.node, np.arange(len(tree) + 1)),
     )
+
+
+def _sources(table: ParameterTable, leaf: Bool, key: Int, producer: Int) -> Int:
+    """Who put out each input first: views, casts to the same type and their like hand it on."""
+    given = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (producer >= 0))
+    out = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
+    if not len(given) or not len(out):
+        return producer
+    own = mixed(table.node[given], key[given])
+    order = np.argsort(own, kind="stable")
+    wanted = mixed(table.node[out], key[out])
+    place = np.minimum(np.searchsorted(own[order], wanted), len(given) - 1)
+    handed = own[order][place] == wanted
+    before = np.full(len(table), -1, dtype=np.int64)  # of what a call hands on
+    before[out[handed]] = producer[given[order[place[handed]]]]
+    result = producer.copy()
+    for _ in range(_HANDED_ON):
+        further = np.where(result >= 0, before[result], -1)
+        if not (further >= 0).any():
+            break
+        result = np.where(further >= 0, further, result)
+    return result
 
 
 def is_leaf(side: Traits) -> Bool:

@@ -39,6 +39,8 @@ def find_by_shapes(
     names = operators_of(side.outline.tree, free)
     for node, name in zip(free, names, strict=True):
         run = [one for one in _between(side, flow, partner, node, other_free) if one not in taken]
+        if partner[node] >= 0 or np.isin(run, partner).any():
+            continue
         group = _as_table_says(flow, other, other_flow, node, name, run)
         if group is None:
             continue

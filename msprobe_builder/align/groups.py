@@ -66,8 +66,10 @@ def _by_shapes(
     other_taken = {node for group in known for node in group.bench}
     found: list[Group] = []
     for region in regions:
-        free = [i for i in region.npu if i not in taken]
-        other_free = [j for j in region.bench if j not in other_taken]
+        free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
+        other_free = [
+            j for j in region.bench if j not in other_taken and not _fits(pairs, int(pairs.back[j]))
+        ]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
         more = find_by_shapes(*sides, *others[:3])
@@ -80,6 +82,14 @@ def _by_shapes(
             other_taken |= set(group.bench)
             found.append(group)
     return found
+
+
+def _fits(pairs: Pairs, i: int) -> bool:
+    """Whether a call has a partner that puts out as much."""
+    if i < 0 or pairs.partner[i] < 0:
+        return False
+    j = int(pairs.partner[i])
+    return bool(pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
 
 
 def _has_open(pairs: Pairs, group: Group) -> bool:
@@ -186,8 +196,8 @@ def _by_place(
         if len(mine) != len(theirs):
             continue
         for own, their in zip(mine, theirs, strict=True):
-            source = int(other.producer[their])
-            if flow.producer[own] != row or source < 0:
+            source = int(other.source[their])
+            if flow.source[own] != row or source < 0:
                 continue
             if int(other.table.node[source]) not in other_inside:
                 continue
@@ -215,17 +225,18 @@ def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
 
 
 def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
-    """Calls that take in what the nodes inside put out: node, and row of the output."""
+    """Calls that take in what the nodes inside put out: node, and row of the output.
+
+    Those that hand it on are too much alike to tell one place from another.
+    """
     rows = {row for node in inside for row in outputs_of(flow, node)}
-    taking = np.flatnonzero(np.isin(flow.producer, sorted(rows)))
-    nodes = flow.table.node[taking]
-    return sorted(
-        {
-            (node, row)
-            for node, row in zip(nodes.tolist(), flow.producer[taking].tolist(), strict=True)
-            if node not in inside
-        }
-    )
+    taking = np.flatnonzero(np.isin(flow.source, sorted(rows)))
+    found = set()
+    for taken, row in zip(taking.tolist(), flow.source[taking].tolist(), strict=True):
+        node = int(flow.table.node[taken])
+        if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
+            found.add((node, row))
+    return sorted(found)
 
 
 def _from_pairs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from msprobe_builder.base.codes import STATISTIC_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import operator_mask
 from msprobe_builder.match.matching import Matching
+from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
 from msprobe_builder.metrics.comparison import Comparisons, Metric
@@ -29,7 +31,7 @@ from msprobe_builder.metrics.grading import (
     node_errors,
 )
 from msprobe_builder.metrics.numbers import compare_numbers
-from msprobe_builder.metrics.pairing import Pairs, no_pairs, pair_tensors
+from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
 from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
@@ -96,13 +98,17 @@ def measure(
 ) -> Measured:
     """Compare the parameters of all matched nodes; ``threads`` read tensor files."""
     structure = task is Task.STRUCTURE
-    pairs = no_pairs() if structure else pair_tensors(npu.table, bench.table, matching.npu)
+    pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
+    if matching.values and not structure:
+        pairs = with_chosen(pairs, npu, bench, matching, texts)
     compared = compare_rows(task, npu, bench, pairs, texts, threads)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
     is_open = compared.statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
     open_rows = pairs.npu[list(comparisons.notes) if task is Task.MD5 else is_open]
     evidence = Evidence(pairs.npu, comparisons.error, open_rows)
+    if task is Task.MD5:
+        evidence = _without_foreign_checksums(evidence, npu, bench, matching, texts)
     if task in (Task.STATISTICS, Task.MD5):
         evidence = _with_numbers(task, evidence, npu, bench, matching, texts)
     of_nodes = node_errors(task, npu.tree, npu.table, matching.npu, evidence)
@@ -117,6 +123,15 @@ def measure(
         npu.provenance,
         bench.provenance,
     )
+
+
+def _without_foreign_checksums(
+    evidence: Evidence, npu: Side, bench: Side, matching: Matching, texts: Texts
+) -> Evidence:
+    """Checksums of what two frameworks computed differ by rounding; those of weights count."""
+    foreign = across_frameworks(npu, bench, matching.npu, texts)[npu.table.node[evidence.row]]
+    foreign &= npu.table.section[evidence.row] != Section.PARAMETERS
+    return replace(evidence, error=np.where(foreign, np.nan, evidence.error))
 
 
 def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:

@@ -35,6 +35,7 @@ from msprobe_builder.database.write.pair import (
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.source import Dumps, Place
+from msprobe_builder.export.alignment import alignment_sentence
 from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.metrics.grading import PROFILES
@@ -67,6 +68,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
     failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
@@ -155,6 +157,7 @@ def build(
         bench_nodes=counts.bench_nodes,
         matched=counts.matched,
         by_evidence=counts.by_evidence,
+        alignment=counts.alignment,
         grades=counts.grades,
     )
 
@@ -269,6 +272,7 @@ def _gather(
                 "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
                 "overflow_checked": str(int(config.options.overflow_check)),
                 "complete": str(int(is_complete)),
+                "alignment": alignment_sentence(connection) or None,
             },
         )
         return read_diagnostics(connection), read_counts(connection)

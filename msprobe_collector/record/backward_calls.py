@@ -19,6 +19,7 @@ from msprobe_collector.record.items import Item
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.overflow import is_origin_backward
 from msprobe_collector.record.parameters import ParameterGradients
+from msprobe_collector.unseen import unseen
 
 
 class BackwardCalls:
@@ -128,7 +129,7 @@ class BackwardCalls:
         """A backward pass is over: what still waits for gradients gets none."""
         ledger = self._ledger
         try:
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
                 self.parameters.end_pass()
@@ -148,8 +149,9 @@ class BackwardCalls:
 
     def settle(self) -> None:
         """End what has begun; hand out the gradients of parameters."""
-        for backward in reversed(self.open.all()):
-            self.end(backward)
+        with unseen():
+            for backward in reversed(self.open.all()):
+                self.end(backward)
         self.parameters.settle()
         self._tasks.clear()
 

@@ -21,6 +21,7 @@ from torch.autograd.graph import Node
 
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.items import Item
+from msprobe_collector.unseen import unseen
 
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
@@ -132,8 +133,7 @@ class Backward:
         if gradient is not None:
             before = self._sums.pop(position, None)
             if before is not None:
-                with torch.no_grad(), torch._C.DisableTorchFunction():
-                    gradient = before + gradient
+                gradient = before + gradient
             if left:
                 self._sums[position] = gradient
                 return
@@ -282,7 +282,7 @@ def _before_node(run: _NodeRun, began: _Event, ended: _Event, received: Gradient
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             began(run.backward)
             _receive(run, received)
             if not run.shares:
@@ -297,7 +297,7 @@ def _after_entered_node(
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             _send(run, sent)
             _count(run.backward, ended)
     except Exception as error:
@@ -310,7 +310,7 @@ def _after_node(
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             began(run.backward)
             if run.is_last:
                 run.backward.pass_last_node(sent, received, run.last_is_own)

@@ -13,7 +13,9 @@ from typing import TypeVar
 from msprobe_builder.database.open import begin_writing, prepare_writing, roll_back, store
 from msprobe_builder.database.problems import FileError, is_interrupted, is_read_only
 from tb_graph_ascend.files.database import (
+    UNEXPECTED,
     DamagedError,
+    blame,
     check_header,
     connect,
     problem_of,
@@ -65,6 +67,9 @@ def write(
             return result, _revision_after(file, before)
     except (sqlite3.Error, DamagedError, FileError, OSError) as error:
         raise _problem_of(file, error) from error
+    except UNEXPECTED as error:
+        blame(file, error)
+        raise
 
 
 def _problem_of(

@@ -81,7 +81,7 @@ class Routes:
 
     def skeleton(self, request: Request) -> Answer:
         """The hierarchy of one graph."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side = read_side(request, "side")
 
@@ -89,13 +89,13 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, side)
                 skeleton = read_skeleton(connection, graph, other_side(connection, graph))
-            return encode_skeleton(file.revision, skeleton)
+                return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
 
     def node(self, request: Request) -> Answer:
         """One node with its partner."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -104,13 +104,13 @@ class Routes:
                 graph = wanted_graph(connection, step, rank, side)
                 node = wanted_node(graph, index)
                 detail = read_node(connection, graph, other_side(connection, graph), node)
-            return encode_node(file.revision, detail)
+                return encode_node(file.revision, detail)
 
         return Answer(file.revision, build)
 
     def flow(self, request: Request) -> Answer:
         """Where the tensors of one node come from and where they go."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -124,7 +124,7 @@ class Routes:
 
     def groups(self, request: Request) -> Answer:
         """The groups of calls of one step and rank."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
@@ -137,18 +137,18 @@ class Routes:
 
     def search(self, request: Request) -> Answer:
         """Nodes of all steps and ranks."""
-        file, wanted = self._file(request), read_search(request)
+        file, wanted = self.find_file(request), read_search(request)
 
         def build() -> Message:
             with open_database(file) as connection:
                 hits, total = search(connection, wanted, matching)
-            return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
+                return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
 
     def candidates(self, request: Request) -> Answer:
         """Nodes of the other side that one may belong to."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -158,38 +158,38 @@ class Routes:
                 other = wanted_graph(connection, step, rank, NPU if side == BENCH else BENCH)
                 node = wanted_node(graph, index)
                 found = rank_candidates(connection, graph, other, node)
-            return encode_candidates(file.revision, found)
+                return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
 
     def across(self, request: Request) -> Answer:
         """One node in all steps and ranks."""
-        file = self._file(request)
+        file = self.find_file(request)
         name, side = read_text(request, "name"), read_side(request, "side")
 
         def build() -> Message:
             with open_database(file) as connection:
                 places = wanted_places(connection, name, side)
-            return encode_across(file.revision, places)
+                return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
 
     def measures(self, request: Request) -> Answer:
         """How far the outputs of each node are off, by the size of their tensors."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, NPU)
                 measures = read_measures(connection, graph)
-            return encode_measures(file.revision, measures)
+                return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
 
     def matches(self, request: Request) -> Answer:
         """The matches made by hand, as a match file."""
-        file = self._file(request)
+        file = self.find_file(request)
 
         def build() -> Message:
             with open_database(file) as connection:
@@ -197,7 +197,8 @@ class Routes:
 
         return Answer(file.revision, build)
 
-    def _file(self, request: Request) -> DatabaseFile:
+    def find_file(self, request: Request) -> DatabaseFile:
+        """The file that a request names."""
         file = self._logdir.file(read_text(request, "file"))
         return recovered(file, may_write=self._writable)
 

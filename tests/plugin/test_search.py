@@ -158,7 +158,9 @@ def test_what_lies_below_is_found_in_one_pass(connection: sqlite3.Connection) ->
     [[nodes]] = connection.execute("SELECT count(*) FROM node")
     connection.set_progress_handler(count, 100)
     try:
-        assert search(connection, Search(below="no.such.module"), expressions.matching) == ([], 0)
+        assert search(
+            connection, Search(texts={"below": "no.such.module"}), expressions.matching
+        ) == ([], 0)
     finally:
         connection.set_progress_handler(None, 0)
     assert hundreds < nodes

@@ -81,7 +81,7 @@ export class Session {
     } catch {
       return; // whoever asks for something will hear of it
     }
-    if (signal.aborted || this.state.busy) return;
+    if (signal.aborted) return;
     const before = fileOf(this.state);
     this.store.update({ catalog });
     const file = fileOf(this.state);

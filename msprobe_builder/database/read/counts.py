@@ -30,6 +30,7 @@ class Counts:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]
 
 
@@ -43,11 +44,15 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         )
     )
     [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
+    alignment = connection.execute(
+        "SELECT value FROM meta WHERE key = 'alignment' AND value IS NOT NULL"
+    )
     return Counts(
         integer(nodes.get(0, 0), 0, MAX_NODE),
         integer(nodes.get(1, 0), 0, MAX_NODE),
         matched,
         by_evidence,
+        "".join(text(value) for (value,) in alignment),
         {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
     )
 

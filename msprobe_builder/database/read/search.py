@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,18 +28,66 @@ ORDERS = {
 }
 
 
+def _lower(value: str) -> str:
+    """Lower case as SQLite makes it: of ASCII letters alone."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in value)
+
+
+def _path(value: str) -> str:
+    return _lower(value).removeprefix("module.")
+
+
+def _compact(value: str) -> str:
+    return value.replace(" ", "")
+
+
+# The name of a module ends in its class, which a path may leave out. CROSS JOIN: modules first, or
+# SQLite would look at every module for every node.
+_BELOW = """node.node_id IN (
+    SELECT inner.node_id FROM node AS module JOIN text AS name ON module.stem_id = name.text_id
+    CROSS JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
+    WHERE module.kind = 0 AND lower(name.value) IN (:value, 'module.' || :value)
+    OR module.kind = 0
+        AND lower(substr(name.value, 1, length(:value) + 8)) = 'module.' || :value || '.'
+        AND instr(substr(name.value, length(:value) + 9), '.') = 0)"""
+
+_OPERATOR = (
+    "stem_id IN (SELECT text_id FROM text WHERE lower(value) = :value"
+    " OR lower(substr(value, -length(:value) - 1)) = '.' || :value)"
+)
+_OF_TENSORS = (
+    "node.node_id IN (SELECT tensor.node_id FROM tensor WHERE {} IN"
+    " (SELECT text_id FROM text WHERE replace(value, ' ', '') IN"
+    " (:value, 'torch.' || :value, '[' || :value || ']')))"
+)
+
+
+@dataclass(frozen=True)
+class TextCondition:
+    """A test in SQL of what stands at ``:value``, and how that is written there."""
+
+    sql: str
+    clean: Callable[[str], str]
+
+
+# What can be asked for as a text of its own, by the name that requests give it.
+TEXT_CONDITIONS = {
+    "operator": TextCondition(_OPERATOR, _lower),
+    "dtype": TextCondition(_OF_TENSORS.format("dtype_id"), _compact),
+    "input_dtype": TextCondition(_OF_TENSORS.format("section IN (0, 2) AND dtype_id"), _compact),
+    "output_dtype": TextCondition(_OF_TENSORS.format("section IN (1, 3) AND dtype_id"), _compact),
+    "shape": TextCondition(_OF_TENSORS.format("shape_id"), _compact),
+    "below": TextCondition(_BELOW, _path),  # path of a module: itself and everything below it
+}
+
+
 @dataclass(frozen=True)
 class Search:
     """What to look for; None and empty mean anything."""
 
     name: str = ""
     regex: bool = False
-    operator: str = ""
-    dtype: str = ""
-    input_dtype: str = ""
-    output_dtype: str = ""
-    shape: str = ""
-    below: str = ""  # path of a module: itself and everything below it
+    texts: Mapping[str, str] = field(default_factory=dict)  # by name of TEXT_CONDITIONS
     direction: int | None = None
     grades: tuple[int, ...] = ()
     overflows: tuple[int, ...] = ()
@@ -148,29 +196,11 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
             " WHERE source IN (SELECT value FROM json_each(:sources)))"
         )
         bound["sources"] = json.dumps(wanted.sources)
-    if wanted.operator:
-        tests.append(
-            "stem_id IN (SELECT text_id FROM text WHERE lower(value) = :operator"
-            " OR lower(substr(value, -length(:operator) - 1)) = '.' || :operator)"
-        )
-        bound["operator"] = _lower(wanted.operator)
-    of_tensors = (
-        ("dtype", "dtype", wanted.dtype, ""),
-        ("input_dtype", "dtype", wanted.input_dtype, " section IN (0, 2) AND"),
-        ("output_dtype", "dtype", wanted.output_dtype, " section IN (1, 3) AND"),
-        ("shape", "shape", wanted.shape, ""),
-    )
-    for name, column, value, section in of_tensors:
+    for name, value in wanted.texts.items():
         if value:
-            tests.append(
-                f"node.node_id IN (SELECT tensor.node_id FROM tensor WHERE{section} {column}_id IN"
-                f" (SELECT text_id FROM text WHERE replace(value, ' ', '') IN"
-                f" (:{name}, 'torch.' || :{name}, '[' || :{name} || ']')))"
-            )
-            bound[name] = value.replace(" ", "")
-    if wanted.below:
-        tests.append(_BELOW)
-        bound["below"] = _lower(wanted.below).removeprefix("module.")
+            condition = TEXT_CONDITIONS[name]
+            tests.append(condition.sql.replace(":value", f":{name}"))
+            bound[name] = condition.clean(value)
     if wanted.direction is not None:
         tests.append("node.direction = :direction")
         bound["direction"] = wanted.direction
@@ -178,22 +208,6 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
         tests.append(f"instr(lower({NAME_SQL}), :name)")
         bound["name"] = _lower(wanted.name)
     return tests, bound
-
-
-# The name of a module ends in its class, which a path may leave out. CROSS JOIN: modules first, or
-# SQLite would look at every module for every node.
-_BELOW = """node.node_id IN (
-    SELECT inner.node_id FROM node AS module JOIN text AS name ON module.stem_id = name.text_id
-    CROSS JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
-    WHERE module.kind = 0 AND lower(name.value) IN (:below, 'module.' || :below)
-    OR module.kind = 0
-        AND lower(substr(name.value, 1, length(:below) + 8)) = 'module.' || :below || '.'
-        AND instr(substr(name.value, length(:below) + 9), '.') = 0)"""
-
-
-def _lower(value: str) -> str:
-    """Lower case as SQLite makes it: of ASCII letters alone."""
-    return "".join(letter.lower() if letter.isascii() else letter for letter in value)
 
 
 def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:

@@ -159,7 +159,7 @@ def _read_nodes(
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:
-    if int(column.min()) < low or int(column.max()) > high:
+    if column.size and (int(column.min()) < low or int(column.max()) > high):
         raise DamagedError(f"a value of {name} is outside {low} … {high}")
     return column
 

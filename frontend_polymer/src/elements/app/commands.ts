@@ -119,6 +119,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: view.zoomReset, keys: [], run: run('reading-size') },
     { name: shell.savePng, keys: [], run: run('png') },
     { name: shell.saveSvg, keys: [], run: run('svg') },
+    { name: shell.saveTable, keys: [], run: run('xlsx') },
     ...neighbours,
     ...everywhere,
   ];

@@ -88,6 +88,8 @@ export class GaDetails extends LocalizedElement {
           single="[[!_hasBench(state)]]"
           step="[[state.view.step]]"
           rank="[[state.view.rank]]"
+          session="[[session]]"
+          file="[[state.view.file]]"
           look="{{look}}"
         ></ga-table-tools>
       </div>

@@ -30,6 +30,7 @@ import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
 import { marksOf } from './marks';
 import { saveBlob, saveText } from '../parts/save-file';
+import { saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
 const ZOOM_STEP = 1.25;
@@ -129,6 +130,7 @@ export class GaHierarchy extends LocalizedElement {
       'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
       png: () => void this.save('png'),
       svg: () => void this.save('svg'),
+      xlsx: () => this.saveTable(),
     };
     actions[command]();
   }
@@ -336,6 +338,12 @@ export class GaHierarchy extends LocalizedElement {
     } catch (error) {
       this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  private saveTable(): void {
+    const { file, step, rank } = this.state.view;
+    const query = { file, of: 'graph', step, rank };
+    void saveTable(this, this.session.fetch, query, imageName(this.state, 'xlsx'), this.text);
   }
 
   private say(message: string): void {

@@ -25,6 +25,7 @@ export type ViewCommand =
   | 'fold-layers'
   | 'png'
   | 'svg'
+  | 'xlsx'
   | { readonly level: number };
 
 export interface LayerFolding {
@@ -254,6 +255,7 @@ export class GaViewTools extends LocalizedElement {
         isFirst: layers !== null || modes.length > 1 || hasBench(state),
       },
       { id: 'svg', label: shell.saveSvg },
+      { id: 'xlsx', label: shell.saveTable },
     ];
   }
 

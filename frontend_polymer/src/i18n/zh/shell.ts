@@ -27,6 +27,8 @@ export const shellZh: Texts['shell'] = {
   onlyReference: '只显示标杆侧',
   savePng: '保存为 PNG 图片',
   saveSvg: '保存为 SVG 图片',
+  saveTable: '将全部数据的表格保存为 Excel',
+  savingTable: '正在生成表格…',
   saved: (name) => `已保存为 ${name}`,
   saveFailed: (why) => `无法生成图片：${why}`,
   imageTitle: (file, step, rank) => `${file} · step ${step} · rank ${rank}`,
