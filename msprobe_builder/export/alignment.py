@@ -6,8 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
-from msprobe_builder.base.codes import Direction, Kind
-from msprobe_builder.database.read.cells import text
+from msprobe_builder.database.read.alignment import read_alignment
 
 _MOST = 0.9  # share of the modules that a common change of names holds for
 _SHOWN = 3  # names of wrappers that are named
@@ -17,38 +16,16 @@ Path = tuple[str, ...]
 
 def alignment_sentence(connection: sqlite3.Connection) -> str:
     """How the names differ, how much was matched, and by what; empty where names were enough."""
-    [[matched, found]] = connection.execute("SELECT count(*), count(evidence) FROM match")
-    [[groups]] = connection.execute("SELECT count(*) FROM call_group")
-    if not found and not groups:
+    facts = read_alignment(connection)
+    if not facts.by_evidence and not facts.groups:
         return ""
-    [[nodes]] = connection.execute("SELECT sum(node_count) FROM graph WHERE side = 0")
-    parts = [_names(_matched_modules(connection))]
-    counts = f"{100 * matched / nodes:.1f} % matched"
-    if found:
-        counts += f", {found:,} by evidence alone"
-    if groups:
-        [[members]] = connection.execute(
-            "SELECT count(*) FROM group_member JOIN node USING (node_id)"
-            " JOIN graph USING (graph_id) WHERE side = 0"
-        )
-        counts += f", {members:,} more in {groups:,} group{'s' if groups > 1 else ''}"
-    return "; ".join([*filter(None, parts), counts])
-
-
-def _matched_modules(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Distinct names without calls of the modules that were matched in the first graph."""
-    rows = connection.execute(
-        "SELECT DISTINCT own.value, other.value FROM graph"
-        " JOIN node AS npu ON npu.graph_id = graph.graph_id AND npu.kind = ?"
-        "  AND npu.direction = ?"
-        " JOIN match ON npu_node = npu.node_id JOIN node AS bench ON bench.node_id = bench_node"
-        " JOIN text AS own ON own.text_id = npu.stem_id"
-        " JOIN text AS other ON other.text_id = bench.stem_id"
-        " WHERE graph.graph_id = (SELECT graph_id FROM graph WHERE side = 0"
-        "  ORDER BY step, rank LIMIT 1)",
-        (int(Kind.MODULE), int(Direction.FORWARD)),
-    )
-    return {(text(own), text(other)) for own, other in rows}
+    counts = f"{100 * facts.matched / facts.nodes:.1f} % matched"
+    if facts.by_evidence:
+        counts += f", {facts.by_evidence:,} by evidence alone"
+    if facts.groups:
+        ending = "s" if facts.groups > 1 else ""
+        counts += f", {facts.grouped:,} more in {facts.groups:,} group{ending}"
+    return "; ".join([*filter(None, [_names(facts.modules)]), counts])
 
 
 def _names(modules: set[tuple[str, str]]) -> str:

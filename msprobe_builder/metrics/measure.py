@@ -125,6 +125,15 @@ def measure(
     )
 
 
+def _without_foreign_checksums(
+    evidence: Evidence, npu: Side, bench: Side, matching: Matching, texts: Texts
+) -> Evidence:
+    """Checksums of what two frameworks computed differ by rounding; those of weights count."""
+    foreign = across_frameworks(npu, bench, matching.npu, texts)[npu.table.node[evidence.row]]
+    foreign &= npu.table.section[evidence.row] != Section.PARAMETERS
+    return replace(evidence, error=np.where(foreign, np.nan, evidence.error))
+
+
 def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
     """What is graded by less than one side has recorded; merges tell of theirs themselves."""
     if npu.provenance is not None or bench.provenance is not None:
@@ -139,15 +148,6 @@ def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
     row = pairs.npu[int(is_bare.argmax())]
     name = npu.tree.names[int(npu.table.node[row])]
     return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
-
-
-def _without_foreign_checksums(
-    evidence: Evidence, npu: Side, bench: Side, matching: Matching, texts: Texts
-) -> Evidence:
-    """Checksums of what two frameworks computed differ by rounding; those of weights count."""
-    foreign = across_frameworks(npu, bench, matching.npu, texts)[npu.table.node[evidence.row]]
-    foreign &= npu.table.section[evidence.row] != Section.PARAMETERS
-    return replace(evidence, error=np.where(foreign, np.nan, evidence.error))
 
 
 def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> tuple[Side, Side]:

@@ -32,6 +32,7 @@ from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
+from msprobe_builder.verdict.part import part_of
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
@@ -143,7 +144,8 @@ def _baseline(
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
     measured = measure(task, noise, bench, matching, texts, job.threads)
-    return baseline(noise.table, bench.table, bench.tree, measured.comparisons, texts)
+    own, other = (part_of(one.tree, one.table) for one in (noise, bench))
+    return baseline(own, other, measured.comparisons, texts)
 
 
 def _read_both(

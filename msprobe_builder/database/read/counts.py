@@ -44,13 +44,15 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         )
     )
     [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
-    alignment = connection.execute("SELECT value FROM meta WHERE key = 'alignment'").fetchone()
+    alignment = connection.execute(
+        "SELECT value FROM meta WHERE key = 'alignment' AND value IS NOT NULL"
+    )
     return Counts(
         integer(nodes.get(0, 0), 0, MAX_NODE),
         integer(nodes.get(1, 0), 0, MAX_NODE),
         matched,
         by_evidence,
-        text(alignment[0]) if alignment and alignment[0] is not None else "",
+        "".join(text(value) for (value,) in alignment),
         {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
     )
 

@@ -9,6 +9,7 @@ import { readSetting, writeSetting } from '../../data/settings';
 import { detailStyles } from './detail-styles';
 import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from '../parts/first-error';
+import { withGroupRows } from './group-rows';
 import './ga-across';
 import './ga-back';
 import './ga-call-site';
@@ -114,7 +115,7 @@ export class GaDetails extends LocalizedElement {
         <ga-tensor-table
           hidden$="[[!_shows(state.detail, shown, 'tensors')]]"
           tabindex="0"
-          detail="[[state.detail]]"
+          detail="[[_withGroup(state.detail)]]"
           bands="[[_bands(state)]]"
           task="[[_task(state)]]"
           single="[[!_hasBench(state)]]"
@@ -212,6 +213,8 @@ export class GaDetails extends LocalizedElement {
   _tabs(state: AppState, text: Texts): TabItem[] {
     return detailTabs(state, text);
   }
+
+  readonly _withGroup = withGroupRows;
 
   _tab(tab: string): Tab {
     return (tab || 'tensors') as Tab;

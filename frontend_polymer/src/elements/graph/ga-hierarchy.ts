@@ -84,7 +84,7 @@ export class GaHierarchy extends LocalizedElement {
       '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
-      '_marksChanged(state)',
+      '_marksChanged(state, text)',
       '_paletteChanged(palette)',
       '_textChanged(text)',
     ];
@@ -212,8 +212,8 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
   }
 
-  _marksChanged(state: AppState): void {
-    const marks = marksOf(state);
+  _marksChanged(state: AppState, text: Texts): void {
+    const marks = marksOf(state, text);
     if (marks !== this.marks) this.view.setMarks(marks);
     this.marks = marks;
   }

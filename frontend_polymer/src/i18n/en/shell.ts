@@ -8,7 +8,6 @@ export const shellEn = {
     graphs: (held: number, all: number) => `It has ${held} of ${all} steps and ranks.`,
     tensors: (count: string) =>
       `To keep it small, the tensors of ${count} nodes without error were left out.`,
-    join: ' ',
   },
   palette: 'Command palette',
   command: 'Command',

@@ -9,7 +9,6 @@ export const shellZh: Texts['shell'] = {
     readOnly: '本页面自带数据，只能查看，不能修改。',
     graphs: (held, all) => `包含 ${all} 个 step/rank 中的 ${held} 个。`,
     tensors: (count) => `为减小体积，省略了 ${count} 个无误差节点的张量。`,
-    join: '',
   },
   palette: '命令面板',
   command: '命令',
