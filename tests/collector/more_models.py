@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from tests.collector.models import TOKENS, VOCABULARY, WIDTH, tokens
+from tests.collector.models import TOKENS, VOCABULARY, WIDTH, images, tokens
 
 
 class FusedLinear(nn.Module):
@@ -97,7 +97,123 @@ class Scaled(nn.Module):
         return self.head(_Scaled.apply(x, self.scale))
 
 
+class UNet(nn.Module):
+    """Skip connections, transposed convolutions, group norms, interpolation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+        self.norm = nn.GroupNorm(2, 4)
+        self.middle = nn.Conv2d(4, 8, 3, padding=1)
+        self.up = nn.ConvTranspose2d(8, 4, 2, stride=2)
+        self.head = nn.Linear(7 * 16, VOCABULARY)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        low = F.leaky_relu(self.norm(self.down(image)))
+        high = self.up(F.silu(self.middle(low)))
+        joined = torch.cat([high, image], dim=1)
+        small = F.interpolate(joined, scale_factor=0.5, mode="bilinear", align_corners=False)
+        return self.head(small.flatten(1))
+
+
+class Translator(nn.Module):
+    """An LSTM whose states a second one attends to; modules that return tuples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.encoder = nn.LSTM(WIDTH, WIDTH, batch_first=True, bidirectional=True)
+        self.decoder = nn.LSTMCell(WIDTH, 2 * WIDTH)
+        self.head = nn.Linear(4 * WIDTH, VOCABULARY)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        memory, (hidden, cell) = self.encoder(x)
+        h, c = hidden.transpose(0, 1).flatten(1), cell.transpose(0, 1).flatten(1)
+        results = []
+        for position in range(3):
+            h, c = self.decoder(x[:, position], (h, c))
+            weights = torch.softmax((memory @ h.unsqueeze(-1)).squeeze(-1), dim=-1)
+            context = (weights.unsqueeze(1) @ memory).squeeze(1)
+            results.append(self.head(torch.cat([h, context], dim=-1)))
+        return torch.stack(results, dim=1)
+
+
+class Autoencoder(nn.Module):
+    """Running statistics in one dimension, tied weights, in-place noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(192, WIDTH)
+        self.norm = nn.BatchNorm1d(WIDTH)
+        self.activation = nn.ELU(inplace=True)
+        self.head = nn.Linear(192, VOCABULARY)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        code = self.norm(self.encoder(image.flatten(1)))
+        code = self.activation(code.add_(0.01 * torch.randn(code.shape)))
+        return self.head(F.linear(code, self.encoder.weight.t()))
+
+
+class Mixer(nn.Module):
+    """Linear layers over transposed views, one module called twice, a list as an argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.tokens = nn.Linear(TOKENS, TOKENS)
+        self.channels = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Tanh())
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        for _ in range(2):
+            x = x + self.tokens(x.transpose(1, 2)).transpose(1, 2)
+            x = x + self.channels(x)
+        first, second = torch.split(x, TOKENS // 2, dim=1)
+        return self.head(torch.maximum(first, second))
+
+
+class Crossing(nn.Module):
+    """Cross attention by keywords, dictionaries in and out, a buffer that is written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.reader = Reader()
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        found = self.reader({"query": x[:, ::2]}, memory=x)
+        return self.head(found["result"])
+
+
+class Reader(nn.Module):
+    average: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(WIDTH, WIDTH)
+        self.values = nn.Linear(WIDTH, 2 * WIDTH)
+        self.register_buffer("average", torch.zeros(WIDTH))
+
+    def forward(
+        self, given: dict[str, torch.Tensor], *, memory: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        key, value = self.values(memory).chunk(2, dim=-1)
+        result = F.scaled_dot_product_attention(self.query(given["query"]), key, value)
+        with torch.no_grad():
+            self.average.mul_(0.9).add_(result.mean((0, 1)), alpha=0.1)
+        return {"result": result - self.average, "average": self.average}
+
+
 MORE_MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
     "gpt2": (GPT, tokens),
     "scaled": (Scaled, tokens),
+    "unet": (UNet, images),
+    "translator": (Translator, tokens),
+    "autoencoder": (Autoencoder, images),
+    "mixer": (Mixer, tokens),
+    "crossing": (Crossing, tokens),
 }
