@@ -44,6 +44,8 @@ CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
 
+TABLE = "table"  # a file to download, not a message
+
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +81,8 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         """Every route, relative to data/plugin/graph_ascend."""
         static = Request.application(static_files.serve)
         data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
-        return {"/index.js": static, "/assets/*": static, **data}
+        table = Request.application(self._table)
+        return {"/index.js": static, "/assets/*": static, f"/{TABLE}": table, **data}
 
     def _data_app(self, name: str) -> Callable[..., Any]:
         def change(request: Request) -> Message:
@@ -97,6 +100,16 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             return answer(request, question, change if name in CHANGES else None)
 
         return Request.application(app)
+
+    def _table(self, request: Request) -> Response:
+        try:
+            from tb_graph_ascend.http.downloads import download_table
+
+            questions = self._load_questions()
+        except Exception:
+            _log.exception("The plugin graph_ascend is not installed properly.")
+            return _broken_installation(request)
+        return download_table(request, questions.find_file)
 
     def _load_questions(self) -> Routes:
         from tb_graph_ascend.http.routes import Routes

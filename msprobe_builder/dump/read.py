@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,10 +49,13 @@ class Dump:
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
-def read_dump(source: Source, texts: Texts, gradients_by_argument: bool = False) -> Dump:
+def read_dump(
+    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
+) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
 
-    ``gradients_by_argument`` prefers them where the dump has them.
+    ``gradients_by_argument`` prefers them where the dump has them. With ``flat`` neither a
+    hierarchy nor stacks are needed: without them it is a list of calls.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
@@ -63,9 +66,13 @@ def read_dump(source: Source, texts: Texts, gradients_by_argument: bool = False)
     with _without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
-        construct = read_construct(_construct(source, twice), construct_path(directory))
+        lacks = _lacking(directory) if flat and isinstance(source, Path) else ()
+        hierarchy = {} if construct_path in lacks else _construct(source, twice)
+        is_flat = flat and hierarchy == {}
+        if not is_flat:
+            construct = read_construct(hierarchy, construct_path(directory))
         repeated: list[str] = []
-        stacks = read_stacks(_stacks(source, repeated))
+        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
         reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
@@ -83,6 +90,9 @@ def read_dump(source: Source, texts: Texts, gradients_by_argument: bool = False)
                     recomputed.add(number)
                 shown = by_argument(data) if gradients_by_argument else data
                 parameters.add_record(number, shown)
+        if is_flat:
+            calls = (name for name in records if not parse_gradients(name))
+            construct = Construct(dict.fromkeys(calls), None, 0)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
         raise BuildError(f"{path} has no key 'task'; dump this step again.")
@@ -105,6 +115,11 @@ def read_dump(source: Source, texts: Texts, gradients_by_argument: bool = False)
         by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
         is_merged=MERGED_RANKS in reader.header,
     )
+
+
+def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:
+    """Which of the files beside dump.json do not exist."""
+    return tuple(one for one in (construct_path, stack_path) if not one(directory).exists())
 
 
 class _InMemoryReader:

@@ -27,6 +27,7 @@ from msprobe_builder.match.matching import Alignment, Matching, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
+from msprobe_builder.match.renaming import read_renaming, renamed_pairs, value_pairs
 from msprobe_builder.match.rules import read_rules
 
 Int = NDArray[np.int64]
@@ -42,6 +43,7 @@ def check_files(options: BuildOptions) -> None:
         read_rules(options.layer_mapping_file)
     if options.match_file is not None:
         read_match_file(options.match_file)
+    read_renaming(options)
 
 
 def unused_pairs(options: BuildOptions, places: list[tuple[int, int]]) -> list[Diagnostic]:
@@ -80,8 +82,11 @@ def match_nodes(
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
     diagnostics: list[Diagnostic] = []
-    if options.match_file is not None:
-        chosen = read_match_file(options.match_file)
+    chosen = [] if options.match_file is None else read_match_file(options.match_file)
+    renaming = read_renaming(options)
+    if renaming is not None:
+        chosen += renamed_pairs(renaming, npu.tree, bench.tree)
+    if chosen:
         fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
     namesake = namesakes(left, right)
     known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
@@ -110,6 +115,7 @@ def match_nodes(
         source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
         evidence=evidence,
         certainty=certainty,
+        values=() if renaming is None else tuple(value_pairs(renaming, npu.tree)),
         groups=aligned.groups,
         npu_likely=aligned.npu_likely,
         bench_likely=aligned.bench_likely,

@@ -11,6 +11,15 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class ValuePair:
+    """A value of an npu call and one of its partner, by the names within the call."""
+
+    npu_call: str
+    npu: str
+    bench: str
+
+
+@dataclass(frozen=True)
 class Unmatched:
     """Why nodes of one side have no partner; columns of equal length.
 
@@ -80,6 +89,7 @@ class Matching:
     # to 1. Empty where nothing was aligned.
     evidence: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     certainty: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    values: tuple[ValuePair, ...] = ()  # that belong together although they stand elsewhere
     groups: tuple[Group, ...] = ()
     npu_likely: Likely = field(default_factory=_none_likely)
     bench_likely: Likely = field(default_factory=_none_likely)

@@ -31,7 +31,7 @@ from msprobe_builder.metrics.grading import (
     node_errors,
 )
 from msprobe_builder.metrics.numbers import compare_numbers
-from msprobe_builder.metrics.pairing import Pairs, no_pairs
+from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
 from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
@@ -99,6 +99,8 @@ def measure(
     """Compare the parameters of all matched nodes; ``threads`` read tensor files."""
     structure = task is Task.STRUCTURE
     pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
+    if matching.values and not structure:
+        pairs = with_chosen(pairs, npu, bench, matching, texts)
     compared = compare_rows(task, npu, bench, pairs, texts, threads)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)

@@ -32,6 +32,7 @@ from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
+from msprobe_builder.verdict.part import part_of
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
@@ -143,7 +144,8 @@ def _baseline(
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
     measured = measure(task, noise, bench, matching, texts, job.threads)
-    return baseline(noise.table, bench.table, bench.tree, measured.comparisons, texts)
+    own, other = (part_of(one.tree, one.table) for one in (noise, bench))
+    return baseline(own, other, measured.comparisons, texts)
 
 
 def _read_both(
@@ -199,7 +201,7 @@ def _read(
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts, job.by_argument)
+        return read_rank(source, texts, job.by_argument, flat=job.options.flat)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
@@ -225,9 +227,9 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
 
 
 def read_rank(
-    source: Source, texts: Texts, gradients_by_argument: bool = False
+    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
 ) -> tuple[Side, list[Diagnostic]]:
-    dump = read_dump(source, texts, gradients_by_argument)
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     tree, found = build_tree(dump)
     found += about(
         "warning",

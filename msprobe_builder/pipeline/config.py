@@ -17,7 +17,10 @@ from msprobe_builder.dump.source import Dumps
 from msprobe_builder.merge.detect import AutoLayout, parse_side
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 
-_KEYS = ("npu_path", "bench_path", "noise_path", "is_print_compare_log", "parallel_merge")
+_KEYS = (
+    *("npu_path", "bench_path", "noise_path", "stack_path"),
+    *("is_print_compare_log", "parallel_merge"),
+)
 # A comment, or a string that must be stepped over because it may hold comment signs.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 

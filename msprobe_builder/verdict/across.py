@@ -24,6 +24,7 @@ class Accused:
     step: int
     rank: int
     side: int
+    seq: int  # place in the execution order of its graph
     strength: int
     cause: str
     place: int
@@ -34,14 +35,19 @@ class Accused:
     stem: str
     source: str | None
     module: str  # path of the module that it is called in; empty where it is in none
+    talks: bool = False  # to other ranks, itself or in a call that it encloses
     changed: bool = False
 
     @property
     def is_shared(self) -> bool:
         """Whether its values come from other ranks as well."""
         stem = self.stem
-        reduced = stem.endswith(".parameters_grad") or ".parameters_grad." in stem
-        return reduced or stem.startswith("Distributed.")
+        return self.talks or stem.endswith(".parameters_grad") or ".parameters_grad." in stem
+
+    @property
+    def can_be_heard(self) -> bool:
+        """Whether other ranks may have something to say in its favour."""
+        return self.strength > 0 and not self.side
 
     def name(self) -> str:
         word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
@@ -68,6 +74,7 @@ class Witness:
     rank: int
     role: int | None
     given: float | None = None
+    is_same: bool = False  # it put out the same, to the last digit
 
 
 @dataclass
@@ -84,7 +91,10 @@ class PlaceRuling:
 
 @dataclass(frozen=True)
 class Hearing:
-    """All verdicts and suspects of a file; witnesses by ``suspect_id`` of those that are shared."""
+    """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
+
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to.
+    """
 
     places: list[PlaceRuling]
     accused: list[Accused]
@@ -107,11 +117,12 @@ def judge_across(hearing: Hearing) -> Ruling:
     What changes of suspects and places is changed in ``hearing`` and marked there.
     """
     accused, places = hearing.accused, hearing.places
-    _hear_other_ranks(hearing)
+    if len({place.rank for place in places}) > 1:
+        _hear_other_ranks(hearing)
     _look_at_earlier_steps(accused)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
-    standing.sort(key=lambda one: (-one.strength, one.step, one.place, one.rank))
+    standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
     conclusion, sentence = _conclude(standing, places)
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
@@ -120,14 +131,30 @@ def judge_across(hearing: Hearing) -> Ruling:
     return Ruling(standing, conclusion, sentence)
 
 
+def _position(one: Accused) -> tuple[int, int]:
+    """Strong ones in order of execution, weak ones as they were ordered at their place."""
+    return (one.seq, one.place) if one.strength == Strength.STRONG else (one.place, one.seq)
+
+
 def _hear_other_ranks(hearing: Hearing) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
-    strong = {(one.step, one.rank) for one in hearing.accused if one.strength == Strength.STRONG}
+    # Where a rank was wrong first: nobody is to blame for what came to others before that.
+    wrong: dict[tuple[int, int], int] = {}
     for one in hearing.accused:
+        if one.can_be_heard:
+            begun = wrong.get((one.step, one.rank), one.seq)
+            wrong[one.step, one.rank] = min(begun, one.seq)
+    for one in hearing.accused:
+        if not one.can_be_heard:
+            continue
         guilty = [
             other.rank
             for other in hearing.namesakes.get(one.suspect_id, ())
-            if other.role in _CARRYING[:2] and other.given and (one.step, other.rank) in strong
+            if other.role in _CARRYING[:2]
+            and other.given
+            and wrong.get((one.step, other.rank), one.seq) < one.seq
+            # Where both hold the same now, though they were given their own, they have talked.
+            and (one.is_shared or other.is_same)
         ] or [
             other.rank
             for other in hearing.partners.get(one.suspect_id, ())

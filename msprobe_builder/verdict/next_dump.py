@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _RECORD = 320  # bytes of a tensor's entry in dump.json
+_CALL = 2000  # bytes of a call besides: its arguments, its place and its stack
 _INSIDE = 12  # calls inside a module for each tensor at its edge, when they were not recorded
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
@@ -24,12 +25,16 @@ class TensorKind:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a suspect lies, and the innermost module around it; empty where there is none."""
+    """Where a suspect lies, and the innermost module around it; empty where there is none.
+
+    ``calls`` and ``tensors`` are those of all calls of the module and of what they call inside.
+    """
 
     step: int
     rank: int
     level: str
     module: str
+    calls: int
     tensors: tuple[TensorKind, ...]
 
 
@@ -41,10 +46,10 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     """
     if not suspects:
         return None
-    found: dict[str, tuple[TensorKind, ...]] = {}
+    found: dict[str, Surroundings] = {}
     for one in suspects:
         if one.module:
-            found.setdefault(f"{one.module}.", one.tensors)
+            found.setdefault(f"{one.module}.", one)
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
     task = "statistics" if modules_only else "tensor"
@@ -57,14 +62,21 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
         "rank": sorted({one.rank for one in suspects}),
         task: details,
     }
-    size = sum(_size(tensors, modules_only) for tensors in found.values()) * 2
+    inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
+    size = sum(_size(found[one], modules_only) for one in inner)
     return json.dumps({"config": config, "expected_bytes": size if found else None})
 
 
-def _size(tensors: Sequence[TensorKind], modules_only: bool) -> int:
-    """Bytes of one direction of a module's calls; both are recorded."""
-    total = 0
-    for kind in tensors:
+def _is_inside(name: str, other: str) -> bool:
+    """Whether a module is called inside of another one of the list, which takes it along."""
+    path, above = (one.rstrip(".").rpartition(".")[0] for one in (name, other))
+    return path.startswith(f"{above}.")
+
+
+def _size(module: Surroundings, modules_only: bool) -> int:
+    """Bytes of all calls of a module and of what is called inside."""
+    total = module.calls * _CALL
+    for kind in module.tensors:
         numel = 1
         for part in kind.shape.strip("[]()").split(","):
             numel *= int(part) if part.strip().isdecimal() else 1

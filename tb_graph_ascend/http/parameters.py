@@ -52,8 +52,19 @@ def read_side(request: Request, name: str) -> int:
     return SIDES[value]
 
 
-def read_search(request: Request) -> Search:
-    """What to look for; every parameter may be left out."""
+def read_choice(request: Request, name: str, choices: tuple[str, ...], otherwise: str) -> str:
+    """A parameter that is one of some words, ``otherwise`` when it is left out."""
+    value = _optional(request, name) or otherwise
+    if value not in choices:
+        raise _bad(name, value, f"Leave it out or give one of: {', '.join(choices)}.")
+    return value
+
+
+def read_search(request: Request, offset: int | None = None, limit: int | None = None) -> Search:
+    """What to look for; every parameter may be left out.
+
+    ``offset`` and ``limit`` stand in for those of the request.
+    """
     order = _optional(request, "order") or EXECUTION
     if order not in ORDERS:
         raise _bad("order", order, f"Give order as {' or '.join(ORDERS)}.")
@@ -76,9 +87,13 @@ def read_search(request: Request) -> Search:
         step=read_number(request, "step") if _optional(request, "step") else None,
         rank=read_number(request, "rank") if _optional(request, "rank") else None,
         order=order,
-        offset=read_number(request, "cursor") if _optional(request, "cursor") else 0,
-        limit=_limit(request),
+        offset=_offset(request) if offset is None else offset,
+        limit=_limit(request) if limit is None else limit,
     )
+
+
+def _offset(request: Request) -> int:
+    return read_number(request, "cursor") if _optional(request, "cursor") else 0
 
 
 def _limit(request: Request) -> int:

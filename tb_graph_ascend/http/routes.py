@@ -81,7 +81,7 @@ class Routes:
 
     def skeleton(self, request: Request) -> Answer:
         """The hierarchy of one graph."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side = read_side(request, "side")
 
@@ -95,7 +95,7 @@ class Routes:
 
     def node(self, request: Request) -> Answer:
         """One node with its partner."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -110,7 +110,7 @@ class Routes:
 
     def flow(self, request: Request) -> Answer:
         """Where the tensors of one node come from and where they go."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -118,26 +118,26 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, side)
                 flow = read_flow(connection, graph, wanted_node(graph, index))
-            return encode_flow(file.revision, flow)
+                return encode_flow(file.revision, flow)
 
         return Answer(file.revision, build)
 
     def groups(self, request: Request) -> Answer:
         """The groups of calls of one step and rank."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
             with open_database(file) as connection:
                 wanted_graph(connection, step, rank, NPU)
                 groups = read_groups(connection, step, rank)
-            return encode_groups(file.revision, groups)
+                return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 
     def search(self, request: Request) -> Answer:
         """Nodes of all steps and ranks."""
-        file, wanted = self._file(request), read_search(request)
+        file, wanted = self.find_file(request), read_search(request)
 
         def build() -> Message:
             with open_database(file) as connection:
@@ -148,7 +148,7 @@ class Routes:
 
     def candidates(self, request: Request) -> Answer:
         """Nodes of the other side that one may belong to."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
         side, index = read_side(request, "side"), read_number(request, "index")
 
@@ -164,7 +164,7 @@ class Routes:
 
     def across(self, request: Request) -> Answer:
         """One node in all steps and ranks."""
-        file = self._file(request)
+        file = self.find_file(request)
         name, side = read_text(request, "name"), read_side(request, "side")
 
         def build() -> Message:
@@ -176,7 +176,7 @@ class Routes:
 
     def measures(self, request: Request) -> Answer:
         """How far the outputs of each node are off, by the size of their tensors."""
-        file = self._file(request)
+        file = self.find_file(request)
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
@@ -189,7 +189,7 @@ class Routes:
 
     def matches(self, request: Request) -> Answer:
         """The matches made by hand, as a match file."""
-        file = self._file(request)
+        file = self.find_file(request)
 
         def build() -> Message:
             with open_database(file) as connection:
@@ -197,7 +197,8 @@ class Routes:
 
         return Answer(file.revision, build)
 
-    def _file(self, request: Request) -> DatabaseFile:
+    def find_file(self, request: Request) -> DatabaseFile:
+        """The file that a request names."""
         file = self._logdir.file(read_text(request, "file"))
         return recovered(file, may_write=self._writable)
 

@@ -1,4 +1,5 @@
 import { rowAt, shownNode } from '../layout/rows';
+import { drawBands } from './band-drawing';
 import { drawItems } from './content';
 import type { Frame } from './frame';
 import { itemOf, itemsOf } from './items';
@@ -21,6 +22,7 @@ export function drawPane(frame: Frame): void {
     drawItems(frame, itemsOf(frame, first, last));
   }
   drawHover(frame);
+  drawBands(frame);
   drawTrail(frame);
   drawOutline(frame, frame.counterpart, palette.counterpart);
   drawOutline(frame, frame.selected, palette.selection);

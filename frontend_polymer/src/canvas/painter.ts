@@ -4,6 +4,7 @@ import type { Graph } from '../data/graph';
 import { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { otherSide, type PerSide } from '../layout/sides';
+import type { Band } from './band';
 import { drawPane } from './draw';
 import { geometryOf, Placer } from './geometry';
 import { canvasRuler, Measure } from './measure';
@@ -35,11 +36,13 @@ const DOCUMENTED: Colours = {
 export interface Marks {
   /** Who may be to blame, ascending. */
   readonly suspects: PerSide<Int32Array>;
+  /** Calls that only together have a counterpart. */
+  readonly bands: PerSide<readonly Band[]>;
   /** The way of what is wrong, from where it began; all nodes of the npu side. */
   readonly trail: Int32Array;
 }
 
-const UNMARKED: Marks = { suspects: [NONE, NONE], trail: NONE };
+const UNMARKED: Marks = { suspects: [NONE, NONE], bands: [[], []], trail: NONE };
 
 /** What is pointed out in the picture. */
 export interface Attention {
@@ -145,6 +148,7 @@ export class Painter {
     return {
       ...{ side, tree, tones, rows, graph: tree.graph, open: expansion.open[side] },
       ...{ palette: this.palette, hits: this.hits[side], suspects: this.marks.suspects[side] },
+      bands: this.marks.bands[side],
       trail: side === Side.NPU ? this.marks.trail : NONE,
       selected: selected?.side === side ? selected.index : -1,
     };

@@ -6,7 +6,9 @@ import {
   NodeDetailSchema,
   NodeFlowSchema,
   SearchResultSchema,
+  GroupsSchema,
   type Catalog,
+  type Groups,
   type Measures,
   type NodeAcross,
   type NodeDetail,
@@ -88,6 +90,16 @@ export async function fetchMeasures(
 ): Promise<Measures> {
   const body = await fetchBytes(fetch, routeUrl('measures', { ...key }), signal);
   return decoded(() => fromBinary(MeasuresSchema, body));
+}
+
+/** Calls that do together what calls of the other side do. */
+export async function fetchGroups(
+  fetch: Fetch,
+  key: Omit<GraphKey, 'side'>,
+  signal: AbortSignal,
+): Promise<Groups> {
+  const body = await fetchBytes(fetch, routeUrl('groups', { ...key }), signal);
+  return decoded(() => fromBinary(GroupsSchema, body));
 }
 
 /** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */

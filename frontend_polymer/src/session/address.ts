@@ -39,6 +39,7 @@ export function toFragment(view: ViewState): string {
     colours: view.colours === 'precision' ? '' : view.colours,
     powers: view.powers ? '1' : '',
     trail: view.trail ? '1' : '',
+    automatic: view.automatic ? '' : '0',
     only: view.only === null ? '' : SIDE_NAMES[view.only],
     tab: view.tab,
   };
@@ -71,6 +72,7 @@ export function fromFragment(fragment: string): ViewState {
     colours: COLOUR_MODES.find((mode) => mode === get('colours')) ?? 'precision',
     powers: get('powers') === '1',
     trail: get('trail') === '1',
+    automatic: get('automatic') !== '0',
     only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
     tab: TABS.find((tab) => tab === get('tab')) ?? '',
     look: readLook(get),
@@ -93,6 +95,7 @@ const HARMLESS = [
   'scope=graph',
   'order=execution',
   'sync=1',
+  'automatic=1',
   'page=graph',
   'colours=precision',
 ];

@@ -3,6 +3,7 @@ import type {
   Catalog,
   DatabaseFile,
   GraphPair,
+  Groups,
   Measures,
   NodeDetail,
   NodeFlow,
@@ -20,6 +21,8 @@ export interface AppState {
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
   readonly measures: Measures | null;
+  /** Calls that only together have a counterpart; comes after the graphs. */
+  readonly groups: Groups | null;
   readonly selected: NodeRef | null;
   readonly detail: NodeDetail | null;
   /** Of the node selected last that somebody asked it of. */
@@ -59,6 +62,7 @@ export type News = 'changed' | 'gone' | 'broken';
 export const NOTHING_SHOWN = {
   graphs: null,
   measures: null,
+  groups: null,
   selected: null,
   detail: null,
   flow: null,

@@ -38,6 +38,7 @@ function draw(hierarchy: Hierarchy, rowHeight: number, theme: 'light' | 'dark', 
     hits: Int32Array.of(2),
     suspects: new Int32Array(),
     trail: new Int32Array(),
+    bands: [],
   });
   return surface.text();
 }

@@ -35,6 +35,7 @@ describe('the address fragment', () => {
       colours: 'overflow' as const,
       powers: true,
       trail: true,
+      automatic: false,
       tab: 'stack',
       only: Side.NPU,
       look: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from msprobe_builder.database.read.parameters import (
 
 _GRADES = words(Grade)
 _ROLES = words(CallRole)
-_AT_ONCE = 200  # calls that are held
+_AT_ONCE = 1000  # calls that are held
 _NODES = (
     "SELECT node_id, kind, text.value, direction, call, stack_id, grade, partner.bench_node,"
     " (SELECT subtree_end FROM node AS other WHERE other.node_id = partner.bench_node),"
@@ -73,17 +73,24 @@ def read_places(connection: sqlite3.Connection) -> list[Place]:
     ]
 
 
-def read_calls(connection: sqlite3.Connection, place: Place) -> Iterator[Call]:
+def read_calls(
+    connection: sqlite3.Connection, place: Place, only: Container[int] | None = None
+) -> Iterator[Call]:
     """Calls with values in the order in which they ended on the npu side.
 
+    ``only`` restricts them to nodes, of either side, by their ids.
     So the first value that is wrong is the first that came out wrong: a module stands behind the
     calls inside it, as in dump.json. What only bench has stands before the first matched call
     that ended later on bench, as in a comparison of two texts line by line.
     """
     alone = connection.execute(_ALONE, _bounds(place.bench)).fetchall()
+    if only is not None:
+        alone = [(end, node) for end, node in alone if -node in only]
     done = 0
     rows = connection.execute(_NODES, _bounds(place.npu))
     while chunk := rows.fetchmany(_AT_ONCE):
+        if only is not None:
+            chunk = [row for row in chunk if row[0] in only or row[7] in only]
         values = _values_of(connection, chunk)
         for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
             order = node - place.npu.start

@@ -1,8 +1,8 @@
 // Everything that can be done from the keyboard or the command palette.
 
-import { Side, type Grade } from '../../generated/graph_pb';
+import { MatchAction, Side, type Grade } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ViewCommand } from '../graph/ga-view-tools';
@@ -27,6 +27,7 @@ export interface CommandTarget {
   togglePowers(): void;
   pickPartner(): void;
   takeBack(route: TakeBack): void;
+  readonly judge: (action: MatchAction) => void;
   copyLink(): void;
   runView(command: ViewCommand): void;
 }
@@ -74,6 +75,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
     { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
     ...takingBack(target, text),
+    ...ofAutomatic(target, text),
     { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
     { name: shell.bothSides, keys: [], run: only(null) },
     { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
@@ -117,6 +119,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: view.zoomReset, keys: [], run: run('reading-size') },
     { name: shell.savePng, keys: [], run: run('png') },
     { name: shell.saveSvg, keys: [], run: run('svg') },
+    { name: shell.saveTable, keys: [], run: run('xlsx') },
     ...neighbours,
     ...everywhere,
   ];
@@ -141,6 +144,26 @@ function neighbouring({ session, state }: CommandTarget, text: Texts): Command[]
     { name: shell.previousRank, keys: ['['], run: toRank(-1) },
     { name: shell.nextStep, keys: ['}'], run: toStep(1) },
     { name: shell.previousStep, keys: ['{'], run: toStep(-1) },
+  ];
+}
+
+/** What there is to do with matches that evidence alone has made. */
+function ofAutomatic({ session, state, judge }: CommandTarget, { match }: Texts): Command[] {
+  if (!pairOf(state)?.automatic) return [];
+  const { automatic } = state.view;
+  const { selected, graphs } = state;
+  const isOne = selected && graphs?.[selected.side]?.isAutomatic(selected.index);
+  const judging: Command[] = [
+    { name: match.confirm, keys: ['y'], run: () => judge(MatchAction.CONFIRM) },
+    { name: match.reject, keys: ['Y'], run: () => judge(MatchAction.REJECT), isNamedFirst: true },
+  ];
+  return [
+    ...(isOne ? judging : []),
+    {
+      name: match.hideAutomatic,
+      keys: ['h'],
+      run: () => session.setView({ automatic: !automatic }),
+    },
   ];
 }
 

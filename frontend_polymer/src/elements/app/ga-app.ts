@@ -5,7 +5,7 @@ import { AddressBar } from '../../session/address-bar';
 import { answersIn } from '../../session/page-answers';
 import { isFocusFree, onReturn } from '../../session/returning';
 import { paletteOf, type Palette } from '../../canvas/palette';
-import type { GradeBand } from '../../generated/graph_pb';
+import type { GradeBand, MatchAction } from '../../generated/graph_pb';
 import { initialLanguage, setLanguage, type Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, type AppState } from '../../session/app-state';
@@ -34,6 +34,7 @@ import type { GaToast } from '../parts/ga-toast';
 import type { GaToolbar } from './ga-toolbar';
 import type { ViewCommand } from '../graph/ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
+import { judge } from '../match/judge';
 import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
 import { takeBack, type TakeBack } from '../match/take-back';
@@ -100,6 +101,9 @@ export class GaApp extends LocalizedElement implements CommandTarget {
       onReturn(() => void this.session.lookAround()),
     );
     this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
+    this.addEventListener('judge', (event) => {
+      this.judge((event as CustomEvent<MatchAction>).detail);
+    });
     this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
     void this.session.refresh().then(() => {
       this.missMalformed(this.malformed);
@@ -331,6 +335,11 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     else this.session.startPick();
     if (this.state.pick) this.hierarchy.focusGraph();
   }
+
+  /** Says whether the match that evidence has made for the selected node is right. */
+  readonly judge = (action: MatchAction): void => {
+    void judge(this.session, action, this.text).then((outcome) => this.say(outcome));
+  };
 
   takeBack(route: TakeBack): void {
     void takeBack(this.session, route, this.text).then((outcome) => this.say(outcome));

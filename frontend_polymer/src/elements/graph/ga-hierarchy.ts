@@ -30,6 +30,7 @@ import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
 import { marksOf } from './marks';
 import { saveBlob, saveText } from '../parts/save-file';
+import { saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
 const ZOOM_STEP = 1.25;
@@ -83,7 +84,7 @@ export class GaHierarchy extends LocalizedElement {
       '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
-      '_marksChanged(state)',
+      '_marksChanged(state, text)',
       '_paletteChanged(palette)',
       '_textChanged(text)',
     ];
@@ -129,6 +130,7 @@ export class GaHierarchy extends LocalizedElement {
       'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
       png: () => void this.save('png'),
       svg: () => void this.save('svg'),
+      xlsx: () => this.saveTable(),
     };
     actions[command]();
   }
@@ -210,8 +212,8 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
   }
 
-  _marksChanged(state: AppState): void {
-    const marks = marksOf(state);
+  _marksChanged(state: AppState, text: Texts): void {
+    const marks = marksOf(state, text);
     if (marks !== this.marks) this.view.setMarks(marks);
     this.marks = marks;
   }
@@ -336,6 +338,12 @@ export class GaHierarchy extends LocalizedElement {
     } catch (error) {
       this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  private saveTable(): void {
+    const { file, step, rank } = this.state.view;
+    const query = { file, of: 'graph', step, rank };
+    void saveTable(this, this.session.fetch, query, imageName(this.state, 'xlsx'), this.text);
   }
 
   private say(message: string): void {

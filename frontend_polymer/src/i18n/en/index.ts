@@ -270,6 +270,8 @@ export const en = {
     other_class: 'A module of another class sits at this place',
     calls_unmatched: 'None of its calls has a counterpart',
     by_hand: 'Taken apart by hand',
+    rejected: 'Rejected by hand',
+    grouped: 'Compared as part of a group of calls',
   },
 
   ...detailsEn,

@@ -8,7 +8,6 @@ export const shellEn = {
     graphs: (held: number, all: number) => `It has ${held} of ${all} steps and ranks.`,
     tensors: (count: string) =>
       `To keep it small, the tensors of ${count} nodes without error were left out.`,
-    join: ' ',
   },
   palette: 'Command palette',
   command: 'Command',
@@ -27,6 +26,8 @@ export const shellEn = {
   onlyReference: 'Reference side only',
   savePng: 'Save as PNG image',
   saveSvg: 'Save as SVG image',
+  saveTable: 'Save the table of all values as Excel',
+  savingTable: 'The table is being written…',
   saved: (name: string) => `Saved as ${name}`,
   saveFailed: (why: string) => `The image could not be made: ${why}`,
   imageTitle: (file: string, step: number, rank: number) => `${file} · step ${step} · rank ${rank}`,

@@ -261,6 +261,8 @@ export const zh: Texts = {
     other_class: '该位置是另一种类的模块',
     calls_unmatched: '其中的调用都没有对应节点',
     by_hand: '已手动取消匹配',
+    rejected: '已手动否决',
+    grouped: '作为一组调用整体比较',
   },
 
   ...detailsZh,
