@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 APPLICATION_ID = 0x4D535042  # "MSPB"
-SCHEMA_VERSION = 6  # what changed with each version stands in database/migrations.py
+SCHEMA_VERSION = 7  # what changed with each version stands in database/migrations.py
 
 SIDES = ("npu", "bench")  # by ``graph.side``
 STATISTICS = ("max", "min", "mean", "norm")  # bit i of ``tensor.nan_flags`` is the i-th of them

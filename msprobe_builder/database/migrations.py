@@ -71,6 +71,12 @@ STEPS = (
         tables=("disagreement",),
     ),
     Step(6, "What running single calls again has found.", tables=("operator_check",)),
+    Step(
+        7,
+        "What steps and ranks can be added to.",
+        tables=("suspect_alone", "verdict_alone"),
+        columns=(("graph", "inputs"),),
+    ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

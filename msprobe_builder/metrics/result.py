@@ -47,3 +47,4 @@ class PairResult:
     matching: Matching | None
     comparisons: Comparisons | None
     diagnostics: list[Diagnostic]
+    inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py

@@ -45,6 +45,7 @@ class PairJob:
     threads: int = 1  # for reading tensor files
     export_to: Path | None = None  # where merged sides are written as dumps
     keep: Keep | None = None  # the side that jobs after this one need as well
+    inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py
 
     @property
     def stages(self) -> int:

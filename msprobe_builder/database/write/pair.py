@@ -122,7 +122,7 @@ def _write_graph(
     tree, dump = graph.tree, graph.dump
     graph_id = side + 1
     connection.execute(
-        "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             graph_id,
             side,
@@ -135,6 +135,7 @@ def _write_graph(
             dump.framework,
             _clean(str(dump.directory)),
             None if dump.tensor_dir is None else _clean(str(dump.tensor_dir)),
+            result.inputs[side],
         ),
     )
     _insert(
