@@ -35,7 +35,7 @@ from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.merged_export import check_export
 from msprobe_builder.pipeline.progress import Progress
 from msprobe_builder.pipeline.shards import finished_shards, request_name, shard_folder
-from msprobe_builder.pipeline.store import store_pair
+from msprobe_builder.pipeline.store import store_pair as store_pair
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,9 @@ def test_a_rank_that_had_failed_is_added(config: BuildConfig, tmp_path: Path) ->
     dump.write_text(whole)
     build(config, append_to=path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(
-            "SELECT value FROM meta WHERE key = 'complete'"
-        ).fetchall() == [("1",)]
+        assert connection.execute("SELECT value FROM meta WHERE key = 'complete'").fetchall() == [
+            ("1",)
+        ]
         [[count]] = connection.execute("SELECT count(*) FROM diagnostic WHERE code = 'rank_failed'")
         assert count == 0
         assert connection.execute("SELECT count(*) FROM graph").fetchone() == (8,)

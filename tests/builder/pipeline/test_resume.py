@@ -131,7 +131,8 @@ def test_two_builds_do_not_go_on_from_the_same(sides: BuildConfig, tmp_path: Pat
     assert [path.name for path in out.iterdir()] == ["a.vis.db"]
 
 
-def test_a_shard_is_finished_only_when_it_is_whole(sides: BuildConfig, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("sides")
+def test_a_shard_is_finished_only_when_it_is_whole(tmp_path: Path) -> None:
     interrupted(tmp_path, "--resume", by=signal.SIGKILL)
     shutil.copy(shards(tmp_path)[0], shards(tmp_path)[0].with_name("0123.part"))
     resumed(tmp_path)
