@@ -19,6 +19,7 @@ from torch import nn
 
 from msprobe_collector.config.settings import load_config
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.gradients.probe import GradientProbe
 from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
@@ -80,6 +81,8 @@ class PrecisionDebugger:
         self._session = Session(self.config, estimate)
         self._interception = Interception(self._session)
         self._saved = SavedValues(self.config) if self.config.level == "debug" else None
+        has_gradients = self.config.gradients is not None
+        self._gradients = GradientProbe(self.config) if has_gradients else None
         self._custom_apis = CustomApis(self._session)
         self._followed: FollowedDataLoader | None = None
         if self.config.follows_dataloader:
@@ -107,7 +110,10 @@ class PrecisionDebugger:
     @classmethod
     def stop(cls) -> None:
         """Stop recording and write what was recorded."""
-        cls._the_one()._stop()
+        self = cls._the_one()
+        self._stop()
+        if self._gradients is not None:
+            self._gradients.stop()
 
     @classmethod
     def forward_backward_dump_end(cls) -> None:
@@ -157,9 +163,13 @@ class PrecisionDebugger:
         cls._the_one()._stop()
 
     @classmethod
-    def monitor(cls, *_arguments: Any) -> None:
-        """Gradients over many steps are another tool's."""
-        cls._the_one()._warn("monitor() belongs to another tool; nothing is monitored here.")
+    def monitor(cls, model: nn.Module | Sequence[nn.Module]) -> None:
+        """Record the gradients of the model's parameters at every call of the optimizer."""
+        self = cls._the_one()
+        if self._gradients is None:
+            self._warn("monitor() has an effect with task grad_probe only; nothing is monitored.")
+        else:
+            self._gradients.monitor(model)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -177,6 +187,8 @@ class PrecisionDebugger:
         self._finish_step()
         self._guarded(self._session.ledger.tensor_files.close)
         self._guarded(self._custom_apis.restore_all)
+        if self._gradients is not None:
+            self._gradients.stop()
         if self._followed is not None:
             self._followed.remove()
         self._session.ledger.selection.warn_of_misses()
@@ -210,6 +222,9 @@ class PrecisionDebugger:
     ) -> None:
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")
+            return
+        if self._gradients is not None:
+            self._warn("With task grad_probe monitor(model) records; start() has no effect.")
             return
         models = self._checked_models(model)
         tokens = checked_range(token_range, model)

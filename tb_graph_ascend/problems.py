@@ -27,6 +27,16 @@ class ProblemError(Exception):
         self.problem = Problem(code, message, remedy, revision)
 
 
+def internal_error() -> ProblemError:
+    """A fault of ours; details belong in the log, not in the answer."""
+    return ProblemError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal",
+        "The server failed to answer this request.",
+        "See the log of TensorBoard for the reason, and report it.",
+    )
+
+
 def bad_request(code: str, message: str, remedy: str) -> ProblemError:
     """The request itself is wrong."""
     return ProblemError(HTTPStatus.BAD_REQUEST, code, message, remedy)

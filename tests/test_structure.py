@@ -14,7 +14,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = [
     name
-    for name in ("msprobe_builder", "tb_graph_ascend", "msprobe_collector", "msprobe_operators")
+    for name in (
+        *("msprobe_builder", "tb_graph_ascend", "msprobe_collector"),
+        *("msprobe_operators", "msprobe_checks"),
+    )
     if (REPOSITORY / name / "__init__.py").exists()
 ]
 LONGEST_MODULE = 400
@@ -39,6 +42,7 @@ ORDER = {
         *("rematch", "export", "pipeline", "tables", "importers", "command"),
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
+    "msprobe_checks": ["checkpoint", "gradients", "command"],
     "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]

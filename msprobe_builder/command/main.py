@@ -8,7 +8,8 @@ from importlib import import_module
 
 from msprobe_builder.command.frame import Command, run_command
 
-# Module of this package by the word the user types; without one it is the build.
+# Module by the word the user types, of this package where no other is named; without one it is
+# the build.
 COMMANDS = {
     "report": "report",
     "export": "export",
@@ -17,6 +18,8 @@ COMMANDS = {
     "import": "import_database",
     "verify": "verify",
     "verdict": "verdict",
+    "checkpoint": "msprobe_checks.command.checkpoint",
+    "gradients": "msprobe_checks.command.gradients",
 }
 BUILD = "build"
 
@@ -30,8 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command_module(name: str) -> Command:
-    """A command by the name of its module."""
-    return import_module(f"{__package__}.{name}")  # type: ignore[return-value]
+    """A command by its entry in ``COMMANDS``."""
+    whole = name if "." in name else f"{__package__}.{name}"
+    return import_module(whole)  # type: ignore[return-value]
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, with_places_of_origin
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Matching
-from msprobe_builder.metrics.grading import Band
 from msprobe_builder.metrics.replicas import Copy
 from msprobe_builder.metrics.statistics import statistic_errors, worst_error
 

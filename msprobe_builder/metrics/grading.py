@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.dump.names import UNINITIALISED, Kind
 from msprobe_builder.dump.parameters import Section
@@ -28,21 +29,6 @@ from msprobe_builder.graph.tree import Tree, operator_mask
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Band:
-    """Errors in [low, high) get this grade and colour; the last band includes 1."""
-
-    grade: Grade
-    low: float | None
-    high: float | None
-    colour: str
-
-    @property
-    def name(self) -> str:
-        """The grade's word in tables and views."""
-        return self.grade.name.lower()
 
 
 _COLOURS = {

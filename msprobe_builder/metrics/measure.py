@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import STATISTIC_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
@@ -21,7 +22,6 @@ from msprobe_builder.metrics.checksum import equal_checksums
 from msprobe_builder.metrics.comparison import Comparisons, Metric
 from msprobe_builder.metrics.grading import (
     PROFILES,
-    Band,
     Evidence,
     collection_errors,
     is_broken,

@@ -47,4 +47,5 @@ class PairResult:
     matching: Matching | None
     comparisons: Comparisons | None
     diagnostics: list[Diagnostic]
+    baseline: NDArray[np.float64] | None = None  # error by row of the reference that is mere noise
     inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py

@@ -13,11 +13,10 @@ from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
-from msprobe_builder.dump.inputs import inputs_of
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
-from msprobe_builder.pipeline.executors.attempt import ranks_of
+from msprobe_builder.pipeline.executors.attempt import job_inputs
 from msprobe_builder.pipeline.join import shown_options
 
 _SHOWN = 8
@@ -55,7 +54,7 @@ class Base:
         held = self.inputs.get(Place(job.step, job.rank))
         if held is None:
             return False
-        now = inputs_of(ranks_of(job.npu)), inputs_of(ranks_of(job.bench))
+        now = job_inputs(job)
         return any(old is not None and old != new for old, new in zip(held, now, strict=True))
 
     @contextmanager

@@ -29,7 +29,7 @@ from msprobe_builder.pipeline.append import open_base
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
-from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas
+from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.join import counts, gather, of_one_task
 from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.merged_export import check_export
@@ -179,6 +179,9 @@ def _jobs(config: BuildConfig) -> tuple[list[PairJob], list[Diagnostic]]:
     npu = discover(config.npu_path, "npu_path")
     bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
     jobs, left_out = _paired(config, npu, bench)
+    if config.noise_path is not None:
+        jobs, lacking = with_noise(jobs, discover(config.noise_path, "noise_path"))
+        left_out += lacking
     return jobs, left_out + unused_pairs(config.options, [(job.step, job.rank) for job in jobs])
 
 
@@ -194,7 +197,7 @@ def _paired(
 
 def _is_worth_it(config: BuildConfig, jobs: list[PairJob]) -> bool:
     """Whether something may be finished when a build is killed that could be used again."""
-    sides = (config.npu_path, config.bench_path)
+    sides = (config.npu_path, config.bench_path, config.noise_path)
     return len(jobs) > 1 and all(one is None or isinstance(one, Path) for one in sides)
 
 

@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.align.align import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.read import read_dump
@@ -26,11 +28,12 @@ from msprobe_builder.metrics.grading import grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
+from msprobe_builder.verdict.baseline import baseline
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
 
-_NAMES = ("npu", "bench")
+_NAMES = ("npu", "bench", "noise")
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,12 @@ class PairJob:
     export_to: Path | None = None  # where merged sides are written as dumps
     keep: Keep | None = None  # the side that jobs after this one need as well
     inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py
+    noise: Source | ReplicaSource | None = None  # the reference once more: what is mere noise
 
     @property
     def stages(self) -> int:
         """How often a build of it reports: each pipeline stage or rank read, then three more."""
-        sources = [self.npu] if self.bench is None else [self.npu, self.bench]
+        sources = [one for one in (self.npu, self.bench, self.noise) if one is not None]
         return sum(map(_reads, sources)) + 3  # match, measure, store
 
 
@@ -85,6 +89,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     diagnostics += [
         one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
     ]
+    noise = _baseline(job, bench, task, texts, report)
     npu_graph = Graph(
         npu.dump,
         npu.tree,
@@ -106,7 +111,25 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
         matching,
         measured.comparisons,
         diagnostics,
+        noise,
     )
+
+
+def _baseline(
+    job: PairJob, bench: Side, task: Task, texts: Texts, report: Report
+) -> NDArray[np.float64] | None:
+    """What the second run of the reference differs from it by, if there is one."""
+    if job.noise is None or task is Task.STRUCTURE:
+        return None
+    noise, _ = _read(2, job.noise, texts, report)
+    if task_of(noise.dump) is not task:
+        raise BuildError(
+            f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
+            f"compare are of task {task.value}; record the reference twice with one configuration."
+        )
+    matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
+    measured = measure(task, noise, bench, matching, texts, job.threads)
+    return baseline(noise.table, bench.table, bench.tree, measured.comparisons, texts)
 
 
 def _read_both(

@@ -17,7 +17,7 @@ from msprobe_builder.dump.source import Dumps
 from msprobe_builder.merge.detect import AutoLayout, parse_side
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 
-_KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge")
+_KEYS = ("npu_path", "bench_path", "noise_path", "is_print_compare_log", "parallel_merge")
 # A comment, or a string that must be stepped over because it may hold comment signs.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 
@@ -27,7 +27,8 @@ class BuildConfig:
     """One build; without ``bench_path`` the dump is shown on its own.
 
     In place of a path each side may be a dump in memory, or several by step and rank. With
-    layouts the ranks of each side are merged into whole models first.
+    layouts the ranks of each side are merged into whole models first. ``noise_path`` is the
+    reference recorded a second time, or perturbed: what may differ without a fault.
     """
 
     npu_path: Dumps
@@ -36,6 +37,7 @@ class BuildConfig:
     options: BuildOptions = DEFAULT_OPTIONS
     npu_layout: ParallelLayout | AutoLayout | None = None
     bench_layout: ParallelLayout | AutoLayout | None = None
+    noise_path: Dumps | None = None
 
 
 def read_config(path: Path) -> BuildConfig:
@@ -64,8 +66,16 @@ def read_config(path: Path) -> BuildConfig:
     if npu_path is None:
         raise UsageError(f"{path} lacks the key 'npu_path'; add the directory of the dump to show.")
     bench_path = _path(content, "bench_path", path)
+    noise_path = _path(content, "noise_path", path)
+    if noise_path is not None and bench_path is None:
+        raise UsageError(
+            f"{path} has 'noise_path', a second run of the reference, without a 'bench_path'; "
+            "add the reference or remove it."
+        )
     layouts = _layouts(content, path, is_comparison=bench_path is not None)
-    return BuildConfig(npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts)
+    return BuildConfig(
+        npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts, noise_path
+    )
 
 
 def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -165,6 +165,38 @@ def pair_up_replicas(
     return jobs, found
 
 
+def with_noise(jobs: list[PairJob], noise: DumpTree) -> tuple[list[PairJob], list[Diagnostic]]:
+    """The same jobs with the second run of the reference, and what it lacks.
+
+    It is split as the reference is. Raises BuildError when it has none of the steps and ranks.
+    """
+    result, lacking = [], []
+    for job in jobs:
+        own: Source | ReplicaSource | None
+        if isinstance(job.bench, ReplicaSource):
+            ranks = {
+                one.rank: path for one, path in noise.directories.items() if one.step == job.step
+            }
+            is_whole = ranks.keys() >= job.bench.sources.keys()
+            own = replace(job.bench, sources=ranks) if is_whole else None
+        elif len(jobs) == 1 and len(noise.directories) == 1:
+            [own] = noise.directories.values()
+        else:
+            own = noise.directories.get(Place(job.step, job.rank))
+        result.append(replace(job, noise=own))
+        if own is None:
+            lacking.append(Place(job.step, job.rank))
+    if len(lacking) == len(jobs):
+        raise BuildError(
+            f"noise_path {noise.root} has none of the steps and ranks that are compared; give a "
+            "second dump of the reference, recorded at the same steps on the same ranks."
+        )
+    if not lacking:
+        return result, []
+    message = f"noise_path lacks {_list(lacking)}; the noise of these is not known."
+    return result, [Diagnostic("warning", "missing_noise", message, count=len(lacking))]
+
+
 def _other_samples(counts: tuple[int, int]) -> list[Diagnostic]:
     """Replicas of unequal numbers share out the samples of a batch in different ways."""
     if counts[0] == counts[1] or 1 in counts:

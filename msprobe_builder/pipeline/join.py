@@ -100,6 +100,8 @@ def shown_options(config: BuildConfig) -> str:
     """How was compared, as far as it differs from the default, as JSON: meta.options."""
     default = asdict(DEFAULT_OPTIONS)
     chosen = {key: value for key, value in asdict(config.options).items() if value != default[key]}
+    if config.noise_path is not None:
+        chosen["noise"] = True
     for key in ("npu_layout", "bench_layout"):
         if getattr(config, key) is not None:
             layout = asdict(getattr(config, key))
@@ -117,6 +119,7 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "kind": "build" if config.bench_path is None else "compare",
         "npu_path": named(config.npu_path),
         "bench_path": None if config.bench_path is None else named(config.bench_path),
+        "noise_path": None if config.noise_path is None else named(config.noise_path),
         "builder_version": __version__,
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "overflow_checked": str(int(config.options.overflow_check)),

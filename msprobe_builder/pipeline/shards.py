@@ -76,7 +76,8 @@ def request_name(config: BuildConfig) -> str:
 
     UsageError when a side is in memory: no later process can ask for the same.
     """
-    sides = [config.npu_path] + ([] if config.bench_path is None else [config.bench_path])
+    paths = (config.npu_path, config.bench_path, config.noise_path)
+    sides = [one for one in paths if one is not None]
     if not all(isinstance(side, Path) for side in sides):
         raise UsageError("--resume needs dumps on disk; give paths, not dumps in memory.")
     options = config.options
@@ -84,7 +85,7 @@ def request_name(config: BuildConfig) -> str:
     facts = (
         __version__,
         sources_digest(),
-        [str(Path(str(side)).absolute()) for side in sides],
+        [None if one is None else str(Path(str(one)).absolute()) for one in paths],
         repr(options),
         [file_state(file) for file in files],
         repr((config.npu_layout, config.bench_layout)),

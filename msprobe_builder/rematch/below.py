@@ -9,6 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.matches import matches_between
+from msprobe_builder.database.read.tree import read_subtree
+from msprobe_builder.database.write.texts import StoredTexts
 from msprobe_builder.dump.names import Kind, Name, module_path
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed, same_ids
@@ -22,7 +26,6 @@ from msprobe_builder.match.signature import (
 )
 from msprobe_builder.rematch.graphs import GraphPair
 from msprobe_builder.rematch.parts import Part, load_part
-from msprobe_builder.rematch.texts import StoredTexts
 
 Int = NDArray[np.int64]
 
@@ -57,8 +60,8 @@ def pairs_below(
     class. Pairs that exist are kept; nodes matched elsewhere take part only with ``replace``.
     """
     texts = StoredTexts(connection)
-    left = load_part(connection, pair.npu, _subtree(connection, npu), texts)
-    right = load_part(connection, pair.bench, _subtree(connection, bench), texts)
+    left = load_part(connection, pair.npu, read_subtree(connection, npu), texts)
+    right = load_part(connection, pair.bench, read_subtree(connection, bench), texts)
     known, npu_free, bench_free = _matched(connection, left, right, replace)
     trees = left.side.tree, right.side.tree
     signs = (
@@ -81,15 +84,6 @@ def pairs_below(
     return sorted((ids[0][i], ids[1][j]) for i, j in found)
 
 
-def _subtree(connection: sqlite3.Connection, node: int) -> range:
-    [[end]] = connection.execute("SELECT subtree_end FROM node WHERE node_id = ?", (node,))
-    query = "SELECT count(*) FROM node WHERE node_id BETWEEN ? AND ?"
-    [[count]] = connection.execute(query, (node, end))
-    if count != end - node + 1:
-        raise ValueError(f"node {node} has {count} nodes up to {end}")
-    return range(node, end + 1)
-
-
 def _matched(
     connection: sqlite3.Connection, npu: Part, bench: Part, replace: bool
 ) -> tuple[Int, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -97,13 +91,11 @@ def _matched(
     known = np.full(len(npu.nodes), -1, dtype=np.int64)
     npu_free = np.ones(len(npu.nodes), dtype=bool)
     bench_free = np.ones(len(bench.nodes), dtype=bool)
-    for part, free, column in ((npu, npu_free, "npu_node"), (bench, bench_free, "bench_node")):
+    for side, part, free in ((NPU, npu, npu_free), (BENCH, bench, bench_free)):
         first, last = int(part.nodes[_TOP]), int(part.nodes[-1])
-        rows = connection.execute(
-            f"SELECT npu_node, bench_node FROM match WHERE {column} BETWEEN ? AND ?", (first, last)
-        ).fetchall()
+        rows = matches_between(connection, side, first, last)
         if rows:
-            own = np.array(rows, dtype=np.int64)[:, 0 if part is npu else 1]
+            own = np.array(rows, dtype=np.int64)[:, side]
             free[np.searchsorted(part.nodes, own)] = False
         if part is npu:
             for one, other in rows:

@@ -7,23 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from msprobe_builder.base.codes import Source
-from msprobe_builder.rematch.table import (
-    StoredMatch,
-    delete_match,
-    insert_match,
-    partner_of_bench,
-    partner_of_npu,
+from msprobe_builder.database.read.edits import read_redoable, read_undoable
+from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.matches import partner_of
+from msprobe_builder.database.write.edits import MATCH as MATCH
+from msprobe_builder.database.write.edits import UNMATCH as UNMATCH
+from msprobe_builder.database.write.edits import (
+    StoredEdit,
+    begin_batch,
+    insert_edit,
+    mark_undone,
+    match_before,
+    read_batch,
 )
-
-MATCH, UNMATCH = "match", "unmatch"
-
-UNDOABLE = "SELECT max(batch) FROM edit WHERE NOT undone"
-# Values of edit.undone: what was undone can be done again until something else is done.
-UNDONE, UNDONE_FOR_GOOD = 1, 2
-REDOABLE = (
-    f"SELECT min(batch) FROM edit WHERE undone = {UNDONE}"
-    " AND batch > (SELECT ifnull(max(batch), 0) FROM edit WHERE NOT undone)"
-)
+from msprobe_builder.database.write.matches import StoredMatch, delete_match, insert_match
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,8 @@ class Edits:
 def make(edits: Edits, npu: int, bench: int, cause: str) -> None:
     """Match two nodes, ending the matches that either has with another one."""
     connection = edits.connection
-    bench_before, npu_before = partner_of_npu(connection, npu), partner_of_bench(connection, bench)
+    bench_before = partner_of(connection, NPU, npu)
+    npu_before = partner_of(connection, BENCH, bench)
     if bench_before == bench:
         return
     if bench_before is not None:
@@ -75,44 +73,47 @@ def end(edits: Edits, npu: int, bench: int, cause: str) -> None:
 
 def undo(edits: Edits) -> bool:
     """Take back what was done last; whether there was anything."""
-    [[batch]] = edits.connection.execute(UNDOABLE)
-    rows = _rows_of(edits.connection, batch)
-    for edit_id, action, match in reversed(rows):
-        if action == MATCH:
+    batch = read_undoable(edits.connection)
+    if batch is None:
+        return False
+    for edit in reversed(read_batch(edits.connection, batch)):
+        match = edit.match
+        if edit.action == MATCH:
             delete_match(edits.connection, match.npu, match.bench)
             edits.changes.append(Change(UNMATCH, match.npu, match.bench, "undo"))
         else:
-            insert_match(edits.connection, _as_before(edits.connection, edit_id, match))
+            insert_match(edits.connection, match_before(edits.connection, edit))
             edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
-    edits.connection.execute("UPDATE edit SET undone = 1 WHERE batch = ?", (batch,))
-    return bool(rows)
+    mark_undone(edits.connection, batch, undone=True)
+    return True
 
 
 def redo(edits: Edits) -> bool:
     """Do again what was undone last; whether there was anything that still fits the matches."""
-    [[batch]] = edits.connection.execute(REDOABLE)
-    rows = _rows_of(edits.connection, batch)
-    if not _fits(edits.connection, rows):
+    batch = read_redoable(edits.connection)
+    if batch is None:
         return False
-    for _, action, match in rows:
+    done = read_batch(edits.connection, batch)
+    if not _fits(edits.connection, done):
+        return False
+    for _, action, match in done:
         if action == MATCH:
             insert_match(edits.connection, match)
         else:
             delete_match(edits.connection, match.npu, match.bench)
         edits.changes.append(Change(action, match.npu, match.bench, "redo"))
-    edits.connection.execute("UPDATE edit SET undone = 0 WHERE batch = ?", (batch,))
-    return bool(rows)
+    mark_undone(edits.connection, batch, undone=False)
+    return True
 
 
-def _fits(connection: sqlite3.Connection, rows: list[tuple[int, str, StoredMatch]]) -> bool:
-    """Whether the matches are still those that the first rows of a batch were made on."""
+def _fits(connection: sqlite3.Connection, done: list[StoredEdit]) -> bool:
+    """Whether the matches are still those that the first edits of a batch were made on."""
     partners: dict[tuple[int, int], int | None] = {}
-    for _, action, match in rows:
-        ends = ((0, match.npu), (1, match.bench))
+    for _, action, match in done:
+        ends = ((NPU, match.npu), (BENCH, match.bench))
         for side, node in ends:
             if (side, node) not in partners:
-                find = partner_of_bench if side else partner_of_npu
-                partners[side, node] = find(connection, node)
+                partners[side, node] = partner_of(connection, side, node)
         now = partners[ends[0]], partners[ends[1]]
         if now != ((None, None) if action == MATCH else (match.bench, match.npu)):
             return False
@@ -123,44 +124,7 @@ def _fits(connection: sqlite3.Connection, rows: list[tuple[int, str, StoredMatch
 
 def _record(edits: Edits, change: Change, source: int) -> None:
     edits.changes.append(change)
-    connection = edits.connection
     if not edits._batch:
-        [[edits._batch]] = connection.execute("SELECT ifnull(max(edit_id), 0) + 1 FROM edit")
-        connection.execute("UPDATE edit SET undone = ? WHERE undone = ?", (UNDONE_FOR_GOOD, UNDONE))
-    connection.execute(
-        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            edits._batch,
-            edits.at,
-            edits.author,
-            change.action,
-            change.npu,
-            change.bench,
-            source,
-            edits.reason,
-        ),
-    )
-
-
-def _rows_of(
-    connection: sqlite3.Connection, batch: int | None
-) -> list[tuple[int, str, StoredMatch]]:
-    rows = connection.execute(
-        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason"
-        " FROM edit WHERE batch = ? ORDER BY edit_id",
-        (batch,),
-    )
-    return [(edit_id, action, StoredMatch(*match)) for edit_id, action, *match in rows]
-
-
-def _as_before(connection: sqlite3.Connection, edit_id: int, match: StoredMatch) -> StoredMatch:
-    """A match that an edit ended: by hand with its author, by the build without one."""
-    row = connection.execute(
-        "SELECT author, edited_at, reason FROM edit WHERE npu_node = ? AND bench_node = ?"
-        " AND action = ? AND edit_id < ? AND NOT undone AND source = ?"
-        " ORDER BY edit_id DESC LIMIT 1",
-        (match.npu, match.bench, MATCH, edit_id, match.source),
-    ).fetchone()
-    author, at, note = row or (None, None, None)
-    return StoredMatch(match.npu, match.bench, match.source, author, at, note)
+        edits._batch = begin_batch(edits.connection)
+    match = StoredMatch(change.npu, change.bench, source, edits.author, edits.at, edits.reason)
+    insert_edit(edits.connection, edits._batch, change.action, match)

@@ -1,53 +1,43 @@
-"""Where the nodes of each step and rank lie in a database."""
+"""Both sides of each step and rank of a database."""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from pathlib import Path
 
-
-@dataclass(frozen=True)
-class StoredGraph:
-    """One side of one step and rank: a range of node ids that begins with the root."""
-
-    first: int
-    count: int
-    dump_dir: Path
-    tensor_dir: Path | None
-
-    @property
-    def last(self) -> int:
-        """Id of the last node."""
-        return self.first + self.count - 1
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.graphs import BENCH, NPU, Graph, read_graphs
 
 
 @dataclass(frozen=True)
 class GraphPair:
     """Both sides of one step and rank."""
 
-    step: int
-    rank: int
-    npu: StoredGraph
-    bench: StoredGraph
+    npu: Graph
+    bench: Graph
+
+    @property
+    def step(self) -> int:
+        """The step of both."""
+        return self.npu.step
+
+    @property
+    def rank(self) -> int:
+        """The rank of both."""
+        return self.npu.rank
 
 
 def read_pairs(connection: sqlite3.Connection) -> list[GraphPair]:
     """Every step and rank that has both sides, in order."""
-    sides: dict[tuple[int, int], dict[int, StoredGraph]] = {}
-    for step, rank, side, first, count, dump_dir, tensor_dir in connection.execute(
-        "SELECT step, rank, side, first_node, node_count, dump_dir, tensor_dir FROM graph"
-    ):
-        place = None if tensor_dir is None else Path(tensor_dir)
-        graph = StoredGraph(int(first), int(count), Path(dump_dir), place)
-        sides.setdefault((step, rank), {})[side] = graph
-    return [
-        GraphPair(step, rank, graphs[0], graphs[1])
-        for (step, rank), graphs in sorted(sides.items())
-        if len(graphs) == 2
-    ]
+    sides: dict[tuple[int, int], dict[int, Graph]] = {}
+    for graph in read_graphs(connection):
+        sides.setdefault((graph.step, graph.rank), {})[graph.side] = graph
+    return [GraphPair(one[NPU], one[BENCH]) for one in sides.values() if len(one) == 2]
 
 
 def pair_of(pairs: list[GraphPair], npu_node: int) -> GraphPair:
     """The step and rank that an npu node belongs to."""
-    return next(pair for pair in pairs if pair.npu.first <= npu_node <= pair.npu.last)
+    for pair in pairs:
+        if npu_node in pair.npu:
+            return pair
+    raise DamagedError(f"node {npu_node} lies in no graph with both sides")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
+from msprobe_builder.database.read.matches import partner_of
+from msprobe_builder.database.read.names import find_nodes
 from msprobe_builder.match.match_file import ChosenPair, as_known
 from msprobe_builder.rematch.edits import Edits, make
 from msprobe_builder.rematch.graphs import GraphPair
-from msprobe_builder.rematch.names import find_nodes
-from msprobe_builder.rematch.table import partner_of_bench, partner_of_npu
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def import_pairs(
     """Match the pairs of a file; the first pair of a node counts."""
     names = {name for pair in chosen for name in (pair.npu, pair.bench)}
     nodes = find_nodes(edits.connection, names)
-    first = dict(edits.connection.execute("SELECT graph_id, first_node FROM graph"))
+    first = {graph.graph_id: graph.first for graph in read_graphs(edits.connection)}
     found = _Found(
         {(first[graph], name): node for name, places in nodes.items() for graph, node in places},
         {},
@@ -67,7 +68,7 @@ def _import(
         assert j is not None
         found.taken |= {i: names[1], j: names[0]}
         turned |= is_turned
-        if partner_of_npu(edits.connection, i) == j:
+        if partner_of(edits.connection, NPU, i) == j:
             present += 1
         else:
             make(edits, i, j, "file")
@@ -102,11 +103,11 @@ def _problem(
     for node, name in zip((i, j), names, strict=True):
         if node in found.taken:
             return f"an earlier pair matches {name} with {found.taken[node]}"
-    if replace or partner_of_npu(edits.connection, i) == j:
+    if replace or partner_of(edits.connection, NPU, i) == j:
         return ""
-    if partner_of_npu(edits.connection, i) is not None:
+    if partner_of(edits.connection, NPU, i) is not None:
         return f"{names[0]} is matched with another node"
-    if partner_of_bench(edits.connection, j) is not None:
+    if partner_of(edits.connection, BENCH, j) is not None:
         return f"{names[1]} is matched with another node"
     return ""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.matches import matches_below, partner_of
+from msprobe_builder.database.read.tree import read_twins
 from msprobe_builder.rematch.below import pairs_below
 from msprobe_builder.rematch.edits import MATCH, Edits, end, make
-from msprobe_builder.rematch.graphs import GraphPair, StoredGraph
-from msprobe_builder.rematch.table import partner_of_bench, partner_of_npu
+from msprobe_builder.rematch.graphs import GraphPair
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def carry_out(edits: Edits, pair: GraphPair, operations: list[Operation]) -> Out
     """Carry out operations one after the other; those that meet a conflict are left out."""
     outcome = Outcome()
     connection = edits.connection
-    npu_twin = _twins(connection, pair.npu, [operation.npu for operation in operations])
-    bench_twin = _twins(connection, pair.bench, [operation.bench for operation in operations])
+    npu_twin = read_twins(connection, pair.npu, [operation.npu for operation in operations])
+    bench_twin = read_twins(connection, pair.bench, [operation.bench for operation in operations])
     for number, operation in enumerate(operations):
         _one(edits, pair, number, operation, operation.npu, operation.bench, outcome, "asked")
         npu, bench = npu_twin.get(operation.npu), bench_twin.get(operation.bench)
@@ -65,7 +65,7 @@ def carry_out(edits: Edits, pair: GraphPair, operations: list[Operation]) -> Out
             continue
         if operation.twin:
             _one(edits, pair, number, operation, npu, bench, outcome, "twin")
-        elif (partner_of_npu(connection, npu) == bench) != (operation.action == MATCH):
+        elif (partner_of(connection, NPU, npu) == bench) != (operation.action == MATCH):
             outcome.offers.append(Offer(number, npu, bench))
     return outcome
 
@@ -93,45 +93,19 @@ def _one(
         for one, other in below:
             make(edits, one, other, "descendant")
         return
-    if partner_of_npu(connection, npu) == bench:
+    if partner_of(connection, NPU, npu) == bench:
         end(edits, npu, bench, cause)
     elif cause == "asked" and not operation.descendants:
-        outcome.conflicts.append(Conflict(number, 0, npu, partner_of_npu(connection, npu)))
+        outcome.conflicts.append(Conflict(number, 0, npu, partner_of(connection, NPU, npu)))
     if operation.descendants:
-        for one, other in _matched_below(connection, npu, bench):
+        for one, other in matches_below(connection, npu, bench):
             end(edits, one, other, "descendant")
 
 
 def _taken(connection: sqlite3.Connection, number: int, npu: int, bench: int) -> list[Conflict]:
     """Nodes of the two that are matched with another one."""
-    partner, other = partner_of_npu(connection, npu), partner_of_bench(connection, bench)
+    partner, other = partner_of(connection, NPU, npu), partner_of(connection, BENCH, bench)
     if partner == bench:
         return []
     found = [(0, npu, partner), (1, bench, other)]
     return [Conflict(number, side, node, at) for side, node, at in found if at is not None]
-
-
-def _matched_below(connection: sqlite3.Connection, npu: int, bench: int) -> list[tuple[int, int]]:
-    return connection.execute(
-        "SELECT npu_node, bench_node FROM match, node AS own, node AS other"
-        " WHERE own.node_id = ? AND other.node_id = ?"
-        " AND npu_node > own.node_id AND npu_node <= own.subtree_end"
-        " AND bench_node > other.node_id AND bench_node <= other.subtree_end ORDER BY npu_node",
-        (npu, bench),
-    ).fetchall()
-
-
-def _twins(
-    connection: sqlite3.Connection, graph: StoredGraph, nodes: Iterable[int]
-) -> dict[int, int]:
-    """The call of the other direction of each node that has one: backward of forward."""
-    rows = connection.execute(
-        "WITH own AS MATERIALIZED (SELECT node_id, kind, stem_id, direction, call"
-        "  FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value WHERE direction > 0)"
-        " SELECT own.node_id, twin.node_id FROM node AS twin JOIN own"
-        "  ON own.stem_id = twin.stem_id AND own.kind = twin.kind AND own.call = twin.call"
-        "  AND own.direction + twin.direction = 3"
-        " WHERE twin.node_id BETWEEN ? AND ? AND twin.stem_id IN (SELECT stem_id FROM own)",
-        (json.dumps(sorted(set(nodes))), graph.first, graph.last),
-    )
-    return dict(rows)

@@ -6,15 +6,23 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import nan, prod
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.graphs import Graph
+from msprobe_builder.database.read.parts import (
+    ParameterRow,
+    read_node_rows,
+    read_parameter_rows,
+    read_unrecorded,
+)
 from msprobe_builder.database.write.merged import StoredMerge, read_merge
+from msprobe_builder.database.write.texts import StoredTexts
 from msprobe_builder.dump.construct import Construct
 from msprobe_builder.dump.names import ROOT, Direction, Kind, Name, format_name
 from msprobe_builder.dump.parameters import ALL_MISSING, ParameterKind, Parameters
@@ -24,18 +32,9 @@ from msprobe_builder.graph.parameter_table import ParameterTable, order_paramete
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.rematch.graphs import StoredGraph
-from msprobe_builder.rematch.texts import StoredTexts
 
 Int = NDArray[np.int64]
 
-_NODE = "SELECT node_id, parent_id, subtree_end, kind, stem_id, direction, call FROM node"
-_TENSOR = (
-    "SELECT node_id, ordinal, section, name_id, type_id, NULL, dtype_id, shape_id, requires_grad,"
-    " max, min, mean, norm, nan_flags, md5, file FROM tensor"
-)
-_ARGUMENT = "SELECT node_id, ordinal, section, name_id, type_id, value_id FROM argument"
-_TENSOR_COLUMNS = 16
 # Their value takes part in matching like a shape.
 _SHAPE_LIKE = ("torch.Size", "slice")
 
@@ -56,7 +55,7 @@ class Part:
 
 
 def load_part(
-    connection: sqlite3.Connection, graph: StoredGraph, nodes: Iterable[int], texts: StoredTexts
+    connection: sqlite3.Connection, graph: Graph, nodes: Iterable[int], texts: StoredTexts
 ) -> Part:
     """Load the given nodes with their parameters."""
     runs = list(_runs(sorted(nodes)))
@@ -92,34 +91,23 @@ def _runs(nodes: list[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _rows(
-    connection: sqlite3.Connection, select: str, runs: list[tuple[int, int]]
-) -> Iterator[tuple[Any, ...]]:
-    query = f"{select} WHERE node_id BETWEEN ? AND ?"
-    return chain.from_iterable(connection.execute(query, run) for run in runs)
-
-
 def load_tree(
     connection: sqlite3.Connection,
-    graph: StoredGraph,
+    graph: Graph,
     runs: list[tuple[int, int]],
     texts: StoredTexts,
 ) -> tuple[Int, Tree]:
     """Ids and hierarchy of the nodes from the first to the last of each run."""
-    rows = sorted(_rows(connection, _NODE, runs))
-    ids = np.array([0, *(row[0] for row in rows)], dtype=np.int64)
-    index = {node: place for place, node in enumerate(ids.tolist())}
-    text = texts.load(row[4] for row in rows)
+    rows = read_node_rows(connection, runs)
+    ids = np.array([0, *(row.node for row in rows)], dtype=np.int64)
+    index: dict[int | None, int] = {node: place for place, node in enumerate(ids.tolist())}
+    text = texts.load(row.stem for row in rows)
     values = texts.texts.values
     parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
-    parsed += [
-        Name(Kind(kind), values[text[stem]], Direction(direction), call or 0)
-        for _, _, _, kind, stem, direction, call in rows
-    ]
-    ends = np.array([ids[-1], *(row[2] for row in rows)], dtype=np.int64)
-    parent = np.array([-1, *(index.get(row[1], 0) for row in rows)], dtype=np.int64)
-    without = {row[0] for row in _rows(connection, "SELECT node_id FROM unrecorded", runs)}
-    without |= {0, graph.first}
+    parsed += [Name(row.kind, values[text[row.stem]], row.direction, row.call) for row in rows]
+    ends = np.array([ids[-1], *(row.subtree_end for row in rows)], dtype=np.int64)
+    parent = np.array([-1, *(index.get(row.parent, 0) for row in rows)], dtype=np.int64)
+    without = {*read_unrecorded(connection, runs), 0, graph.first}
     size = len(ids)
     subtree_end = np.searchsorted(ids, ends, side="right") - 1
     _check_nested(subtree_end)
@@ -138,13 +126,13 @@ def load_tree(
 
 
 def _check_nested(subtree_end: Int) -> None:
-    """ValueError unless every subtree lies within those it begins in: others never end."""
+    """DamagedError unless every subtree lies within those it begins in: others never end."""
     open_ends: list[int] = []
     for node, end in enumerate(subtree_end.tolist()):
         while open_ends and open_ends[-1] < node:
             open_ends.pop()
         if end < node or (open_ends and end > open_ends[-1]):
-            raise ValueError(f"the subtree of node {node} ends at {end}")
+            raise DamagedError(f"the subtree of node {node} ends at {end}")
         open_ends.append(end)
 
 
@@ -155,58 +143,57 @@ def _read_table(
     ids: Int,
     texts: StoredTexts,
 ) -> ParameterTable:
-    arguments = _rows(connection, _ARGUMENT, runs)
-    rows = sorted([*_rows(connection, _TENSOR, runs), *arguments], key=lambda row: row[:2])
-    text = texts.load(chain.from_iterable(row[3:8] for row in rows))
+    rows = read_parameter_rows(connection, runs)
+    text = texts.load(
+        number for row in rows for number in (row.name, row.type, row.value, row.dtype, row.shape)
+    )
     parameters = Parameters(texts.texts)
     index = {node: place for place, node in enumerate(ids.tolist())}
     for row in rows:
-        _append(parameters, index[row[0]], row, text, texts.texts)
+        if row.node not in index:
+            raise DamagedError(f"a parameter belongs to node {row.node}, which is missing")
+        _append(parameters, index[row.node], row, text, texts.texts)
     # Every node has a record here, also those that the dump had none of.
     table = order_parameters(replace(tree, record=np.arange(len(tree))), parameters)
-    return replace(table, ordinal=np.array([row[1] for row in rows], dtype=np.int64))
+    return replace(table, ordinal=np.array([row.ordinal for row in rows], dtype=np.int64))
 
 
 def _append(
     parameters: Parameters,
     node: int,
-    row: tuple[Any, ...],
+    row: ParameterRow,
     text: dict[int | None, int],
     texts: Texts,
 ) -> None:
-    _, _, section, name, kind, value, *rest = row
-    is_tensor = len(row) == _TENSOR_COLUMNS
     place = len(parameters)
-    type_id, value_id = text[kind], text[value]
-    shape_id, dtype_id, missing, numel = -1, -1, ALL_MISSING, nan
-    requires_grad: int | None = None
-    statistics: list[float | None] = [None] * 4
-    if is_tensor:
-        dtype, shape, requires_grad, *statistics, flags, md5, file = rest
-        dtype_id, shape_id = text[dtype], text[shape]
-        unknown = (number is None and not flags >> bit & 1 for bit, number in enumerate(statistics))
-        missing = sum(is_missing << bit for bit, is_missing in enumerate(unknown))
+    type_id, value_id = text[row.type], text[row.value]
+    dtype_id, shape_id, missing, numel = text[row.dtype], text[row.shape], ALL_MISSING, nan
+    if row.is_tensor:
+        missing = sum(
+            (number is None and not row.nan_flags >> bit & 1) << bit
+            for bit, number in enumerate(row.statistics)
+        )
         numel = _numel(texts.values[shape_id]) if shape_id >= 0 else nan
-        if md5 is not None:
-            parameters.md5[place] = str(md5)
-        if file is not None:
-            parameters.file[place] = str(file)
+        if row.md5 is not None:
+            parameters.md5[place] = row.md5
+        if row.file is not None:
+            parameters.file[place] = row.file
     elif type_id >= 0 and texts.values[type_id] in _SHAPE_LIKE:
         shape_id = value_id
     parameters.append(
         node,
-        section,
-        text[name],
+        row.section,
+        text[row.name],
         ParameterKind(
-            is_tensor,
+            row.is_tensor,
             type_id,
             dtype_id,
             shape_id,
             value_id,
-            -1 if requires_grad is None else requires_grad,
+            -1 if row.requires_grad is None else int(row.requires_grad),
             numel,
         ),
-        [nan if number is None else number for number in statistics],
+        [nan if number is None else number for number in row.statistics],
         missing,
     )
 
@@ -222,14 +209,14 @@ def _numel(shape: str) -> float:
     return float(prod(map(float, sizes)))
 
 
-def _dump(graph: StoredGraph, texts: Texts) -> Dump:
+def _dump(graph: Graph, texts: Texts) -> Dump:
     """What measuring wants to know of a dump: where its files lie."""
     return Dump(
-        directory=graph.dump_dir,
+        directory=Path(graph.dump_dir),
         task="",
         level=None,
         framework=None,
-        tensor_dir=graph.tensor_dir,
+        tensor_dir=None if graph.tensor_dir is None else Path(graph.tensor_dir),
         records={},
         recomputed=frozenset(),
         parameters=Parameters(texts),

@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
-from msprobe_builder.verdict.operators import operator_of
+from msprobe_builder.verdict.calls import Calls
 
 Int = NDArray[np.int64]
 
 # A size that follows from the size of a tensor says nothing that the tensor does not.
-_NUMBERS = frozenset({"int", "float", "bool", "str", "torch.dtype"})
+_NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
 # What they are told about sizes shows in the shape of what they put out.
 _OF_SIZES = frozenset({"view", "reshape", "expand", "flatten", "unflatten", "size", "split"})
 _FILLER = 1e4
@@ -34,23 +32,21 @@ class Argument:
 
 
 def differing_arguments(
-    tree: Tree,
+    calls: Calls,
     table: ParameterTable,
     bench: ParameterTable,
     partner: Int,
     texts: Texts,
     *,
     other_types: bool,
+    ranges_differ: bool = False,
 ) -> dict[int, list[Argument]]:
     """Differing arguments of each npu call that has any.
 
     Arguments go by their names; with ``other_types`` (the runs are of different precision) a type
-    that differs is no difference.
+    that differs is no difference, with ``ranges_differ`` (ranks hold parts) a slice that differs.
     """
-    is_api = np.array(
-        [name.kind is Kind.API and operator_of(name.stem) not in _OF_SIZES for name in tree.parsed],
-        dtype=bool,
-    )
+    is_api = calls.is_api & ~calls.are(_OF_SIZES)
     kinds = np.array([text in _NUMBERS for text in texts.values] + [True])  # None has no type
     rows = _plain(table, kinds)
     rows = rows[is_api[table.node[rows]] & (partner[table.node[rows]] >= 0)]
@@ -69,6 +65,8 @@ def differing_arguments(
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
         left, right = _shown(table, row, texts), _shown(bench, other, texts)
         kinds_here = {_type(table, row, texts), _type(bench, other, texts)}
+        if kinds_here == {"slice"} and (ranges_differ or _same_slice(left, right)):
+            continue
         if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
             continue
         name = texts.values[table.name_id[row]].removeprefix("input.")
@@ -89,6 +87,20 @@ def _shown(table: ParameterTable, row: int, texts: Texts) -> str:
 def _type(table: ParameterTable, row: int, texts: Texts) -> str:
     kind = int(table.type_id[row])
     return "None" if kind < 0 else texts.values[kind]
+
+
+def _same_slice(left: str, right: str) -> bool:
+    """Whether both begin and stride alike; where they end follows from sizes unless it is said."""
+    bounds = [[part.strip() for part in one.strip("[]()").split(",")] for one in (left, right)]
+    if any(len(one) != 3 for one in bounds):
+        return True
+    (start, stop, step), (other_start, other_stop, other_step) = (
+        (None if one[0] == "0" else one[0], one[1], None if one[2] == "1" else one[2])
+        for one in ([None if part == "None" else part for part in one] for one in bounds)
+    )
+    if start != other_start or step != other_step:
+        return False
+    return stop is None or other_stop is None or stop == other_stop
 
 
 def _equal(left: str, right: str) -> bool:

@@ -27,6 +27,8 @@ class Cause(IntEnum):
     EXTERNAL = 5  # what came from outside differs: data, or a parameter
     ARGUMENT = 6  # an argument differs
     GRADIENT = 7  # one side keeps the history that gradients need, the other does not
+    RANDOM = 8  # what is drawn differs
+    RANK = 9  # one rank of a merged model differs from the others
 
 
 class Place(NamedTuple):

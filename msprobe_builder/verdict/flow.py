@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
+from msprobe_builder.verdict.calls import Calls, calls_of, twins
 from msprobe_builder.verdict.distance import distances, is_other_precision
 from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import mispaired, other_parameters, swapped_operands
 from msprobe_builder.verdict.operators import Family, carries, families
 from msprobe_builder.verdict.provenance import producers
@@ -31,6 +33,12 @@ class Part:
 
     tree: Tree
     table: ParameterTable
+    calls: Calls
+
+
+def part_of(tree: Tree, table: ParameterTable) -> Part:
+    """One side with its calls as columns."""
+    return Part(tree, table, calls_of(tree))
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class Flow:
 
     npu: Part
     bench: Part
+    is_merged: bool  # one of them was put together from the parts of ranks
     partner: Int
     bench_partner: Int
     error: Float
@@ -72,9 +81,21 @@ class Flow:
 
 
 def flow_of(
-    npu: Part, bench: Part, partner: Int, bench_partner: Int, comparisons: Comparisons, texts: Texts
+    npu: Part,
+    bench: Part,
+    partner: Int,
+    bench_partner: Int,
+    comparisons: Comparisons,
+    texts: Texts,
+    baseline: Float | None = None,
+    *,
+    is_merged: bool = False,
 ) -> Flow:
-    """Measure all pairs and find where every tensor came from."""
+    """Measure all pairs and find where every tensor came from.
+
+    ``baseline`` is the error that a second run of the reference makes of each row of its table;
+    ``is_merged`` says that a side was put together from the parts of ranks.
+    """
     found = distances(npu.table, bench.table, comparisons, texts)
     pairs, size, table = comparisons.pairs, len(npu.table), npu.table
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
@@ -89,24 +110,31 @@ def flow_of(
         norm = table.statistics[3].copy()
         norm[pairs.npu] = bench.table.statistics[3][pairs.bench]
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
-    producer = producers(npu.tree, table)
+    calls = npu.calls
+    producer = producers(npu.tree, calls, table)
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
-    error[swapped_operands(npu.tree, table, bench.table, bench_of, off)] = 0.0
-    error[mispaired(npu.tree, table, error, floor, producer, informative)] = np.nan
-    family, handing_on = families(npu.tree), carries(npu.tree)
-    twin = _twins(npu.tree)
+    error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
+    family, handing_on = families(calls), carries(calls)
+    error[unwritten(calls, table, family, producer, texts)] = np.nan
+    error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
+    twin = twins(calls)
     noise = _own_noise(
-        npu.tree,
+        calls,
         _seen(npu, error, floor, twin),
         handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED)),
     )
     if noise == noise:
         floor = np.maximum(floor, 4.0 * noise)
+    if baseline is not None:
+        told = baseline[pairs.bench]
+        floor[pairs.npu] = np.fmax(floor[pairs.npu], _DRAWS * told)
+        noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
     other_types = is_other_precision(table, bench.table, comparisons)
     return Flow(
         npu=npu,
         bench=bench,
+        is_merged=is_merged,
         partner=partner,
         bench_partner=bench_partner,
         error=error,
@@ -118,21 +146,22 @@ def flow_of(
         is_line=np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id],
         informative=informative,
         producer=producer,
-        bench_producer=producers(bench.tree, bench.table),
+        bench_producer=producers(bench.tree, bench.calls, bench.table),
         bench_of=bench_of,
         npu_of=npu_of,
         family=family,
         carries=handing_on,
         twin=twin,
-        gain=_gains(npu.tree, _seen(npu, error, floor, twin)),
+        gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
         arguments=differing_arguments(
-            npu.tree,
+            calls,
             table,
             bench.table,
             np.where(_wrongly_matched(npu, off & np.isnan(error)), -1, partner),
             texts,
             other_types=other_types,
+            ranges_differ=is_merged,
         ),
         consumers=_consumers(table, producer),
     )
@@ -150,20 +179,19 @@ def _wrongly_matched(npu: Part, rows: Bool) -> Bool:
     return result
 
 
+_DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another
 _ENOUGH = 4  # calls that a level of noise is learnt from
 
 
-def _own_noise(tree: Tree, seen: Seen, left_out: Bool) -> float:
+def _own_noise(calls: Calls, seen: Seen, left_out: Bool) -> float:
     """What calls of this run make of tensors that are equal on both sides.
 
     No fault reaches them, as everything they were given agrees to the last digit; a few of them may
     be the fault itself, hence the lower quartile. NaN when there are too few such calls.
     """
-    is_forward = np.array(
-        [name.kind is Kind.API and name.direction is Direction.FORWARD for name in tree.parsed],
-        dtype=bool,
-    )
-    fresh = seen.put_out[is_forward & ~left_out & (seen.given == 0) & ~np.isnan(seen.put_out)]
+    fresh = seen.put_out[
+        calls.is_forward_call & ~left_out & (seen.given == 0) & ~np.isnan(seen.put_out)
+    ]
     return float(np.quantile(fresh, 0.25)) if len(fresh) >= _ENOUGH else float("nan")
 
 
@@ -186,9 +214,7 @@ def _seen(part: Part, error: Float, floor: Float, twin: Int) -> Seen:
     is_output = known & ~is_input
     np.fmax.at(put_out, table.node[is_output], error[is_output])
     np.fmax.at(floors, table.node[known], floor[known])
-    back = np.flatnonzero(
-        (twin >= 0) & np.array([name.direction is Direction.BACKWARD for name in part.tree.parsed])
-    )
+    back = np.flatnonzero((twin >= 0) & (part.calls.direction == Direction.BACKWARD))
     with_twin = given.copy()
     with_twin[back] = np.fmax(given[back], np.fmax(given[twin[back]], put_out[twin[back]]))
     return Seen(with_twin, put_out, floors)
@@ -197,7 +223,7 @@ def _seen(part: Part, error: Float, floor: Float, twin: Int) -> Seen:
 _MOST_GAIN = 4.0
 
 
-def _gains(tree: Tree, seen: Seen) -> Float:
+def _gains(part: Part, seen: Seen) -> Float:
     """How many times the error it is given each call may put out, as learnt at other places.
 
     A place is a module and an operator in it: a fault sits at one place, and is there in every
@@ -205,35 +231,42 @@ def _gains(tree: Tree, seen: Seen) -> Float:
     of the other places where the same operator is called. More than 4 is never granted: where
     one fault shows at many places, it must not excuse itself.
     """
-    result = np.ones(len(tree))
+    calls, result = part.calls, np.ones(len(part.tree))
     with np.errstate(all="ignore"):
         ratio = seen.put_out / np.fmax(seen.given, seen.floor)
-    places: dict[tuple[str, int], dict[str, list[int]]] = {}
-    for node in np.flatnonzero(np.isfinite(ratio)).tolist():
-        name = tree.parsed[node]
-        is_module = name.kind is Kind.MODULE
-        key = (name.stem.rpartition(".")[2] if is_module else name.stem, int(name.direction))
-        where = name.stem if is_module else tree.parsed[tree.parent[node]].stem
-        places.setdefault(key, {}).setdefault(where, []).append(node)
-    for of_place in places.values():
-        if len(of_place) < 2:
-            continue
-        nodes = list(of_place.values())
-        gain = np.array([np.median(ratio[one]) for one in nodes])
-        for number, own in enumerate(nodes):
-            allowed = np.median(np.delete(gain, number))
-            result[own] = min(max(1.0, allowed), _MOST_GAIN)
+    nodes = np.flatnonzero(np.isfinite(ratio))
+    if not len(nodes):
+        return result
+    classes: dict[str, int] = {}
+    last = calls.of_stems(lambda stem: classes.setdefault(stem.rpartition(".")[2], len(classes)))
+    is_module = calls.is_module[nodes]
+    operator = np.where(is_module, last[nodes] + len(calls.stems), calls.stem[nodes])
+    operator = operator * len(Direction) + calls.direction[nodes]
+    above = calls.stem[part.tree.parent[nodes]]
+    place = np.where(is_module, calls.stem[nodes], above) + operator * len(calls.stems)
+    order = np.lexsort((ratio[nodes], place))
+    starts = np.flatnonzero(np.r_[True, np.diff(place[order]) != 0])
+    counts = np.diff(np.r_[starts, len(order)])
+    ranked = ratio[nodes[order]]
+    median = (ranked[starts + (counts - 1) // 2] + ranked[starts + counts // 2]) / 2
+    allowed = _median_of_others(median, operator[order[starts]])
+    result[nodes[order]] = np.repeat(np.clip(allowed, 1.0, _MOST_GAIN), counts)
     return result
 
 
-def _twins(tree: Tree) -> Int:
-    """The backward call of each forward call and the other way round, -1 without."""
-    index = {name: node for node, name in enumerate(tree.parsed)}
-    other = {Direction.FORWARD: Direction.BACKWARD, Direction.BACKWARD: Direction.FORWARD}
-    result = np.full(len(tree), -1, dtype=np.int64)
-    for node, name in enumerate(tree.parsed):
-        if name.direction is not Direction.NONE:
-            result[node] = index.get(name._replace(direction=other[name.direction]), -1)
+def _median_of_others(value: Float, group: Int) -> Float:
+    """For each value the median of the others in its group, 1 where it is alone."""
+    result = np.ones(len(value))
+    order = np.lexsort((value, group))
+    starts = np.flatnonzero(np.r_[True, np.diff(group[order]) != 0])
+    for members in np.split(order, starts[1:]):
+        others = len(members) - 1
+        if others:
+            ranked = value[members]
+            at = np.arange(len(members))
+            low, high = (others - 1) // 2, others // 2
+            # Leaving out what stands before moves the middle up by one.
+            result[members] = (ranked[low + (at <= low)] + ranked[high + (at <= high)]) / 2
     return result
 
 

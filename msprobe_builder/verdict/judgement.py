@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind, Name, format_name, module_path
+from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.conclusion import conclude
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
-from msprobe_builder.verdict.flow import Flow, Part, flow_of
+from msprobe_builder.verdict.flow import Flow, flow_of, part_of
 from msprobe_builder.verdict.gradients import cut_off
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.passes import judge
@@ -78,12 +78,14 @@ def judge_pair(result: PairResult) -> Judgement | None:
     if result.task is Task.STRUCTURE:
         return None
     flow = flow_of(
-        Part(result.npu.tree, result.npu.table),
-        Part(result.bench.tree, result.bench.table),
+        part_of(result.npu.tree, result.npu.table),
+        part_of(result.bench.tree, result.bench.table),
         result.matching.npu,
         result.matching.bench,
         result.comparisons,
         result.texts,
+        result.baseline,
+        is_merged=_is_merged(result),
     )
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
@@ -154,7 +156,7 @@ def _accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> li
     assert result.comparisons is not None
     drifted = _has_drifted(flow, roles)
     same_calls = _in_common(flow) >= _SAME_CALLS
-    is_merged = any(graph and graph.provenance for graph in (result.npu, result.bench))
+    is_merged = _is_merged(result)
     strength = [
         Strength.WEAK
         if drifted and _direction(flow, one.at) is Direction.BACKWARD
@@ -195,6 +197,10 @@ def _accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> li
     return found
 
 
+def _is_merged(result: PairResult) -> bool:
+    return any(graph and graph.provenance for graph in (result.npu, result.bench))
+
+
 _DRIFT = 2.0
 
 
@@ -205,9 +211,8 @@ def _has_drifted(flow: Flow, roles: Roles) -> bool:
     """
     if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
         return False
-    forward = [name.direction is Direction.FORWARD for name in flow.npu.tree.parsed]
     ratio = roles.shown / roles.floor
-    known = ratio[np.array(forward) & np.isfinite(ratio)]
+    known = ratio[(flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)]
     return len(known) > 0 and float(np.median(known)) > _DRIFT
 
 
@@ -277,14 +282,9 @@ _RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "nu
 
 def _in_common(flow: Flow) -> float:
     """The smaller share of forward calls that have a partner, of both sides."""
-    npu = [_is_forward_call(name) for name in flow.npu.tree.parsed]
-    bench = [_is_forward_call(name) for name in flow.bench.tree.parsed]
-    both = sum(1 for node, own in enumerate(npu) if own and flow.partner[node] >= 0)
-    return both / max(sum(npu), sum(bench), 1)
-
-
-def _is_forward_call(name: Name) -> bool:
-    return name.kind is Kind.API and name.direction is Direction.FORWARD
+    npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
+    both = np.count_nonzero(npu & (flow.partner >= 0))
+    return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)
 
 
 def _suspect(flow: Flow, accusation: _Accusation, result: PairResult) -> Suspect:

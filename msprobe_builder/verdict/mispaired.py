@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
+from msprobe_builder.verdict.calls import Calls
 from msprobe_builder.verdict.findings import SUSPICIOUS
-from msprobe_builder.verdict.operators import operator_of
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -26,7 +24,12 @@ _ALIKE = 1e-3  # of two tensors that are one but for the order of operands
 
 
 def mispaired(
-    tree: Tree, table: ParameterTable, error: Float, floor: Float, producer: Int, informative: Bool
+    calls: Calls,
+    table: ParameterTable,
+    error: Float,
+    floor: Float,
+    producer: Int,
+    informative: Bool,
 ) -> Bool:
     """Rows of the npu table whose pairs say nothing.
 
@@ -39,10 +42,9 @@ def mispaired(
     right[producer[used[~off[used] & informative[used]]]] = True
     wrong[producer[used[off[used]]]] = True
     cleared = off & right & ~wrong
-    nodes = np.zeros(len(tree), dtype=bool)
+    nodes = np.zeros(len(calls.kind), dtype=bool)
     nodes[table.node[cleared & (table.section == Section.OUTPUT)]] = True
-    is_call = np.array([name.kind is Kind.API for name in tree.parsed], dtype=bool)
-    result = cleared | (nodes & is_call)[table.node]
+    result = cleared | (nodes & calls.is_api)[table.node]
     return np.asarray(result, dtype=bool)
 
 
@@ -67,20 +69,24 @@ def _is_keyword(name: str) -> bool:
 
 
 def swapped_operands(
-    tree: Tree, npu: ParameterTable, bench: ParameterTable, bench_of: Int, off: Bool
+    calls: Calls, npu: ParameterTable, bench: ParameterTable, bench_of: Int, off: Bool
 ) -> Bool:
     """Rows of two operands that are each other's partner; ``off`` are rows that differ."""
     result = np.zeros(len(npu), dtype=bool)
     first = np.flatnonzero(off[:-1] & off[1:] & (npu.node[:-1] == npu.node[1:]))
     inputs = (npu.section[first] == Section.INPUT) & (npu.section[first + 1] == Section.INPUT)
     first = first[inputs & (npu.position[first] == 0)]
-    for row in first.tolist():
-        if operator_of(tree.parsed[int(npu.node[row])].stem) in _COMMUTATIVE:
-            here, there = bench_of[row], bench_of[row + 1]
-            own, other = npu.statistics[:, [row, row + 1]], bench.statistics[:, [there, here]]
-            with np.errstate(all="ignore"):
-                size = np.fmax(np.abs(other[:2]).max(axis=0), 1e-30)
-                change = np.abs(own - other)[[0, 1, 3]] / np.stack([size, size, other[3]])
-            if np.nan_to_num(change, nan=1.0).max() < _ALIKE:
-                result[[row, row + 1]] = True
+    first = first[calls.are(_COMMUTATIVE)[npu.node[first]]]
+    here, there = bench_of[first], bench_of[first + 1]
+    alike = _alike(npu.statistics[:, first], bench.statistics[:, there])
+    alike &= _alike(npu.statistics[:, first + 1], bench.statistics[:, here])
+    result[first[alike]] = result[first[alike] + 1] = True
     return result
+
+
+def _alike(own: Float, other: Float) -> Bool:
+    """Whether statistics of shape (4, n) are those of one tensor."""
+    with np.errstate(all="ignore"):
+        size = np.fmax(np.abs(other[:2]).max(axis=0), 1e-30)
+        change = np.abs(own - other)[[0, 1, 3]] / np.stack([size, size, other[3]])
+    return np.asarray(np.nan_to_num(change, nan=1.0).max(axis=0) < _ALIKE)

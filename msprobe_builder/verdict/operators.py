@@ -6,6 +6,7 @@ sums        errors add up as amounts, not as fractions: what cancels makes a sma
             and what is added to something large makes a large one look small
 products    sums of many products: the terms may cancel as well
 curves      exp, softmax, sin and their like see how far their input moved, not by which fraction
+selections  a part is picked, which may hold all of the error and little of the size
 choices     integers: one step aside is another choice, and everything behind it is another number
 random      the output is drawn; it agrees only where both runs drew alike
 """
@@ -17,8 +18,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import UNINITIALISED, Kind
-from msprobe_builder.graph.tree import Tree
+from msprobe_builder.dump.names import UNINITIALISED
+from msprobe_builder.verdict.calls import Calls, operator_of
 
 
 class Family(IntEnum):
@@ -31,6 +32,7 @@ class Family(IntEnum):
     RANDOM = 4
     UNINITIALISED = 5
     COMMUNICATION = 6
+    SELECTION = 7
 
 
 _WORDS = {
@@ -41,6 +43,8 @@ _WORDS = {
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
     "log nll_loss binary_cross_entropy_with_logits kl_div",
+    Family.SELECTION: "getitem select narrow chunk split unbind gather index_select masked_select "
+    "take_along_dim masked_fill where triu tril diagonal embedding",
     Family.RANDOM: "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout rand "
     "rand_like randn randn_like randint randperm bernoulli multinomial normal uniform exponential "
     "rrelu gumbel_softmax random poisson",
@@ -57,22 +61,9 @@ _CARRIES = frozenset(
 )
 
 
-def operator_of(stem: str) -> str:
-    """The bare word of an operator: ``Tensor.__radd__`` and ``Torch.radd_`` are ``radd``."""
-    return stem.rpartition(".")[2].strip("_")
-
-
-def families(tree: Tree) -> NDArray[np.int64]:
+def families(calls: Calls) -> NDArray[np.int64]:
     """The family of each node; modules are plain."""
-    known: dict[str, int] = {}
-    result = np.zeros(len(tree), dtype=np.int64)
-    for node, name in enumerate(tree.parsed):
-        if name.kind is Kind.API:
-            found = known.get(name.stem)
-            if found is None:
-                found = known[name.stem] = _family(name.stem)
-            result[node] = found
-    return result
+    return np.where(calls.is_api, calls.of_stems(_family), Family.PLAIN)
 
 
 def _family(stem: str) -> int:
@@ -85,9 +76,6 @@ def _family(stem: str) -> int:
 CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
 
 
-def carries(tree: Tree) -> NDArray[np.bool_]:
+def carries(calls: Calls) -> NDArray[np.bool_]:
     """Calls that hand on numbers they were given, at other places or in another type."""
-    return np.array(
-        [name.kind is Kind.API and operator_of(name.stem) in _CARRIES for name in tree.parsed],
-        dtype=bool,
-    )
+    return calls.are(_CARRIES)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
+from msprobe_builder.verdict.calls import Calls
 
 Int = NDArray[np.int64]
 _Hash = NDArray[np.uint64]
@@ -25,7 +25,7 @@ _SEED = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xBF58476D1CE4E5B9)
 
 
-def producers(tree: Tree, table: ParameterTable) -> Int:
+def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     """The row that produced the tensor of each input row, -1 where none is known.
 
     The output of a module comes from the call inside that put it out, a parameter's gradient from
@@ -34,7 +34,7 @@ def producers(tree: Tree, table: ParameterTable) -> Int:
     tensor = table.is_tensor & (table.missing & 3 == 0)
     is_input = tensor & (table.section == Section.INPUT)
     is_output = tensor & (table.section == Section.OUTPUT)
-    is_module = np.array([name.kind is Kind.MODULE for name in tree.parsed], dtype=bool)
+    is_module = calls.is_module
     handed = is_input & is_module[table.node]
     inner = tree.subtree_end > np.arange(len(tree))
     is_gradient = tensor & (table.section == Section.PARAMETERS_GRAD)

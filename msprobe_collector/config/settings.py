@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe_collector.config.gradients import GradientSettings, parse_gradients
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.errors import CollectorError
 
 _log = logging.getLogger("msprobe_collector")
 
-TASKS = ("statistics", "tensor", "structure", "overflow_check")
+GRADIENTS = "grad_probe"
+TASKS = ("statistics", "tensor", "structure", "overflow_check", GRADIENTS)
 LEVELS = ("L0", "L1", "mix", "debug")
 DATA_MODES = ("all", "forward", "backward", "input", "output")
 LAYOUTS = ("one_file", "files")
@@ -36,7 +38,7 @@ _WITHOUT_EFFECT = {
     "file_format": "tensors are written as torch writes them",
     "check_mode": "the numbers themselves say what overflowed",
 }
-_TASKS_ELSEWHERE = ("run_ut", "free_benchmark", "grad_probe", "exception_dump", "nan_check")
+_TASKS_ELSEWHERE = ("run_ut", "free_benchmark", "exception_dump", "nan_check")
 _DEFAULT_DUMP_PATH = "dump_path"
 
 
@@ -58,6 +60,7 @@ class Config:
     overflow_nums: int = 1
     follows_dataloader: bool = False
     layout: str = "one_file"
+    gradients: GradientSettings | None = None  # of task grad_probe
 
     @property
     def with_modules(self) -> bool:
@@ -107,6 +110,8 @@ def parse_config(content: Mapping[str, Any]) -> Config:
     if not isinstance(section, Mapping):
         raise CollectorError(f"{task} in the configuration must be an object, not {section!r}.")
     section = without_nulls(section)
+    if task == GRADIENTS:
+        return _gradients(content, section)
     _warn_unknown(content, section, task)
     if task == "structure" and level not in ("L0", "mix"):
         _log.warning("task structure needs level L0 or mix; %s was changed to mix.", level)
@@ -131,6 +136,16 @@ def parse_config(content: Mapping[str, Any]) -> Config:
     )
     _check_scope(config)
     return config
+
+
+def _gradients(content: Mapping[str, Any], section: Mapping[str, Any]) -> Config:
+    return Config(
+        dump_path=_path(content.get("dump_path")),
+        task=GRADIENTS,
+        rank=expand_selector(content.get("rank"), "rank"),
+        step=expand_selector(content.get("step"), "step"),
+        gradients=parse_gradients(section),
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

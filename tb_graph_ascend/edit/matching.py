@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterable
 
 from msprobe_builder.base.codes import Source
-from msprobe_builder.database.read.cells import number, text
+from msprobe_builder.database.read.edits import read_edit_state
 from msprobe_builder.database.read.names import read_names
+from msprobe_builder.database.read.nodes import NodeState, read_node_states
 from msprobe_builder.match.match_file import parse_match_file
 from msprobe_builder.rematch.edits import MATCH, UNMATCH, Change, Edits, redo, undo
 from msprobe_builder.rematch.graphs import GraphPair, pair_of, read_pairs
@@ -19,7 +18,6 @@ from tb_graph_ascend.encode.edits import encode_edit_state
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.limits import MAX_OPERATIONS
 from tb_graph_ascend.problems import bad_request, conflict, not_found
-from tb_graph_ascend.query.edits import read_edit_state
 
 ACTIONS = {pb.MATCH_ACTION_MATCH: MATCH, pb.MATCH_ACTION_UNMATCH: UNMATCH}
 CODES = {action: code for code, action in ACTIONS.items()}
@@ -168,13 +166,11 @@ def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> Non
     npu = {change.npu for change in edits.changes}
     bench = {change.bench for change in edits.changes}
     changed = refresh(connection, pairs, npu, bench) if edits.changes else set()
-    states = _states(connection, changed)
+    states = read_node_states(connection, changed)
     _add_changes(connection, pairs, edits.changes, states, report)
     for pair in pairs:
-        for_npu = [node for node in sorted(changed) if pair.npu.first <= node <= pair.npu.last]
-        for_bench = [
-            node for node in sorted(changed) if pair.bench.first <= node <= pair.bench.last
-        ]
+        for_npu = [node for node in sorted(changed) if node in pair.npu]
+        for_bench = [node for node in sorted(changed) if node in pair.bench]
         if for_npu or for_bench:
             first = pair.npu.first, pair.bench.first
             report.updates.add(
@@ -190,13 +186,13 @@ def _add_changes(
     connection: sqlite3.Connection,
     pairs: list[GraphPair],
     changes: list[Change],
-    states: dict[int, tuple[int, float | None, int | None, str]],
+    states: dict[int, NodeState],
     report: pb.MatchReport,
 ) -> None:
     names = read_names(connection, {node for one in changes for node in (one.npu, one.bench)})
     for change in changes:
         pair = pair_of(pairs, change.npu)
-        grade, error, *_ = states[change.npu]
+        state = states[change.npu]
         report.changes.add(
             action=pb.MatchAction.Name(CODES[change.action]),
             step=pair.step,
@@ -206,37 +202,16 @@ def _add_changes(
             npu_name=names[change.npu],
             bench_name=names[change.bench],
             cause=change.cause,
-            grade=pb.Grade.Name(grade),
-            error=error,
+            grade=pb.Grade.Name(state.grade),
+            error=state.error,
         )
 
 
-def _states(
-    connection: sqlite3.Connection, nodes: Iterable[int]
-) -> dict[int, tuple[int, float | None, int | None, str]]:
-    """Grade, error, partner and reason of each node."""
-    rows = connection.execute(
-        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name"
-        " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
-        " LEFT JOIN match AS own ON own.npu_node = node_id"
-        " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
-        " LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)",
-        (json.dumps(sorted(nodes)),),
-    )
-    return {
-        node: (grade, number(error), partner, text(reason))
-        for node, grade, error, partner, reason in rows
-    }
-
-
-def _state(
-    index: int, state: tuple[int, float | None, int | None, str], other_first: int
-) -> pb.NodeState:
-    grade, error, partner, reason = state
+def _state(index: int, state: NodeState, other_first: int) -> pb.NodeState:
     return pb.NodeState(
         index=index,
-        partner=None if partner is None else partner - other_first,
-        grade=pb.Grade.Name(grade),
-        error=error,
-        unmatched_reason=reason,
+        partner=None if state.partner is None else state.partner - other_first,
+        grade=pb.Grade.Name(state.grade),
+        error=state.error,
+        unmatched_reason=state.unmatched_reason,
     )

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
+from msprobe_builder.database.read.communication import CommunicationPartner
+from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord
 from msprobe_builder.database.read.parameters import (
     Comparison,
     Parameter,
     ParameterRow,
 )
+from msprobe_builder.database.read.summary import Summary
 from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
 from tb_graph_ascend.encode.verdict import encode_node_verdict
 from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.problems import Problem
-from tb_graph_ascend.query.communication import CommunicationPartner
-from tb_graph_ascend.query.node import NodeDetail, NodeRecord
-from tb_graph_ascend.query.summary import Summary
 
 
 def encode_problem(problem: Problem) -> pb.Problem:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from msprobe_builder.database.read.edits import Edit, EditState, ManualMatch
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.edits import Edit, EditState, ManualMatch
 
 
 def encode_edit(edit: Edit) -> pb.Edit:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from msprobe_builder.database.read.measures import Measures
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.measures import Measures
 
 
 def encode_measures(revision: str, measures: Measures) -> pb.Measures:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from msprobe_builder.database.read.across import NodePlace
+from msprobe_builder.database.read.search import Hit
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.across import NodePlace
 from tb_graph_ascend.query.candidates import Candidate
-from tb_graph_ascend.query.search import Hit
 
 NO_NUMBER = -1.0
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.database.read.skeleton import Ints, Skeleton
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.skeleton import Ints, Skeleton
 
 _LENGTH_DELIMITED = 2  # wire type of a packed column
 

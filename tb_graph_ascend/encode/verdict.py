@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msprobe_builder.database.read.roles import ChainLink, NodeVerdict, Origin
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tb_graph_ascend.query.verdict import ChainLink, NodeVerdict, Origin
 
 
 def encode_node_verdict(verdict: NodeVerdict) -> pb.NodeVerdict:

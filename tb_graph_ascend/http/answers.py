@@ -14,7 +14,7 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.encode.answers import encode_problem
 from tb_graph_ascend.http.responses import METHODS, is_known, make_etag, not_modified, respond
-from tb_graph_ascend.problems import ProblemError, bad_request
+from tb_graph_ascend.problems import ProblemError, bad_request, internal_error
 
 JSON_TYPE = "application/json"
 PROTOBUF_TYPE = "application/x-protobuf"
@@ -58,7 +58,7 @@ def answer(
         return _refuse(request, error, methods)
     except Exception:
         _log.exception("Could not answer %s", request.full_path)
-        return _refuse(request, _internal_error(), methods)
+        return _refuse(request, internal_error(), methods)
     return respond(request, body, content_type, etag=etag)
 
 
@@ -95,14 +95,4 @@ def _method_not_allowed(method: str, methods: tuple[str, ...]) -> ProblemError:
         "method_not_allowed",
         f"{method[:80]} is not possible here.",
         f"Use {' or '.join(one for one in methods if one != 'HEAD')}.",
-    )
-
-
-def _internal_error() -> ProblemError:
-    """A fault of ours; details belong in the log, not in the answer."""
-    return ProblemError(
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "internal",
-        "The server failed to answer this request.",
-        "See the log of TensorBoard for the reason, and report it.",
     )

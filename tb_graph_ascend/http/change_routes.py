@@ -12,8 +12,7 @@ from werkzeug.wrappers import Request
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from tb_graph_ascend.edit.matching import import_file, match, redo_next, undo_last
-from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.reading import unexpected_content
+from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import write
 from tb_graph_ascend.generated import graph_pb2 as pb
@@ -70,13 +69,13 @@ class ChangeRoutes:
         report = pb.MatchReport(dry_run=body.dry_run)
 
         def change(connection: sqlite3.Connection) -> None:
-            _translate_errors(file, lambda: work(connection, body, report))
+            _translate_errors(lambda: work(connection, body, report))
 
         _, report.revision = write(file, body.revision, change, dry_run=body.dry_run)
         return report
 
 
-def _translate_errors(file: DatabaseFile, work: Callable[[], None]) -> None:
+def _translate_errors(work: Callable[[], None]) -> None:
     """Errors of the builder's functions in the server's terms."""
     try:
         work()
@@ -90,6 +89,3 @@ def _translate_errors(file: DatabaseFile, work: Callable[[], None]) -> None:
             f"The pair cannot be compared: {error}",
             "Do so in the environment that TensorBoard runs in, then match again.",
         ) from error
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # They check nothing, since a build has made what they work on; this file may be anything.
-        raise unexpected_content(file, error) from error

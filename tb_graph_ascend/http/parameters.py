@@ -6,9 +6,9 @@ import re
 
 from werkzeug.wrappers import Request
 
+from msprobe_builder.database.read.search import EXECUTION, MAX_PAGE, ORDERS, Search
 from tb_graph_ascend.limits import MAX_NUMBER
 from tb_graph_ascend.problems import ProblemError, bad_request
-from tb_graph_ascend.query.search import EXECUTION, MAX_PAGE, ORDERS, Search
 
 SIDES = {"npu": 0, "bench": 1, "0": 0, "1": 1}
 DIRECTIONS = {"forward": 1, "backward": 2}

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
+from msprobe_builder.database.read.edits import read_manual_matches
+from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
+from msprobe_builder.database.read.measures import read_measures
+from msprobe_builder.database.read.nodes import read_node
+from msprobe_builder.database.read.search import search
+from msprobe_builder.database.read.skeleton import read_skeleton
+from msprobe_builder.database.read.summary import Summary, read_summary
 from tb_graph_ascend.encode.answers import encode_catalog, encode_file, encode_node
 from tb_graph_ascend.encode.edits import encode_match_file
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
+from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
-from tb_graph_ascend.files.reading import reading
 from tb_graph_ascend.files.recover import recovered
 from tb_graph_ascend.files.writing import is_writable
 from tb_graph_ascend.http.answers import Answer
 from tb_graph_ascend.http.parameters import read_number, read_search, read_side, read_text
-from tb_graph_ascend.problems import Problem, ProblemError
-from tb_graph_ascend.query.across import read_across
-from tb_graph_ascend.query.candidates import read_candidates
-from tb_graph_ascend.query.edits import read_manual_matches
-from tb_graph_ascend.query.measures import read_measures
-from tb_graph_ascend.query.node import read_node
-from tb_graph_ascend.query.search import search
-from tb_graph_ascend.query.skeleton import read_skeleton
-from tb_graph_ascend.query.summary import Summary, read_summary
+from tb_graph_ascend.problems import Problem, ProblemError, internal_error
+from tb_graph_ascend.query.candidates import rank_candidates
+from tb_graph_ascend.query.expressions import matching
+from tb_graph_ascend.query.wanted import wanted_graph, wanted_node, wanted_places
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,9 @@ class Routes:
         side = read_side(request, "side")
 
         def build() -> Message:
-            with reading(file) as connection:
-                skeleton = read_skeleton(connection, step, rank, side)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                skeleton = read_skeleton(connection, graph, other_side(connection, graph))
             return encode_skeleton(file.revision, skeleton)
 
         return Answer(file.revision, build)
@@ -81,8 +87,10 @@ class Routes:
         side, index = read_side(request, "side"), read_number(request, "index")
 
         def build() -> Message:
-            with reading(file) as connection:
-                detail = read_node(connection, step, rank, side, index)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                node = wanted_node(graph, index)
+                detail = read_node(connection, graph, other_side(connection, graph), node)
             return encode_node(file.revision, detail)
 
         return Answer(file.revision, build)
@@ -92,8 +100,8 @@ class Routes:
         file, wanted = self._file(request), read_search(request)
 
         def build() -> Message:
-            with reading(file) as connection:
-                hits, total = search(connection, wanted)
+            with open_database(file) as connection:
+                hits, total = search(connection, wanted, matching)
             return encode_hits(file.revision, hits, total, wanted.offset + len(hits))
 
         return Answer(file.revision, build)
@@ -105,8 +113,11 @@ class Routes:
         side, index = read_side(request, "side"), read_number(request, "index")
 
         def build() -> Message:
-            with reading(file) as connection:
-                found = read_candidates(connection, step, rank, side, index)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, side)
+                other = wanted_graph(connection, step, rank, NPU if side == BENCH else BENCH)
+                node = wanted_node(graph, index)
+                found = rank_candidates(connection, graph, other, node)
             return encode_candidates(file.revision, found)
 
         return Answer(file.revision, build)
@@ -117,8 +128,8 @@ class Routes:
         name, side = read_text(request, "name"), read_side(request, "side")
 
         def build() -> Message:
-            with reading(file) as connection:
-                places = read_across(connection, name, side)
+            with open_database(file) as connection:
+                places = wanted_places(connection, name, side)
             return encode_across(file.revision, places)
 
         return Answer(file.revision, build)
@@ -129,8 +140,9 @@ class Routes:
         step, rank = read_number(request, "step"), read_number(request, "rank")
 
         def build() -> Message:
-            with reading(file) as connection:
-                measures = read_measures(connection, step, rank)
+            with open_database(file) as connection:
+                graph = wanted_graph(connection, step, rank, NPU)
+                measures = read_measures(connection, graph)
             return encode_measures(file.revision, measures)
 
         return Answer(file.revision, build)
@@ -140,7 +152,7 @@ class Routes:
         file = self._file(request)
 
         def build() -> Message:
-            with reading(file) as connection:
+            with open_database(file) as connection:
                 return encode_match_file(read_manual_matches(connection))
 
         return Answer(file.revision, build)
@@ -163,7 +175,10 @@ def _summarise(file: DatabaseFile, known: _Summarised | None, writable: bool) ->
             and isinstance(known.content, Summary)
         ):
             return _Summarised(file, known.content)
-        with reading(file) as connection:
+        with open_database(file) as connection:
             return _Summarised(file, read_summary(connection))
     except ProblemError as error:
         return _Summarised(file, error.problem)
+    except Exception:  # of one file; the others are shown all the same
+        _log.exception("Could not summarise %s", file.path)
+        return _Summarised(file, internal_error().problem)

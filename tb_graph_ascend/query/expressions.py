@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 
+from msprobe_builder.database.read.search import SEPARATOR
 from tb_graph_ascend.limits import (
     EXPRESSION_LENGTH,
     EXPRESSION_MEMORY,
@@ -20,7 +21,6 @@ from tb_graph_ascend.limits import (
 )
 from tb_graph_ascend.problems import ProblemError, bad_request, try_again
 
-SEPARATOR = "\x1f"  # of names; no name holds it
 _COPIES = 8  # of the names that matching them needs: their bytes, their text, a list, a set
 _SCRIPT = """
 import json, re, sys

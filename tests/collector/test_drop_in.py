@@ -75,7 +75,7 @@ for _ in range(2):
     )
     lines = answer.stderr.splitlines()
     assert all(line.startswith("msprobe_collector: ") for line in lines), answer.stderr
-    for name in ("precision", "seed", "run_ut", "grad_probe", "free_benchmark"):
+    for name in ("precision", "seed", "run_ut", "free_benchmark"):
         assert len([line for line in lines if f": {name} in the configuration" in line]) == 1
     for step in range(2):
         dump = read_dump(tmp_path / "dump_path" / f"step{step}" / "rank")

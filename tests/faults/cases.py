@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.faults.architectures import decoders, sequence, unseen, vision
+from tests.faults.architectures import decoders, fresh, mixers, sequence, unseen, vision
 
 ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "llama": (decoders.Llama, "words"),
@@ -17,6 +17,12 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "lstm": (sequence.Lstm, "words"),
     "t5": (unseen.T5, "words"),
     "unet": (unseen.UNet, "pictures"),
+    "scan": (mixers.Scan, "words"),
+    "recommender": (mixers.Recommender, "bags"),
+    "tagger": (mixers.Tagger, "words"),
+    "routed": (fresh.Routed, "words"),
+    "depthwise": (fresh.Depthwise, "pictures"),
+    "tied": (fresh.Tied, "words"),
 }
 
 SAME, NOISE, HALF = "same", "noise", "bf16"
@@ -136,6 +142,73 @@ HELD_OUT = [
     Case("resnet", "slope_leaks", 0, seed=11, size=(("width", 24), ("layers", 4))),
     Case("lstm", "forget_bias", seed=12, size=(("width", 48),)),
 ]
+
+# Written when the rules stood; the first half was looked at afterwards, the second was not.
+SECOND = [
+    Case("scan", "conv_not_causal", 0, seed=31),
+    Case("scan", "step_not_positive", 1, seed=32),
+    Case("scan", "step_not_applied", 0, seed=33),
+    Case("scan", "state_forgotten", 1, seed=34),
+    Case("scan", "skip_missing", 0, seed=35),
+    Case("scan", "gate_activation", 1, seed=36),
+    Case("scan", "final_epsilon", seed=37),
+    Case("scan", "gradient_scaled", direction="backward", seed=38),
+    Case("scan", "weight_changed", seed=39, size=(("width", 40), ("layers", 3))),
+    Case("recommender", "bag_mode", seed=41),
+    Case("recommender", "counts_not_logged", seed=42),
+    Case("recommender", "hash_offset", seed=43),
+    Case("recommender", "interaction_diagonal", seed=44),
+    Case("recommender", "dense_dropped", seed=45),
+    Case("recommender", "loss_summed", seed=46),
+    Case("recommender", "other_data", seed=47),
+    Case("tagger", "dropout_higher", seed=51),
+    Case("tagger", "start_of_ones", seed=52),
+    Case("tagger", "directions_added", seed=53),
+    Case("tagger", "padding_attended", seed=54),
+    Case("tagger", "weights_dim", seed=55),
+    Case("tagger", "loss_not_averaged", seed=56),
+]
+THIRD = [
+    Case("routed", "window_longer", 1, seed=61),
+    Case("routed", "scale_by_width", 0, seed=62),
+    Case("routed", "weights_not_normalised", 1, seed=63),
+    Case("routed", "expert_unweighted", 0, seed=64),
+    Case("routed", "expert_dropped", 1, seed=65),
+    Case("routed", "logits_cooled", seed=66),
+    Case("routed", "weight_changed", seed=67, size=(("width", 48), ("experts", 6))),
+    Case("depthwise", "dilated", 1, seed=71),
+    Case("depthwise", "clipped_at_six", 0, seed=72),
+    Case("depthwise", "squeezed_by_maximum", 2, seed=73),
+    Case("depthwise", "gain_squared", 1, seed=74),
+    Case("depthwise", "mean_not_subtracted", seed=75),
+    Case("depthwise", "corner_pooled", seed=76),
+    Case("depthwise", "gradient_scaled", direction="backward", seed=77),
+    Case("tied", "queries_not_normal", 1, seed=81),
+    Case("tied", "cap_lower", 0, seed=82),
+    Case("tied", "slopes_steeper", 2, seed=83),
+    Case("tied", "weights_rounded", 1, seed=84),
+    Case("tied", "slope_wrong", direction="backward", seed=85),
+    Case("tied", "inner_overflows", 1, seed=86),
+    Case("tied", "divided_by_zero", 2, seed=87),
+    Case("tied", "words_not_scaled", seed=88),
+    Case("tied", "head_detached", seed=89),
+    Case("tied", "loss_summed", seed=90, size=(("width", 60), ("layers", 4))),
+]
+
+
+def second() -> list[Case]:
+    """New architectures that were looked at once the rules stood."""
+    return _of_all_kinds(SECOND, ("scan", "recommender", "tagger"), seed=30)
+
+
+def third() -> list[Case]:
+    """New architectures that were never looked at."""
+    return _of_all_kinds(THIRD, ("routed", "depthwise", "tied"), seed=60)
+
+
+def _of_all_kinds(faults: list[Case], names: tuple[str, ...], seed: int) -> list[Case]:
+    controls = [Case(name, None, seed=seed + more) for name in names for more in (0, 1)]
+    return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in faults + controls]
 
 
 def held_out() -> list[Case]:

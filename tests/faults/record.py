@@ -108,6 +108,9 @@ def _batch(kind: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     if kind == "words":
         data = torch.randint(0, 64, (2, 12), generator=random)
         return data, torch.randint(0, 64, (24,), generator=random)
+    if kind == "bags":
+        data = torch.randint(0, 64, (2, 12), generator=random)
+        return data, torch.randint(0, 16, (4,), generator=random)
     data = torch.randn(4, 3, 16, 16, generator=random)
     return data, torch.randint(0, 16, (4,), generator=random)
 

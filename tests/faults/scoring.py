@@ -1,4 +1,4 @@
-"""Score the verdict: python -m tests.faults.scoring [developed|held-out] [WORD …]
+"""Score the verdict: python -m tests.faults.scoring [developed|held-out|second|third] [WORD …]
 
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, top-3 and strong accusations of somebody else for each kind of noise.
@@ -16,7 +16,7 @@ from typing import Any
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.faults.cases import Case, developed, held_out
+from tests.faults.cases import Case, developed, held_out, second, third
 from tests.faults.record import run
 
 
@@ -48,10 +48,11 @@ def score(case: Case, folder: Path) -> Score:
 
 def main(arguments: list[str]) -> None:
     """Score all cases that are asked for."""
-    held = arguments[:1] == ["held-out"]
-    words = [one for one in arguments if one not in ("held-out", "developed")]
+    parts = {"developed": developed, "held-out": held_out, "second": second, "third": third}
+    chosen = next((part for name, part in parts.items() if name in arguments), developed)
+    words = [one for one in arguments if one not in parts]
     total: dict[tuple[str, str], Counter[str]] = {}
-    for case in held_out() if held else developed():
+    for case in chosen():
         if words and not any(word in case.name for word in words):
             continue
         with tempfile.TemporaryDirectory() as folder:

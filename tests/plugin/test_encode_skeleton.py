@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.database.read.skeleton import Ints, Skeleton
 from tb_graph_ascend.encode.skeleton import encode_skeleton
-from tb_graph_ascend.query.skeleton import Ints, Skeleton
 
 UNSIGNED = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**32 - 1)), max_size=50)
 SIGNED = st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**31), 2**31 - 1)), max_size=50)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -281,70 +280,6 @@ def test_ranks_that_failed_are_listed(ask: Ask, logdir: Path) -> None:
         database.commit()
     [failed] = catalog(ask).files[0].failed_ranks
     assert (failed.step, failed.rank, failed.reason) == (1, 7, "It is broken.")
-
-
-def test_the_former_partner_is_the_first_candidate(demo_database: Path) -> None:
-    """Every matched node is the best candidate of its partner: names, parents and shapes agree."""
-    ask = client_of(demo_database.parent)
-    for index in range(1, 688, 23):
-        detail = node(ask, file=demo_database.name, index=index)
-        if not detail.HasField("bench"):
-            continue
-        place = {"file": demo_database.name, "step": 0, "rank": 0, "side": "npu", "index": index}
-        answer = pb.Candidates.FromString(ask("candidates", **place).data)
-        best = answer.candidates[0]
-        assert (best.index, best.name) == (detail.bench.index, detail.bench.name)
-        assert {"same_name", "same_operator", "same_shapes"} <= set(best.reasons)
-        assert (best.matched_index, best.matched_name) == (index, detail.npu.name)
-        assert len(answer.candidates) <= 20
-
-
-RENAMED = "Module.model.layers.1.mlp.LlamaMLP"
-
-
-@pytest.mark.parametrize(
-    ("stem", "reason"),
-    [
-        ("Module.model.layers.1.mlp.FusedMLP", "same_path"),
-        ("Module.model.layers.1.feed_forward.FusedMLP", "same_neighbours"),
-    ],
-)
-def test_a_renamed_class_below_an_unmatched_parent_finds_its_former_partner(
-    demo_database: Path, tmp_path: Path, stem: str, reason: str
-) -> None:
-    path = shutil.copy(demo_database, tmp_path / demo_database.name)
-    with closing(sqlite3.connect(path)) as database:
-        database.row_factory = sqlite3.Row
-        nodes = (
-            "SELECT node_view.*, parent_id, subtree_end FROM node_view JOIN node USING (node_id)"
-        )
-        own, partner = database.execute(
-            f"{nodes} WHERE node_view.name = ? ORDER BY node_view.side DESC",
-            (f"{RENAMED}.forward.0",),
-        )
-        [text_id] = database.execute(
-            "INSERT INTO text (value) VALUES (?) RETURNING text_id", (stem,)
-        ).fetchone()
-        database.execute("UPDATE node SET stem_id = ? WHERE node_id = ?", (text_id, own["node_id"]))
-        for first, last in [(own["parent_id"],) * 2, (own["node_id"], own["subtree_end"])]:
-            database.execute("DELETE FROM match WHERE npu_node BETWEEN ? AND ?", (first, last))
-        database.commit()
-    ask = client_of(tmp_path)
-    for side, (one, other) in {"npu": (own, partner), "bench": (partner, own)}.items():
-        place = {"file": demo_database.name, "step": 0, "rank": 0, "side": side}
-        answer = ask("candidates", **place, index=one["seq"])
-        best = pb.Candidates.FromString(answer.data).candidates[0]
-        assert best.index == other["seq"]
-        assert {reason, "same_neighbours", "same_shapes"} <= set(best.reasons)
-        assert not best.HasField("matched_index")
-        assert "same_operator" not in best.reasons
-
-
-def test_the_root_has_the_root_as_candidate(demo_database: Path) -> None:
-    ask = client_of(demo_database.parent)
-    answer = ask("candidates", file=demo_database.name, step=0, rank=0, side="bench", index=0)
-    [only] = pb.Candidates.FromString(answer.data).candidates
-    assert (only.index, only.name) == (0, "DefaultModel")
 
 
 def test_across_follows_one_node_through_the_ranks(database: Path) -> None:

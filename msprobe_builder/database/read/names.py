@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msprobe_builder.base.codes import Direction, Kind
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, optional_integer, text
-from msprobe_builder.dump.names import Name, format_name
+from msprobe_builder.dump.names import Name, format_name, parse_name
 
 # The grammar in SQL, of a node joined with the text of its stem; that of view ``node_name``.
 NAME_SQL = (
@@ -43,3 +43,24 @@ def read_names(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int
     if len(names) < len(wanted):
         raise DamagedError("a node or its name is missing")
     return names
+
+
+def find_nodes(
+    connection: sqlite3.Connection, names: Iterable[str]
+) -> dict[str, list[tuple[int, int]]]:
+    """``(graph_id, node_id)`` of every node of these names, by name."""
+    wanted = set(names)
+    stems = sorted({parse_name(name).stem for name in wanted} | wanted)
+    rows = connection.execute(
+        "SELECT graph_id, node_id, kind, text.value, direction, call"
+        " FROM text JOIN node ON stem_id = text_id"
+        " WHERE text_id IN (SELECT text_id FROM text WHERE value IN"
+        "  (SELECT value FROM json_each(?)))",
+        (json.dumps(stems),),
+    )
+    found: dict[str, list[tuple[int, int]]] = {}
+    for graph, node, *columns in rows:
+        name = stored_name(*columns)
+        if name in wanted:
+            found.setdefault(name, []).append((integer(graph), node))
+    return found

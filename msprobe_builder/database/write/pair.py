@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import METRICS, Reason, Source
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
@@ -21,7 +22,6 @@ from msprobe_builder.dump.stack import Frame
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Matching, Unmatched
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.metrics.grading import Band
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
 

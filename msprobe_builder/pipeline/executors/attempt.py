@@ -49,7 +49,7 @@ def attempt(work: Work, job: PairJob, folder: Path, report: Report, keeper: Keep
     have changed; two workers that run the same job are not in each other's way.
     """
     try:
-        job = replace(job, inputs=(inputs_of(ranks_of(job.npu)), inputs_of(ranks_of(job.bench))))
+        job = replace(job, inputs=job_inputs(job))
         shard = folder / _shard_name(job)
         if shard.exists():
             for _ in range(job.stages):
@@ -80,7 +80,14 @@ def attempt(work: Work, job: PairJob, folder: Path, report: Report, keeper: Keep
     return Finished("", problem)
 
 
-def ranks_of(source: Source | ReplicaSource | None) -> list[Source]:
+def job_inputs(job: PairJob) -> tuple[str | None, str | None]:
+    """What the dumps of a job are now: of npu, and of bench with the reference's second run."""
+    if job.bench is None:
+        return inputs_of(_ranks(job.npu)), None
+    return inputs_of(_ranks(job.npu)), inputs_of([*_ranks(job.bench), *_ranks(job.noise)])
+
+
+def _ranks(source: Source | ReplicaSource | None) -> list[Source]:
     """The rank directories that are read for a side of a job."""
     if source is None:
         return []

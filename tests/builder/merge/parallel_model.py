@@ -9,6 +9,7 @@ Every split has the same weights and the same data; the collector records each r
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -197,10 +198,17 @@ class GPT(nn.Module):
         return self.output_layer(self.norm(x))
 
 
-def train(rank: int, path: str, split: Split) -> None:
-    """One step of one rank: all forward passes, then all backward passes."""
+def train(
+    rank: int, path: str, split: Split, plant: Callable[[GPT, Ranks], None] | None = None
+) -> None:
+    """One step of one rank: all forward passes, then all backward passes.
+
+    ``plant`` may put a fault into the model.
+    """
     ranks = Ranks(rank, split)
     model = GPT(ranks)
+    if plant is not None:
+        plant(model, ranks)
     if rank == split.faulty_rank:
         with torch.no_grad():
             model.get_parameter("layers.0.mlp.linear_fc1.weight").mul_(1.05)

@@ -8,9 +8,8 @@ from math import isnan, nan
 
 from msprobe_builder.base.codes import METRICS, STATISTICS, Section
 from msprobe_builder.database.read.cells import integer, number, optional_integer
+from msprobe_builder.database.read.graphs import BENCH
 from msprobe_builder.dump.names import parse_name
-from tb_graph_ascend.problems import not_found
-from tb_graph_ascend.query.graph import BENCH
 
 RELATIVE_ERRORS = tuple(f"{statistic}_relative_err" for statistic in STATISTICS)
 FIRST_BIT = METRICS.index(RELATIVE_ERRORS[0])  # in nan_flags
@@ -31,7 +30,7 @@ class NodePlace:
 
 
 def read_across(connection: sqlite3.Connection, name: str, side: int) -> list[NodePlace]:
-    """Every node of this name, ordered by step and rank; 404 when there is none."""
+    """Every node of this name, ordered by step and rank."""
     parsed = parse_name(name)
     call = parsed.call if parsed.direction else None
     rows = connection.execute(
@@ -41,12 +40,6 @@ def read_across(connection: sqlite3.Connection, name: str, side: int) -> list[No
         " AND side = ? AND direction = ? AND call IS ? ORDER BY step, rank, node_id",
         (parsed.stem, side, parsed.direction, call),
     ).fetchall()
-    if not rows:
-        raise not_found(
-            "unknown_name",
-            f"No graph on this side has a node {name[:200]!r}.",
-            "Give a full name as the node's details show it, and its side.",
-        )
     return [
         NodePlace(
             step=integer(step),

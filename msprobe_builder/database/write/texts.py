@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Iterable
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import text
 
 
 class StoredTexts:
@@ -19,14 +21,16 @@ class StoredTexts:
         self._stored: dict[str, int] = {}
 
     def load(self, stored: Iterable[int | None]) -> dict[int | None, int]:
-        """Id in ``texts`` of each ``text_id``; -1 of NULL."""
-        missing = json.dumps(list(set(stored) - self._of_stored.keys()))
+        """Id in ``texts`` of each ``text_id``; -1 of NULL. DamagedError when one is missing."""
+        wanted = set(stored) - self._of_stored.keys()
         for text_id, value in self._connection.execute(
             "SELECT text_id, text.value FROM json_each(?) AS wanted"
             " JOIN text ON text_id = wanted.value",
-            (missing,),
+            (json.dumps(list(wanted)),),
         ):
-            self._of_stored[text_id] = self.texts.id(value)
+            self._of_stored[text_id] = self.texts.id(text(value))
+        if missing := wanted - self._of_stored.keys():
+            raise DamagedError(f"text {min(missing, key=repr)} is missing")
         return self._of_stored
 
     def store(self, value: str) -> int:

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.database.read.cells import text
+from msprobe_builder.database.read.graphs import Graph
 from msprobe_builder.graph.floating import rounding_units
-from tb_graph_ascend.query.graph import NPU, read_graph
 
 Float = NDArray[np.float64]
 
@@ -100,30 +100,29 @@ class Measures:
     roundings: Float
 
 
-def read_measures(connection: sqlite3.Connection, step: int, rank: int) -> Measures:
-    """Of every node of the npu side; empty columns where nothing has a measure."""
-    graph = read_graph(connection, step, rank, NPU)
+def read_measures(connection: sqlite3.Connection, graph: Graph) -> Measures:
+    """Of every node of an npu graph; empty columns where nothing has a measure."""
     sizes, units = _texts_of_tensors(connection)
     rows = connection.execute(
         _QUERY,
         {
             "sizes": json.dumps(sizes),
             "units": json.dumps(units),
-            "first": graph.first_node,
-            "last": graph.last_node,
+            "first": graph.first,
+            "last": graph.last,
         },
     ).fetchall()
     if not rows:
         return Measures(np.empty(0), np.empty(0))
     table = np.array(rows, dtype=np.float64)
     index = table[:, 0].astype(np.int64)
-    measured = [np.full(graph.node_count, -1.0) for _ in range(2)]
+    measured = [np.full(graph.count, -1.0) for _ in range(2)]
     for column, squares in zip(measured, table[:, 1:].T, strict=True):
         column[index] = np.sqrt(squares)
         column[index] = np.where(np.isfinite(column[index]), column[index], WORST)
     scaled, roundings = measured
     np.minimum(scaled, WORST, out=scaled)
-    for node, last in _collections(connection, graph.first_node, graph.last_node):
+    for node, last in _collections(connection, graph.first, graph.last):
         inside = slice(node + 1, last + 1)
         for column in measured:
             column[node] = column[inside].max(initial=-1.0)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msprobe_builder.base.codes import Source, words
 from msprobe_builder.database.problems import DamagedError
-from msprobe_builder.database.read.cells import flag, integer, number, optional_integer, text
+from msprobe_builder.database.read.cells import (
+    MAX_NODE,
+    flag,
+    integer,
+    number,
+    optional_integer,
+    text,
+)
+from msprobe_builder.database.read.communication import CommunicationPartner, read_partners
+from msprobe_builder.database.read.edits import Edit, read_history
+from msprobe_builder.database.read.graphs import NPU, Graph
 from msprobe_builder.database.read.names import stored_name
 from msprobe_builder.database.read.parameters import (
     Parameter,
@@ -15,15 +28,11 @@ from msprobe_builder.database.read.parameters import (
     read_comparisons,
     read_parameters,
 )
+from msprobe_builder.database.read.roles import NodeVerdict, read_node_verdict
 from msprobe_builder.database.read.stacks import StackFrame, read_stack
-from tb_graph_ascend.problems import not_found
-from tb_graph_ascend.query.communication import CommunicationPartner, read_partners
-from tb_graph_ascend.query.edits import Edit, read_history
-from tb_graph_ascend.query.graph import BENCH, NPU, SIDE_NAMES, Graph, find_graph, read_graph
-from tb_graph_ascend.query.verdict import NodeVerdict, read_node_verdict
 
-MATCH_SOURCES = ("exact", "fuzzy", "mapping", "manual", "file", "automatic")
-PARTNER_QUERIES = (
+_SOURCES = words(Source)
+_PARTNERS = (
     "SELECT bench_node, source, author, matched_at, note FROM match WHERE npu_node = ?",
     "SELECT npu_node, source, author, matched_at, note FROM match WHERE bench_node = ?",
 )
@@ -81,44 +90,34 @@ class NodeDetail:
 
 
 def read_node(
-    connection: sqlite3.Connection, step: int, rank: int, side: int, index: int
+    connection: sqlite3.Connection, graph: Graph, other: Graph | None, node: int
 ) -> NodeDetail:
-    """The node at ``index`` of one side and its partner on the other."""
-    graph = read_graph(connection, step, rank, side)
-    if index >= graph.node_count:
-        raise not_found(
-            "unknown_node",
-            f"There is no node {index}: the graph of step {step}, rank {rank} on the"
-            f" {SIDE_NAMES[side]} side has {graph.node_count} nodes.",
-            "Load the graph again; its nodes are numbered from 0.",
-        )
-    other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
-    node = graph.first_node + index
-    match = connection.execute(PARTNER_QUERIES[side], (node,)).fetchone()
+    """A node of ``graph`` and its partner in ``other``."""
+    match = connection.execute(_PARTNERS[graph.side], (node,)).fetchone()
     origin = Origin()
     if match is not None:
-        source = MATCH_SOURCES[integer(match[1], 0, len(MATCH_SOURCES) - 1)]
+        source = _SOURCES[integer(match[1], 0, len(_SOURCES) - 1)]
         origin = Origin(source, *map(text, match[2:]))
     own_record = _read_record(connection, graph, other, node, origin)
     own_parameters = read_parameters(connection, node)
     partner, partner_record = None, None
     partner_parameters: list[Parameter] = []
     if match is not None and other is not None:
-        partner = integer(match[0], other.first_node, other.last_node)
+        partner = integer(match[0], other.first, other.last)
         partner_record = _read_record(connection, other, graph, partner, origin)
         partner_parameters = read_parameters(connection, partner)
-    if side == NPU:
+    if graph.side == NPU:
         comparisons = read_comparisons(connection, node)
         rows = pair_parameters(own_parameters, partner_parameters, comparisons)
         history = read_history(connection, (node, partner))
-        verdict = read_node_verdict(connection, graph.first_node, node)
+        verdict = read_node_verdict(connection, graph.first, node)
         return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict)
     comparisons = read_comparisons(connection, partner)
     rows = pair_parameters(partner_parameters, own_parameters, comparisons)
     history = read_history(connection, (partner, node))
     verdict = None
     if other is not None and partner is not None:
-        verdict = read_node_verdict(connection, other.first_node, partner)
+        verdict = read_node_verdict(connection, other.first, partner)
     return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict)
 
 
@@ -137,12 +136,12 @@ def _read_record(
     parent, kind, micro_step, recompute, error, grade, overflow, stack, reason, detail, near = row
     candidate = None
     if near is not None and other is not None:
-        near = integer(near, other.first_node, other.last_node)
+        near = integer(near, other.first, other.last)
         name, _ = _read_name(connection, near)
-        candidate = Candidate(near - other.first_node, name)
+        candidate = Candidate(near - other.first, name)
     name, _ = _read_name(connection, node)
     return NodeRecord(
-        index=node - graph.first_node,
+        index=node - graph.first,
         name=name,
         path=_read_path(connection, graph, parent, node),
         kind=integer(kind, 0, 2),
@@ -184,9 +183,40 @@ def _read_path(
 ) -> tuple[str, ...]:
     """Names from the root down; a parent comes before its children, so this ends."""
     names: list[str] = []
-    above = optional_integer(parent, graph.first_node, node - 1)
+    above = optional_integer(parent, graph.first, node - 1)
     while above is not None:
         name, next_above = _read_name(connection, above)
         names.append(name)
-        above = optional_integer(next_above, graph.first_node, above - 1)
+        above = optional_integer(next_above, graph.first, above - 1)
     return tuple(reversed(names))
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What a change of matches may change of a node."""
+
+    grade: int
+    error: float | None
+    partner: int | None
+    unmatched_reason: str
+
+
+def read_node_states(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, NodeState]:
+    """State of each of the nodes."""
+    rows = connection.execute(
+        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name"
+        " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
+        " LEFT JOIN match AS own ON own.npu_node = node_id"
+        " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
+        " LEFT JOIN unmatched USING (node_id) LEFT JOIN unmatched_reason USING (reason)",
+        (json.dumps(sorted(nodes)),),
+    )
+    return {
+        node: NodeState(
+            integer(grade, 0, 6),
+            number(error),
+            optional_integer(partner, 0, MAX_NODE),
+            text(reason),
+        )
+        for node, grade, error, partner, reason in rows
+    }

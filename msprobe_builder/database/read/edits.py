@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msprobe_builder.base.codes import Source
 from msprobe_builder.database.problems import DamagedError
-from msprobe_builder.database.read.cells import integer, text
+from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
 from msprobe_builder.database.read.names import read_names
 
 ACTIONS = {"match": 0, "unmatch": 1}
-CHOSEN_SOURCES = (3, 4)  # manual and file
+CHOSEN_SOURCES = (int(Source.MANUAL), int(Source.FILE))
 
 _EDITS = (
     "SELECT edit.batch, edited_at, author, action, npu.step, npu.rank, npu_node, npu.first_node,"
@@ -21,11 +22,6 @@ _EDITS = (
     " JOIN node AS own ON own.node_id = npu_node JOIN graph AS npu ON npu.graph_id = own.graph_id"
     " JOIN node AS theirs ON theirs.node_id = bench_node"
     " JOIN graph AS bench ON bench.graph_id = theirs.graph_id"
-)
-_UNDOABLE = "SELECT max(batch) FROM edit WHERE NOT undone"
-_REDOABLE = (
-    "SELECT min(batch) FROM edit WHERE undone = 1"  # 2 is undone for good
-    " AND batch > (SELECT ifnull(max(batch), 0) FROM edit WHERE NOT undone)"
 )
 
 
@@ -81,11 +77,25 @@ def read_edit_state(connection: sqlite3.Connection) -> EditState:
     # Of many edits of one request the first match says best what it was.
     query = f"{_EDITS} WHERE edit.batch = ? ORDER BY action, edit_id LIMIT 1"
     found = []
-    for which in (_UNDOABLE, _REDOABLE):
-        [[batch]] = connection.execute(which)
+    for batch in (read_undoable(connection), read_redoable(connection)):
         edits = [] if batch is None else _edits(connection, query, (batch,))
         found.append(edits[0] if edits else None)
     return EditState(*found)
+
+
+def read_undoable(connection: sqlite3.Connection) -> int | None:
+    """The batch that was done last, None when nothing is left to undo."""
+    [[batch]] = connection.execute("SELECT max(batch) FROM edit WHERE NOT undone")
+    return optional_integer(batch)
+
+
+def read_redoable(connection: sqlite3.Connection) -> int | None:
+    """The batch that was undone last and can be done again, None when there is none."""
+    [[batch]] = connection.execute(
+        "SELECT min(batch) FROM edit WHERE undone = 1"  # 2 is undone for good
+        " AND batch > (SELECT ifnull(max(batch), 0) FROM edit WHERE NOT undone)"
+    )
+    return optional_integer(batch)
 
 
 def read_manual_matches(connection: sqlite3.Connection) -> list[ManualMatch]:
@@ -118,8 +128,8 @@ def _edits(connection: sqlite3.Connection, query: str, bound: tuple[object, ...]
                 action=ACTIONS[action],
                 step=integer(step),
                 rank=integer(rank),
-                npu=integer(npu - npu_first),
-                bench=integer(bench - bench_first),
+                npu=integer(npu, 0, MAX_NODE) - integer(npu_first, 0, MAX_NODE),
+                bench=integer(bench, 0, MAX_NODE) - integer(bench_first, 0, MAX_NODE),
                 npu_name=names[npu],
                 bench_name=names[bench],
                 reason=text(reason),

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import CallRole
+from msprobe_builder.base.codes import CallRole, Grade
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
-from tb_graph_ascend.query.graph import BENCH, NPU, Graph, find_graph, read_graph
-from tb_graph_ascend.query.summary import GRADES
+from msprobe_builder.database.read.graphs import NPU, Graph
 
 Ints = NDArray[np.int64]
-UNMATCHED = GRADES - 1
+UNMATCHED = int(Grade.UNMATCHED)
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,8 @@ class Skeleton:
         return len(self.stem)
 
 
-def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: int) -> Skeleton:
+def read_skeleton(connection: sqlite3.Connection, graph: Graph, other: Graph | None) -> Skeleton:
     """All nodes of one side, and where its matched nodes' partners lie on the other."""
-    graph = read_graph(connection, step, rank, side)
-    other = find_graph(connection, step, rank, BENCH if side == NPU else NPU)
     columns, error = _read_nodes(connection, graph)
     stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner = columns
     index = np.arange(len(stem_id))
@@ -55,10 +52,10 @@ def read_skeleton(connection: sqlite3.Connection, step: int, rank: int, side: in
     if other is not None and matched.any():
         if (matched == (grade == UNMATCHED)).any():
             raise DamagedError("a node's grade contradicts its match")
-        offset = to_partner[matched] + graph.first_node - other.first_node
-        _check(offset + index[matched], 0, other.node_count - 1, "match")
-    _check(subtree_size, 1, graph.node_count, "node.subtree_end")
-    _check(index + subtree_size, 1, graph.node_count, "node.subtree_end")
+        offset = to_partner[matched] + graph.first - other.first
+        _check(offset + index[matched], 0, other.count - 1, "match")
+    _check(subtree_size, 1, graph.count, "node.subtree_end")
+    _check(index + subtree_size, 1, graph.count, "node.subtree_end")
     stem_ids, stem = np.unique(stem_id, return_inverse=True)
     reason, reasons = _read_reasons(connection, graph)
     return Skeleton(
@@ -88,10 +85,10 @@ def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[n
     result[0] = CallRole.UNKNOWN
     rows = connection.execute(
         "SELECT node_id, role FROM role WHERE node_id BETWEEN ? AND ?",
-        (graph.first_node, graph.last_node),
+        (graph.first, graph.last),
     ).fetchall()
     for node, role in rows:
-        result[integer(node, 0, MAX_NODE) - graph.first_node] = integer(role, 0, len(CallRole) - 1)
+        result[integer(node, 0, MAX_NODE) - graph.first] = integer(role, 0, len(CallRole) - 1)
     return result
 
 
@@ -122,11 +119,11 @@ def _read_nodes(
         f"printf('{places}', {', '.join(names)}, ifnull(error * {_ERROR_SCALE}, -1)), ' ')"
         f" FROM (SELECT {columns}, error FROM node LEFT JOIN match ON {own} = node_id"
         " WHERE node_id BETWEEN ? AND ? ORDER BY node_id)",
-        (graph.first_node, graph.last_node),
+        (graph.first, graph.last),
     ).fetchone()
     count, error_type, *types_of_sums, written = row
-    if count != graph.node_count:
-        raise DamagedError(f"{count} of {graph.node_count} nodes are there")
+    if count != graph.count:
+        raise DamagedError(f"{count} of {graph.count} nodes are there")
     if error_type not in ("real", "integer", "null") or set(types_of_sums) != {"integer"}:
         raise DamagedError("a column of table node or match holds something else than numbers")
     table = np.fromstring(written, np.int64, sep=" ").reshape(count, -1)
@@ -159,10 +156,10 @@ def _read_reasons(connection: sqlite3.Connection, graph: Graph) -> tuple[Ints, l
     rows = connection.execute(
         "SELECT node_id, name FROM unmatched JOIN unmatched_reason USING (reason)"
         " WHERE node_id BETWEEN ? AND ?",
-        (graph.first_node, graph.last_node),
+        (graph.first, graph.last),
     ).fetchall()
     numbers: dict[str, int] = {}
-    column = np.zeros(graph.node_count if rows else 0, np.int64)
+    column = np.zeros(graph.count if rows else 0, np.int64)
     for node, name in rows:
-        column[node - graph.first_node] = numbers.setdefault(text(name), len(numbers) + 1)
+        column[node - graph.first] = numbers.setdefault(text(name), len(numbers) + 1)
     return column, list(numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,12 @@ import numpy as np
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, number, optional_integer, text
 from msprobe_builder.database.read.names import NAME_SQL, read_names
-from tb_graph_ascend.query.expressions import SEPARATOR, matching
 
 MAX_PAGE = 10_000
+SEPARATOR = "\x1f"  # of names; no name holds it
+# Places of those names, joined by SEPARATOR, in which an expression is found.
+FindNames = Callable[[str, str], list[int]]
+
 EXECUTION, SEVERITY = "execution", "severity"
 ORDERS = {
     EXECUTION: "graph.step, graph.rank, graph.side, node.node_id",
@@ -63,8 +67,10 @@ class Hit:
     module: str  # name stem of the module around it, empty for the root
 
 
-def search(connection: sqlite3.Connection, wanted: Search) -> tuple[list[Hit], int]:
-    """One page of hits, and how many there are on all pages."""
+def search(
+    connection: sqlite3.Connection, wanted: Search, find: FindNames
+) -> tuple[list[Hit], int]:
+    """One page of hits, and how many there are on all pages; ``find`` knows the expressions."""
     tests, bound = _tests(wanted)
     # With the graphs in order the nodes come in order too: nothing is left to sort.
     tables = (
@@ -75,7 +81,7 @@ def search(connection: sqlite3.Connection, wanted: Search) -> tuple[list[Hit], i
         tables += " JOIN unmatched USING (node_id) JOIN unmatched_reason USING (reason)"
     query = f"FROM {tables} WHERE {' AND '.join(tests) or '1'} ORDER BY "
     if wanted.name and wanted.regex:
-        nodes = _match(connection, wanted, query + ORDERS[EXECUTION], bound)
+        nodes = _match(connection, wanted, find, query + ORDERS[EXECUTION], bound)
     else:
         rows = connection.execute(f"SELECT node_id {query} {ORDERS[wanted.order]}", bound)
         nodes = [node for (node,) in rows]
@@ -84,7 +90,11 @@ def search(connection: sqlite3.Connection, wanted: Search) -> tuple[list[Hit], i
 
 
 def _match(
-    connection: sqlite3.Connection, wanted: Search, query: str, bound: dict[str, object]
+    connection: sqlite3.Connection,
+    wanted: Search,
+    find: FindNames,
+    query: str,
+    bound: dict[str, object],
 ) -> list[int]:
     """Nodes that the rest of the search has found and whose name matches the expression."""
     # One text for all names and one for all ids; row by row this would take twice as long.
@@ -98,7 +108,7 @@ def _match(
     nodes = np.fromstring(ids, np.int64, sep=" ")
     if names.count(SEPARATOR) != len(nodes) - 1:
         raise DamagedError("a name holds a control character")
-    found: list[int] = nodes[matching(wanted.name, names)].tolist()
+    found: list[int] = nodes[find(wanted.name, names)].tolist()
     if wanted.order == EXECUTION:
         return found
     rows = connection.execute(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from msprobe_builder.base.codes import Role, words
 from msprobe_builder.database.read.cells import flag, integer, number, optional_integer
 from msprobe_builder.database.read.names import read_names
 
-ROLES = ("send", "receive", "send_receive")
+_ROLES = words(Role)
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def read_partners(connection: sqlite3.Connection, node: int) -> tuple[Communicat
             rank=integer(rank),
             index=integer(index),
             name=names[partner],
-            role=ROLES[integer(role, 0, len(ROLES) - 1)],
+            role=_ROLES[integer(role, 0, len(_ROLES) - 1)],
             grade=integer(grade, 0, 6),
             overflow=optional_integer(overflow, 1, 3) or 0,
             error=number(error),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, replace
 
-from msprobe_builder.base.codes import SIDES
-from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer, text
+from msprobe_builder.base.bands import Band
+from msprobe_builder.base.codes import SIDES, Grade
+from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
+from msprobe_builder.database.read.edits import EditState, read_edit_state
+from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
+from msprobe_builder.database.read.meta import read_bands, read_meta
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
-from tb_graph_ascend.query.edits import EditState, read_edit_state
-from tb_graph_ascend.query.graph import BENCH, NPU
 
 MAX_DIAGNOSTICS = 1000
 MAX_SUSPECTS = 200
-GRADES = 7
+GRADES = len(Grade)
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,6 @@ class GraphPair:
     bench_unmatched: int = 0
     overflow_counts: tuple[int, ...] = ()  # npu nodes per level above none; empty when there are 0
     bench_overflow_counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class GradeBand:
-    """A grade, the errors it covers and its colour."""
-
-    grade: int
-    name: str
-    low: float | None
-    high: float | None
-    colour: str
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Summary:
 
     meta: dict[str, str]
     graphs: tuple[GraphPair, ...]
-    bands: tuple[GradeBand, ...]
+    bands: tuple[Band, ...]
     diagnostics: tuple[Diagnostic, ...]
     failed: tuple[tuple[int, int, str], ...]  # step, rank, why the build left it out
     edits: EditState
@@ -86,15 +77,6 @@ class Summary:
 
 def read_summary(connection: sqlite3.Connection) -> Summary:
     """Cheap whatever the number of nodes: counts come from the roots' rollups."""
-    meta = {text(key): text(value) for key, value in connection.execute("SELECT * FROM meta")}
-    bands = [
-        GradeBand(
-            integer(grade, 0, GRADES - 1), text(name), number(low), number(high), text(colour)
-        )
-        for grade, name, low, high, colour in connection.execute(
-            "SELECT grade, name, low, high, colour FROM grade ORDER BY grade"
-        )
-    ]
     diagnostics = [
         Diagnostic(
             text(severity),
@@ -118,9 +100,9 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
         " AND step IS NOT NULL AND rank IS NOT NULL ORDER BY step, rank"
     )
     return Summary(
-        meta,
+        read_meta(connection),
         _read_graphs(connection),
-        tuple(bands),
+        read_bands(connection),
         tuple(diagnostics),
         tuple((integer(step), integer(rank), text(why)) for step, rank, why in failed),
         read_edit_state(connection),
@@ -136,10 +118,8 @@ def _suspect_nodes(
     if verdict is None:
         return ()
     first = {
-        (step, rank, SIDES[side]): integer(node, 0, MAX_NODE)
-        for step, rank, side, node in connection.execute(
-            "SELECT step, rank, side, first_node FROM graph"
-        )
+        (graph.step, graph.rank, SIDES[graph.side]): graph.first
+        for graph in read_graphs(connection)
     }
     return tuple(
         SuspectNode(one, one.node_id - first[one.step, one.rank, one.side])

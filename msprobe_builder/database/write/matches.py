@@ -1,9 +1,12 @@
-"""The tables of matched and unmatched nodes, kept one to one."""
+"""Making and ending matches: the tables of matched and unmatched nodes stay one to one."""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import integer
 
 # Why a node is unmatched whose match was ended by hand; its candidate is the former partner.
 BY_HAND = "by_hand"
@@ -21,18 +24,6 @@ class StoredMatch:
     author: str | None = None
     matched_at: str | None = None
     note: str | None = None
-
-
-def partner_of_npu(connection: sqlite3.Connection, node: int) -> int | None:
-    """The bench node that an npu node is matched with."""
-    row = connection.execute("SELECT bench_node FROM match WHERE npu_node = ?", (node,)).fetchone()
-    return None if row is None else int(row[0])
-
-
-def partner_of_bench(connection: sqlite3.Connection, node: int) -> int | None:
-    """The npu node that a bench node is matched with."""
-    row = connection.execute("SELECT npu_node FROM match WHERE bench_node = ?", (node,)).fetchone()
-    return None if row is None else int(row[0])
 
 
 def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
@@ -53,12 +44,12 @@ def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
 
 
 def delete_match(connection: sqlite3.Connection, npu: int, bench: int) -> int:
-    """End the match of two nodes and return its source; KeyError when there is none."""
+    """End the match of two nodes and return its source; DamagedError when there is none."""
     row = connection.execute(
         "DELETE FROM match WHERE npu_node = ? AND bench_node = ? RETURNING source", (npu, bench)
     ).fetchone()
     if row is None:
-        raise KeyError((npu, bench))
+        raise DamagedError(f"nodes {npu} and {bench} are not matched, as a change by hand says")
     by_hand = _by_hand(connection)
     for node, former in ((npu, bench), (bench, npu)):
         moved = connection.execute(
@@ -73,7 +64,7 @@ def delete_match(connection: sqlite3.Connection, npu: int, bench: int) -> int:
                 f"INSERT INTO unmatched ({_COLUMNS}) VALUES (?, ?, ?, NULL)",
                 (node, by_hand, former),
             )
-    return int(row[0])
+    return integer(row[0])
 
 
 def _by_hand(connection: sqlite3.Connection) -> int:
@@ -87,4 +78,4 @@ def _by_hand(connection: sqlite3.Connection) -> int:
             (BY_HAND,),
         )
         row = connection.execute(query, (BY_HAND,)).fetchone()
-    return int(row[0])
+    return integer(row[0])

@@ -1,0 +1,82 @@
+"""The calls of one side as columns, so that each question is asked once for each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def operator_of(stem: str) -> str:
+    """The bare word of an operator: ``Tensor.__radd__`` and ``Torch.radd_`` are ``radd``."""
+    return stem.rpartition(".")[2].strip("_")
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Columns by node: ``kind``, ``direction``, ``stem`` (a number), ``call``.
+
+    ``stems`` are all stems by their numbers.
+    """
+
+    kind: Int
+    direction: Int
+    stem: Int
+    call: Int
+    stems: list[str]
+
+    @property
+    def is_api(self) -> Bool:
+        """Calls that are no modules."""
+        return np.asarray(self.kind == Kind.API)
+
+    @property
+    def is_module(self) -> Bool:
+        """Modules."""
+        return np.asarray(self.kind == Kind.MODULE)
+
+    @property
+    def is_forward_call(self) -> Bool:
+        """Calls on the way forward that are no modules."""
+        return self.is_api & (self.direction == Direction.FORWARD)
+
+    def are(self, operators: Collection[str]) -> Bool:
+        """Calls of one of these operators."""
+        return self.of_stems(lambda stem: operator_of(stem) in operators).astype(bool) & self.is_api
+
+    def of_stems(self, number: Callable[[str], int]) -> Int:
+        """What ``number`` says of each node's stem."""
+        return np.array([number(stem) for stem in self.stems], dtype=np.int64)[self.stem]
+
+
+def calls_of(tree: Tree) -> Calls:
+    """The columns of a tree."""
+    numbers: dict[str, int] = {}
+    rows = [
+        (name.kind, name.direction, numbers.setdefault(name.stem, len(numbers)), name.call)
+        for name in tree.parsed
+    ]
+    kind, direction, stem, call = np.array(rows, dtype=np.int64).T
+    return Calls(kind, direction, stem, call, list(numbers))
+
+
+def twins(calls: Calls) -> Int:
+    """The backward call of each forward call and the other way round, -1 without."""
+    result = np.full(len(calls.stem), -1, dtype=np.int64)
+    order = np.lexsort((calls.direction, calls.call, calls.kind, calls.stem))
+    order = order[calls.direction[order] != Direction.NONE]
+    first, second = order[:-1], order[1:]
+    same = calls.direction[first] != calls.direction[second]
+    for column in (calls.stem, calls.kind, calls.call):
+        same &= column[first] == column[second]
+    result[first[same]] = second[same]
+    result[second[same]] = first[same]
+    return result

@@ -1,0 +1,257 @@
+"""What each tensor may hold of an error, seen in itself or inherited, and who is to blame for it.
+
+For each tensor of the run under debug the error that it may hold is kept: what is seen in its
+statistics, or more when it was made from something worse, as few statistics betray what a
+normalisation or a view has hidden.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import CASTS, Family
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+NONE = (0.0, -1)
+_INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
+
+
+class Inheritance:
+    """The state of the pass; lists instead of arrays, as single elements are read and written.
+
+    An error goes with the number of the finding it stems from, -1 when it is mere noise.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        tree, table = flow.npu.tree, flow.npu.table
+        size, rows = len(tree), len(table)
+        self.size = size
+        is_input = np.isin(table.section, _INPUTS)
+        self.inputs, self.in_start = _rows_by_node(table, size, flow.counts & is_input)
+        self.outputs, self.out_start = _rows_by_node(table, size, flow.counts & ~is_input)
+        self.start: list[int] = np.searchsorted(table.node, np.arange(size + 1)).tolist()
+        self.off: list[bool] = (flow.error > SUSPICIOUS * flow.floor).tolist()
+        self.error: list[float] = flow.error.tolist()
+        self.floor: list[float] = flow.floor.tolist()
+        self.scale: list[float] = flow.scale.tolist()
+        self.section: list[int] = table.section.tolist()
+        self.tainted = _tainted(flow)
+        self.informative: list[bool] = flow.informative.tolist()
+        self.node_of: list[int] = table.node.tolist()
+        self.end: list[int] = tree.subtree_end.tolist()
+        self.parent: list[int] = tree.parent.tolist()
+        self.producer: list[int] = flow.producer.tolist()
+        self.bench_of: list[int] = flow.bench_of.tolist()
+        self.bench_producer: list[int] = flow.bench_producer.tolist()
+        self.bench_node: list[int] = flow.bench.table.node.tolist()
+        self.bench_partner: list[int] = flow.bench_partner.tolist()
+        self.npu_of: list[int] = flow.npu_of.tolist()
+        self.partner: list[int] = flow.partner.tolist()
+        self.family: list[int] = flow.family.tolist()
+        self.carries: list[bool] = flow.carries.tolist()
+        self.twin: list[int] = flow.twin.tolist()
+        self.reach: list[float] = flow.reach.tolist()
+        self.gain: list[float] = flow.gain.tolist()
+        self.numel: list[float] = np.fmax(table.numel, 1.0).tolist()
+        self.is_line: list[bool] = flow.is_line.tolist()
+        self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
+        self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
+        self.latent = [0.0] * rows
+        self.root = [-1] * rows
+        self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
+        self.given = [NONE] * size
+        self.amount = [0.0] * size  # the error of an input times the size of its elements
+        self.most = [1.0] * size  # elements of its largest input
+        self.node_taint: dict[int, Place] = {}
+        self.put_out = [NONE] * size
+        self.inside = [NONE] * size  # worst of what the calls inside have put out so far
+        self.expected = [0.0] * size
+        self.shown = [float("nan")] * size
+        self.floors = [float("nan")] * size
+        self.role = [int(CallRole.UNKNOWN)] * size
+        self.findings: list[Finding] = []
+        self.felt: list[int] = []
+        self.choices: list[int] = []
+        self.discrete: list[bool] = flow.discrete.tolist()
+        self.outside: list[int] = []
+        self.known: dict[tuple[int, int], int] = {}  # side and node of findings
+        self.bench_way: dict[int, tuple[float, int]] = {}
+        self.bench_start = np.searchsorted(
+            flow.bench.table.node, np.arange(len(flow.bench.tree) + 1)
+        ).tolist()
+
+    def _of_twin(self, node: int) -> tuple[float, int]:
+        """A gradient is made of what the forward call was given and put out, too."""
+        twin = self.twin[node]
+        twin_worst: tuple[float, int] = NONE
+        return twin_worst if twin < 0 else max(self.given[twin], self.put_out[twin])
+
+    def _receive(self, node: int, row: int) -> None:
+        """What a row holds: seen in itself, or inherited from where it came from."""
+        seen, floor = self.error[row], self.floor[row]
+        producer = self.producer[row]
+        if producer >= 0:
+            inherited = self.latent[producer], self.root[producer]
+            self._pass_taint_on(row, producer)
+        elif self.backward[node]:
+            inherited = self._of_consumers(node)
+        else:
+            inherited = NONE
+        if seen == seen and seen > SUSPICIOUS * max(inherited[0], floor):
+            other = self._on_another_way(node, row)
+            if seen <= SUSPICIOUS * max(other[0], floor):
+                inherited = other
+            elif self._is_cast_back(node):
+                seen = inherited[0]
+            else:
+                expected = max(inherited[0], other[0], floor)
+                self.latent[row] = seen
+                self.root[row] = self._blame(node, row, expected, max(inherited, other)[1])
+                return
+        root = inherited[1]
+        if root >= 0 and seen == seen and seen > SUSPICIOUS * floor:
+            at = self.findings[root].at
+            if node not in (at, self.twin[at]):
+                self.felt[root] += 1
+                self.outside[root] += self.parent[node] != self.parent[at]
+        self.latent[row] = seen if seen > inherited[0] else inherited[0]
+        self.root[row] = root
+
+    def _pass_taint_on(self, row: int, producer: int) -> None:
+        taint = self.taint.get(producer) or self.tainted.get(row)
+        if taint is not None:
+            self.taint[row] = taint
+
+    def _of_consumers(self, node: int) -> tuple[float, int]:
+        """A gradient is the sum of what the calls that used the tensor give back."""
+        worst = NONE
+        for consumer in self.flow.consumers.get(self.twin[node], ()):
+            back = self.twin[consumer]
+            if back >= 0:
+                worst = max(worst, self.put_out[back])
+        return worst
+
+    def _is_cast_back(self, node: int) -> bool:
+        """Whether it is the gradient of a cast: of none at all on the side that needs no cast."""
+        return self.backward[node] and self.is_cast[node]
+
+    def _on_another_way(self, node: int, row: int) -> tuple[float, int]:
+        """An error that the tensor may have come by elsewhere."""
+        worst = self._of_bench(self.bench_of[row])
+        parent = self.parent[node]
+        if self.section[row] == Section.PARAMETERS_GRAD:
+            worst = max(worst, self._of_gradients(parent))
+        elif self.section[row] == Section.OUTPUT:
+            worst = max(worst, self.inside[node], self.given[node])
+        elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
+            # It came from calls that were not recorded, from what the module had at hand.
+            worst = max(worst, self.inside[parent], self.given[parent])
+        return worst
+
+    def _of_gradients(self, backward: int) -> tuple[float, int]:
+        """Parameter gradients are made of what their module was given, forward and back."""
+        twin = self.twin[backward]
+        worst = max(self.given[backward], self.inside[backward])
+        return worst if twin < 0 else max(worst, self.given[twin], self.inside[twin])
+
+    def _of_bench(self, row: int) -> tuple[float, int]:
+        """The same by way of the reference: back through calls that this run lacks."""
+        producer = self.bench_producer[row] if row >= 0 else -1
+        if producer < 0:
+            return NONE
+        paired = self.npu_of[producer]
+        if paired >= 0:
+            return self.latent[paired], self.root[paired]
+        node = self.bench_node[producer]
+        known = self.bench_way.get(node)
+        if known is not None:
+            return known
+        self.bench_way[node] = found = NONE  # should it go round
+        sections = self.flow.bench.table.section
+        for one in range(self.bench_start[node], self.bench_start[node + 1]):
+            if sections[one] == Section.INPUT:
+                found = max(found, self._of_bench(one))
+        self.bench_way[node] = found
+        return found
+
+    def _blame(self, node: int, row: int, expected: float, root: int) -> int:
+        """A tensor is off although nothing that it came from is: who made it so?"""
+        producer, other = self.producer[row], self.bench_of[row]
+        theirs = self.bench_producer[other] if other >= 0 else -1
+        bench_node = self.bench_node[theirs] if theirs >= 0 else -1
+        own = self.node_of[producer] if producer >= 0 else -1
+        taint = self.taint.get(row)
+        place = Place(0, node, Cause.WIRING)
+        if taint is not None:
+            place = taint
+        elif own >= 0 and self.partner[own] < 0:
+            place = Place(0, own, Cause.EXTRA)
+        elif bench_node >= 0 and self.bench_partner[bench_node] < 0:
+            place = Place(1, bench_node, Cause.MISSING)
+        elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
+            place = Place(0, node, Cause.OUTPUT)
+        elif own < 0 and bench_node < 0:
+            parent = self.parent[node]
+            if self.section[row] == Section.PARAMETERS or parent <= 0 or self._is_first(node):
+                place = Place(0, node, Cause.EXTERNAL)
+            else:
+                place = Place(0, parent, Cause.BETWEEN)
+        return self._find(place, node, row, expected, root)
+
+    def _is_first(self, node: int) -> bool:
+        """Whether nothing has been called inside the module before."""
+        return self.parent[node] == node - 1
+
+    def _find(self, place: Place, at: int, row: int, expected: float, root: int) -> int:
+        key = place.side, place.node
+        number = self.known.get(key)
+        if number is None:
+            number = self.known[key] = len(self.findings)
+            self.felt.append(0)
+            self.outside.append(0)
+            self.findings.append(
+                Finding(
+                    place.side, place.node, row, at, self.error[row], expected, place.cause, root
+                )
+            )
+        return number
+
+
+def _rows_by_node(table: ParameterTable, nodes: int, chosen: Bool) -> tuple[list[int], list[int]]:
+    """The chosen rows in order, and where those of each node begin among them."""
+    rows = np.flatnonzero(chosen)
+    return rows.tolist(), np.searchsorted(table.node[rows], np.arange(nodes + 1)).tolist()
+
+
+def _tainted(flow: Flow) -> dict[int, Place]:
+    """Inputs that came from a call which only one side makes.
+
+    Between the ranks of a merged side there is communication that an unsplit run does without.
+    """
+    found: dict[int, Place] = {}
+    npu, bench = flow.npu.table, flow.bench.table
+    rows = np.flatnonzero(flow.producer >= 0)
+    other = flow.bench_producer[flow.bench_of[rows]]
+    lacking = (flow.bench_of[rows] >= 0) & (other >= 0)
+    lacking[lacking] = flow.bench_partner[bench.node[other[lacking]]] < 0
+    for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
+        found[row] = Place(1, int(bench.node[theirs]), Cause.MISSING)
+    own = npu.node[flow.producer[rows]]
+    extra = flow.partner[own] < 0
+    if flow.is_merged:
+        extra &= flow.family[own] != Family.COMMUNICATION
+    for row, node in zip(rows[extra].tolist(), own[extra].tolist(), strict=True):
+        found[row] = Place(0, node, Cause.EXTRA)
+    return found

@@ -1,0 +1,189 @@
+"""How alike two models are, parameter by parameter, one tensor of each in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from msprobe_checks.checkpoint.explain import cause_of, is_same_but_for_rounding
+from msprobe_checks.checkpoint.names import EMBEDDING, HEAD, by_family, plain_name
+from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
+
+if TYPE_CHECKING:
+    import torch
+
+_PIECE = 1 << 20  # elements that are widened at once
+_MOST_EXCHANGED = 64  # differing parameters up to which exchanges are looked for
+_SAME_NAMES = 0.5  # share of common names from which both are taken to be of one family
+# Distance between neighbouring numbers of a type at 1.
+_STEP = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
+_STEP |= {"float8_e4m3fn": 2**-3, "float8_e5m2": 2**-2}
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """One parameter of both models; numbers are None where there is nothing to compare.
+
+    ``l2`` is ‖a − b‖, ``cosine`` a·b / (‖a‖ ‖b‖), 1 where both are zero and None where one is;
+    ``relative`` the largest |a − b| / max(|a|, |b|) of an element.
+    """
+
+    name: str
+    shapes: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    l2: float | None = None
+    cosine: float | None = None
+    relative: float | None = None
+    share: float | None = None  # ‖a − b‖ / ‖b‖
+    is_rounding: bool = False  # no more than writing in the coarser of both types explains
+    cause: str = ""  # what was exchanged or cut off, in words, where it can be told
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether only one model has it."""
+        return None in self.shapes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two checkpoints beside each other, parameters in the order of the second."""
+
+    kinds: tuple[str, str]
+    parameters: tuple[Similarity, ...]
+    notes: tuple[str, ...]
+
+
+def compare(first: Checkpoint, second: Checkpoint) -> Comparison:
+    """Compare every parameter that both have, by name or by the names that their families give."""
+    notes = [*first.notes, *second.notes]
+    a, b = _named_alike(first, second, notes)
+    a, b = _untied(a, b, notes), _untied(b, a, notes)
+    found = [_similarity(name, a.get(name), one) for name, one in b.items()]
+    found = _with_exchanged(found, a, b)
+    found += [_similarity(name, one, None) for name, one in a.items() if name not in b]
+    return Comparison((first.kind, second.kind), tuple(found), tuple(notes))
+
+
+def _with_exchanged(
+    found: list[Similarity], a: Mapping[str, Parameter], b: Mapping[str, Parameter]
+) -> list[Similarity]:
+    """Parameters that hold what the other model has under another name say so."""
+    unexplained = [one for one in found if one.l2 is not None and not one.is_rounding]
+    if len(unexplained) > _MOST_EXCHANGED:  # models that were trained apart
+        return found
+    for one in unexplained:
+        if one.cause:
+            continue
+        own = a[one.name].load()
+        for other in unexplained:
+            is_candidate = other.name != one.name and b[other.name].shape == own.shape
+            if is_candidate and is_same_but_for_rounding(own, b[other.name].load()):
+                place = found.index(one)
+                found[place] = replace(one, cause=f"it holds the second's {other.name}")
+                break
+    return found
+
+
+def _named_alike(
+    first: Checkpoint, second: Checkpoint, notes: list[str]
+) -> tuple[dict[str, Parameter], dict[str, Parameter]]:
+    a, b = (
+        {plain_name(name): one for name, one in side.parameters.items()} for side in (first, second)
+    )
+    common = len(a.keys() & b.keys())
+    if common >= _SAME_NAMES * min(len(a), len(b)):
+        return a, b
+    groups = first.groups or second.groups
+    a, b = by_family(first, groups), by_family(second, groups)
+    if a.keys() & b.keys():
+        notes.append(
+            "The models have other names; parameters are compared by their role, fused "
+            "projections part by part."
+        )
+    return a, b
+
+
+def _untied(
+    own: dict[str, Parameter], other: Mapping[str, Parameter], notes: list[str]
+) -> dict[str, Parameter]:
+    """Without an output layer that is the embedding once more, when the other model has none."""
+    import torch
+
+    heads = [name for name in own if name in (HEAD, "output_layer.weight") and name not in other]
+    embeddings = [name for name in own if name in (EMBEDDING, "embedding.word_embeddings.weight")]
+    for head in heads:
+        for embedding in embeddings:
+            if own[head].shape == own[embedding].shape and torch.equal(
+                own[head].load(), own[embedding].load()
+            ):
+                notes.append(f"{head} is the embedding once more and is left out.")
+                return {name: one for name, one in own.items() if name != head}
+    return own
+
+
+def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similarity:
+    if a is None or b is None:
+        return Similarity(name, (None if a is None else a.shape, None if b is None else b.shape))
+    shapes = (a.shape, b.shape)
+    x, y = a.load(), b.load()
+    cause = ""
+    if x.shape != y.shape and is_padded(name, a, b):
+        count = min(x.shape[0], y.shape[0])
+        cause = f"rows from {count} on are padding of the vocabulary and are left out"
+        x, y = x[:count], y[:count]
+    if x.shape != y.shape:
+        return Similarity(name, shapes, cause=cause_of(x, y))
+    step = max(_STEP.get(one.dtype, 0.0) for one in (a, b))
+    l2, cosine, relative, share, is_rounding = _measured(x, y, step)
+    if not is_rounding:
+        cause = "; ".join(one for one in (cause, cause_of(x, y)) if one)
+    return Similarity(name, shapes, l2, cosine, relative, share, is_rounding, cause)
+
+
+def is_padded(name: str, a: Parameter, b: Parameter) -> bool:
+    """Whether only the padding of the vocabulary differs, which depends on the split."""
+    is_vocabulary = any(word in name for word in ("embed", "output_layer", "lm_head", "wte"))
+    return is_vocabulary and len(a.shape) == len(b.shape) > 0 and a.shape[1:] == b.shape[1:]
+
+
+def _measured(
+    x: torch.Tensor, y: torch.Tensor, step: float
+) -> tuple[float, float | None, float, float | None, bool]:
+    """l2, cosine, relative and share, and whether half a ``step`` of rounding explains it all."""
+    distance = dot = of_x = of_y = relative = 0.0
+    is_rounding = True
+    for a, b in _pieces(x, y):
+        apart = (a - b).abs()
+        apart[a == b] = 0.0  # equal infinities
+        apart[a.isnan() & b.isnan()] = 0.0
+        larger = a.abs().maximum(b.abs())
+        distance += float(apart.square().sum())
+        dot += float((a * b).sum())
+        of_x += float(a.square().sum())
+        of_y += float(b.square().sum())
+        ratio = (apart / larger).where(apart != 0, apart)
+        worst = float(ratio.max()) if ratio.numel() else 0.0
+        if math.isnan(worst) or worst > relative:
+            relative = worst
+        # Numbers below the normal range are written in equal steps.
+        is_rounding = is_rounding and bool(((apart <= step * larger) | (apart <= 1e-37)).all())
+    cosine = 1.0 if of_x == of_y == 0 else None
+    if of_x > 0 and of_y > 0:
+        cosine = max(-1.0, min(1.0, dot / math.sqrt(of_x) / math.sqrt(of_y)))
+    share = math.sqrt(distance / of_y) if of_y > 0 else (0.0 if distance == 0 else None)
+    return math.sqrt(distance), cosine, relative, share, is_rounding
+
+
+def _pieces(x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Both in float64, piece by piece."""
+    import torch
+
+    x, y = x.reshape(-1), y.reshape(-1)
+    for start in range(0, max(1, x.numel()), _PIECE):
+        part = slice(start, start + _PIECE)
+        if x.is_complex() or y.is_complex():
+            wide = (torch.view_as_real(one[part].to(torch.complex128)) for one in (x, y))
+        else:
+            wide = (one[part].to(torch.float64) for one in (x, y))
+        yield next(wide), next(wide)

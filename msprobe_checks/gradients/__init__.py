@@ -1,0 +1,1 @@
+"""Two records of gradients over many steps."""

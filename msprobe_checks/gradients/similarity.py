@@ -1,0 +1,186 @@
+"""How alike two records are, and the first step and parameter where they part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_checks.gradients.read import (
+    Gradient,
+    RankRecord,
+    read_ranks,
+    read_signs,
+    read_sketch,
+    read_summary,
+)
+
+# The user's document on gradients: suspect below this at step 0, or after a drop by more than that.
+LOWEST_AT_FIRST = 0.97
+LARGEST_DROP = 0.03
+# Signs say nothing of size: norms that part by as much count the same.
+LARGEST_RATIO = 0.03
+
+
+@dataclass(frozen=True)
+class Alike:
+    """One parameter at one step.
+
+    ``same`` is the share of elements whose signs agree, as documented (zero counts as not
+    positive); ``corrected`` leaves out elements that are zero in either, where that is known, and
+    counts agreement by chance as 0: 2 s − 1. ``ratio`` is norm by norm, ``cosine`` an estimate
+    from sketches.
+    """
+
+    same: float | None
+    corrected: float | None
+    ratio: float
+    count: int
+    cosine: float | None = None
+
+
+@dataclass(frozen=True)
+class RankSimilarity:
+    """All parameters over all steps that both records of a rank have."""
+
+    rank: int
+    steps: tuple[int, ...]
+    parameters: dict[str, dict[int, Alike]]
+    only_first: tuple[str, ...] = ()
+    only_second: tuple[str, ...] = ()
+
+    def summary(self, step: int) -> float | None:
+        """Agreement of all parameters of a step, weighted by their elements."""
+        found = [one[step] for one in self.parameters.values() if step in one]
+        told = [one for one in found if one.same is not None]
+        count = sum(one.count for one in told)
+        return sum((one.same or 0.0) * one.count for one in told) / count if count else None
+
+
+@dataclass(frozen=True)
+class Break:
+    """The first step at which something parted, and the parameters that did."""
+
+    rank: int
+    step: int
+    names: tuple[str, ...]
+    worst: str
+    why: str
+
+
+@dataclass(frozen=True)
+class GradientComparison:
+    """All ranks that both records have."""
+
+    ranks: tuple[RankSimilarity, ...]
+    breaks: tuple[Break, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def compare_gradients(first: Path, second: Path) -> GradientComparison:
+    """Compare two records; UsageError when they have no rank or step in common."""
+    a, b = read_ranks(first), read_ranks(second)
+    common = sorted(a.keys() & b.keys())
+    if not common:
+        raise UsageError(f"{first} and {second} have no rank in common.")
+    notes = [f"Rank {rank} is in one record only." for rank in sorted(a.keys() ^ b.keys())]
+    ranks = [_compare_rank(rank, a[rank], b[rank], notes) for rank in common]
+    if not any(one.steps for one in ranks):
+        raise UsageError(f"{first} and {second} have no step in common.")
+    found = [one for rank in ranks if (one := first_break(rank)) is not None]
+    found.sort(key=lambda one: (one.step, one.rank))
+    return GradientComparison(tuple(ranks), tuple(found), tuple(notes))
+
+
+def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> RankSimilarity:
+    steps = sorted(a.steps.keys() & b.steps.keys())
+    apart = a.steps.keys() ^ b.steps.keys()
+    if apart:
+        notes.append(f"Rank {rank}: {len(apart)} steps are in one record only.")
+    parameters: dict[str, dict[int, Alike]] = {}
+    one_sided: tuple[dict[str, None], dict[str, None]] = ({}, {})
+    for step in steps:
+        x, y = read_summary(a.steps[step]), read_summary(b.steps[step])
+        for own, other, names in ((x, y, one_sided[0]), (y, x, one_sided[1])):
+            names.update(dict.fromkeys(name for name in own if name not in other))
+        for name in x.keys() & y.keys():
+            if x[name].shape != y[name].shape:
+                shapes = f"{list(x[name].shape)} against {list(y[name].shape)}"
+                note = f"Rank {rank}: {name} has the shape {shapes} and is left out."
+                if note not in notes:
+                    notes.append(note)
+                continue
+            alike = _alike((a, x[name]), (b, y[name]), step)
+            parameters.setdefault(name, {})[step] = alike
+    order = [name for step in steps[:1] for name in read_summary(a.steps[step])]
+    order += [name for name in sorted(parameters) if name not in set(order)]
+    ordered = {name: parameters[name] for name in order if name in parameters}
+    return RankSimilarity(rank, tuple(steps), ordered, *(tuple(one) for one in one_sided))
+
+
+def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step: int) -> Alike:
+    (of_a, x), (of_b, y) = a, b
+    count = int(np.prod(x.shape, dtype=np.int64))
+    ratio = x.norm / y.norm if y.norm else (1.0 if x.norm == 0 else math.inf)
+    cosine = _cosine(of_a, of_b, step, x.name)
+    signs_x, signs_y = read_signs(of_a, step, x), read_signs(of_b, step, y)
+    if signs_x is None or signs_y is None:
+        is_equal = x.checksum is not None and x.checksum == y.checksum
+        return Alike(1.0 if is_equal else None, 1.0 if is_equal else None, ratio, count, cosine)
+    (positive_x, negative_x), (positive_y, negative_y) = signs_x, signs_y
+    agree = positive_x == positive_y
+    same = float(agree.mean()) if count else 0.0
+    if negative_x is not None and negative_y is not None:
+        is_signed = (positive_x | negative_x) & (positive_y | negative_y)
+        agree = agree[is_signed]
+    corrected = 2 * float(agree.mean()) - 1 if agree.size else None
+    return Alike(same, corrected, ratio, count, cosine)
+
+
+def _cosine(a: RankRecord, b: RankRecord, step: int, name: str) -> float | None:
+    x, y = read_sketch(a, step, name), read_sketch(b, step, name)
+    if x is None or y is None or x.shape != y.shape:
+        return None
+    norms = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return max(-1.0, min(1.0, float(x @ y) / norms)) if norms else None
+
+
+def first_break(rank: RankSimilarity) -> Break | None:
+    """The first step at which a parameter breaks a documented limit or parts in size."""
+    before: dict[str, Alike] = {}
+    for step in rank.steps:
+        now = {name: one[step] for name, one in rank.parameters.items() if step in one}
+        broken = {name: why for name, one in now.items() if (why := _why(one, before.get(name)))}
+        if broken:
+            worst = max(broken, key=lambda name: _distance(now[name]))
+            return Break(rank.rank, step, tuple(broken), worst, broken[worst])
+        before = now
+    return None
+
+
+def _why(now: Alike, before: Alike | None) -> str:
+    if math.isnan(now.ratio) or math.isinf(now.ratio):
+        return "the norm is not finite, or zero on one side"
+    if before is None:
+        if now.same is not None and now.same < LOWEST_AT_FIRST:
+            return f"{now.same:.1%} of the signs agree, less than {LOWEST_AT_FIRST:.0%}"
+    elif None not in (now.same, before.same) and _fall(before, now) > LARGEST_DROP:
+        return f"the share of equal signs falls from {before.same:.1%} to {now.same:.1%}"
+    # Two trainings drift apart slowly: only what was alike a step before tells of a fault.
+    was_alike = before is None or abs(before.ratio - 1) <= LARGEST_RATIO
+    if was_alike and abs(now.ratio - 1) > LARGEST_RATIO:
+        signs = "" if now.same is None else f", and {now.same:.1%} of the signs agree"
+        return f"the norm is {now.ratio:.4g} times the other's{signs}"
+    return ""
+
+
+def _fall(before: Alike, now: Alike) -> float:
+    return (before.same or 0.0) - (now.same or 0.0)
+
+
+def _distance(one: Alike) -> float:
+    apart = abs(math.log(one.ratio)) if 0 < one.ratio < math.inf else math.inf
+    return max(apart, 1 - one.same if one.same is not None else 0.0)

@@ -1,0 +1,185 @@
+"""A comparison of gradients as documented tables, pictures, one page and one sentence."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.publish import written
+from msprobe_builder.base.spreadsheet import harmless
+from msprobe_checks.gradients.similarity import (
+    LARGEST_DROP,
+    LOWEST_AT_FIRST,
+    Alike,
+    GradientComparison,
+    RankSimilarity,
+)
+
+_SHOWN = 4
+
+
+def summary_lines(comparison: GradientComparison) -> list[str]:
+    """What was compared, and the first place where the runs part."""
+    count = sum(len(rank.parameters) for rank in comparison.ranks)
+    steps = sorted({step for rank in comparison.ranks for step in rank.steps})
+    lines = [
+        f"Compared  {count} gradients of {len(comparison.ranks)} ranks over {len(steps)} steps"
+    ]
+    lines += [f"Note      {note}" for note in comparison.notes]
+    for rank in comparison.ranks:
+        for word, names in (("first", rank.only_first), ("second", rank.only_second)):
+            if names:
+                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+                lines.append(f"Note      Rank {rank.rank}: only in the {word}: {shown}")
+    if not comparison.breaks:
+        return [*lines, "Verdict   the gradients agree within the documented limits."]
+    first = comparison.breaks[0]
+    others = len(first.names) - 1
+    more = f"; {others} other parameters break a limit at this step too" if others else ""
+    lines.append(
+        f"Verdict   the runs part at step {first.step}, rank {first.rank}, {first.worst}: "
+        f"{first.why}{more}."
+    )
+    later = [one for one in comparison.breaks[1:] if one.rank != first.rank]
+    return lines + [
+        f"          rank {one.rank} parts at step {one.step}, {one.worst}: {one.why}."
+        for one in later[:_SHOWN]
+    ]
+
+
+def write_all(comparison: GradientComparison, output: Path, plots: bool) -> None:
+    """Write ``rank*/similarities.csv``, ``gradients.json`` and ``gradients.html``."""
+    for rank in comparison.ranks:
+        directory = output / f"rank{rank.rank}"
+        with written(directory / "similarities.csv") as stream:
+            stream.write(_csv(rank).encode("utf-8"))
+        if plots:
+            _plot(rank, directory / "similarities_picture")
+    with written(output / "gradients.json") as stream:
+        stream.write(json.dumps(as_json(comparison), indent=1).encode("utf-8"))
+    with written(output / "gradients.html") as stream:
+        stream.write(page(comparison).encode("utf-8"))
+
+
+def _csv(rank: RankSimilarity) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["step", *rank.steps])
+    for name, found in rank.parameters.items():
+        cells = [found[step].same if step in found else "" for step in rank.steps]
+        writer.writerow([harmless(name), *("" if cell is None else cell for cell in cells)])
+    summary = [rank.summary(step) for step in rank.steps]
+    writer.writerow(["summary", *("" if cell is None else cell for cell in summary)])
+    return text.getvalue()
+
+
+def as_json(comparison: GradientComparison) -> dict[str, Any]:
+    """Everything that was measured, and the breaks in order."""
+    return {
+        "limits": {"lowest_at_first_step": LOWEST_AT_FIRST, "largest_drop": LARGEST_DROP},
+        "notes": list(comparison.notes),
+        "breaks": [
+            {
+                "rank": one.rank,
+                "step": one.step,
+                "parameter": one.worst,
+                "why": one.why,
+                "parameters": list(one.names),
+            }
+            for one in comparison.breaks
+        ],
+        "ranks": {
+            str(rank.rank): {
+                name: {str(step): _one_json(alike) for step, alike in found.items()}
+                for name, found in rank.parameters.items()
+            }
+            for rank in comparison.ranks
+        },
+    }
+
+
+def _one_json(alike: Alike) -> dict[str, Any]:
+    values = {
+        "similarity": alike.same,
+        "corrected": alike.corrected,
+        "norm_ratio": alike.ratio,
+        "cosine": alike.cosine,
+    }
+    return {
+        key: value if value is None or abs(value) < float("inf") else str(value)
+        for key, value in values.items()
+    }
+
+
+_STYLE = """
+:root { color-scheme: light dark }
+body { font: 14px system-ui, "Noto Sans CJK SC", "Microsoft YaHei", sans-serif; margin: 2em }
+div { overflow: auto; max-height: 80vh }
+table { border-collapse: collapse } td, th { padding: 0 2px; white-space: nowrap }
+th { text-align: left; font-weight: normal; position: sticky; left: 0; background: Canvas }
+td { min-width: 14px; height: 14px; border: 1px solid Canvas }
+"""
+
+
+def page(comparison: GradientComparison) -> str:
+    """All parameters by steps as heat maps, in one file without scripts."""
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in summary_lines(comparison))
+    maps = "".join(_heat_map(rank) for rank in comparison.ranks)
+    return (
+        f'<!doctype html><meta charset="utf-8"><title>Gradients</title><style>{_STYLE}</style>'
+        f"<h1>Gradients</h1>{lines}"
+        "<p>Each cell is one parameter at one step: white where all signs agree, red where "
+        "no more agree than by chance; the text of a cell gives the numbers.</p>" + maps
+    )
+
+
+def _heat_map(rank: RankSimilarity) -> str:
+    head = "".join(f"<td>{step if step % 10 == 0 else ''}</td>" for step in rank.steps)
+    rows = []
+    for name, found in rank.parameters.items():
+        cells = "".join(_cell(step, found.get(step)) for step in rank.steps)
+        rows.append(f"<tr><th>{html.escape(name)}</th>{cells}</tr>")
+    return (
+        f"<h2>rank {rank.rank}</h2><div><table><tr><th>step</th>{head}</tr>"
+        f"{''.join(rows)}</table></div>"
+    )
+
+
+def _cell(step: int, alike: Alike | None) -> str:
+    if alike is None:
+        return "<td></td>"
+    apart = min(1.0, 2 * (1 - alike.same)) if alike.same is not None else 0.0
+    apart = max(apart, min(1.0, abs(alike.ratio - 1)) if alike.ratio == alike.ratio else 1.0)
+    same = "" if alike.same is None else f", {alike.same:.2%} of the signs agree"
+    title = html.escape(f"step {step}: norm ratio {alike.ratio:.4g}{same}")
+    return (
+        f'<td title="{title}" style="background:rgb(255 {255 - int(200 * apart)} '
+        f'{255 - int(225 * apart)})"></td>'
+    )
+
+
+def _plot(rank: RankSimilarity, directory: Path) -> None:
+    """A picture for each parameter and one for all of them."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BuildError("Pictures are drawn with matplotlib; pip install matplotlib.") from error
+    curves = {
+        name: [found[step].same if step in found else None for step in rank.steps]
+        for name, found in rank.parameters.items()
+    }
+    curves["summary"] = [rank.summary(step) for step in rank.steps]
+    for name, values in curves.items():
+        figure = Figure(figsize=(6, 3), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(list(rank.steps), [float("nan") if v is None else v for v in values], marker=".")
+        axes.set(title=name, xlabel="step", ylabel="share of equal signs", ylim=(0, 1.02))
+        plain = re.sub(r"[/\\:\0]", "_", name)
+        with written(directory / f"{plain}_similarities.png") as stream:
+            figure.savefig(stream, format="png")

@@ -1,0 +1,1 @@
+"""Task ``grad_probe``: the gradients of parameters at every call of the optimizer."""

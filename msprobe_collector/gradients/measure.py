@@ -1,0 +1,118 @@
+"""What is written of one gradient: numbers of a row, signs, and a sketch of its direction."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from msprobe_collector.config.gradients import GradientSettings
+
+_PIECE = 1 << 20  # elements of a sketch at once
+
+
+def gradient_of(parameter: torch.nn.Parameter) -> torch.Tensor | None:
+    """The gradient that the optimizer will use, as far as this rank holds it.
+
+    Megatron accumulates in ``main_grad``; of a sharded parameter it is the rank's own part.
+    """
+    gradient = getattr(parameter, "main_grad", None)
+    if not isinstance(gradient, torch.Tensor):
+        gradient = parameter.grad
+    if gradient is None:
+        return None
+    gradient = gradient.detach()
+    to_local = getattr(gradient, "to_local", None)
+    if to_local is not None:
+        gradient = to_local()
+    return gradient.coalesce().to_dense() if gradient.is_sparse else gradient
+
+
+def header(settings: GradientSettings) -> list[str]:
+    """The column names of a level, as documented."""
+    names = ["param_name"]
+    if settings.level == "L0":
+        names.append("MD5")
+    if settings.level == "L2":
+        names += [*intervals(settings.bounds), "=0"]
+    return [*names, "max", "min", "norm", "shape"]
+
+
+def intervals(bounds: Sequence[float]) -> list[str]:
+    """``(-inf, -1]``, ``(-1, 0]`` and so on."""
+    ends = ["-inf", *map(str, bounds), "inf"]
+    return [f"({low}, {high}{')' if high == 'inf' else ']'}" for low, high in pairwise(ends)]
+
+
+def row(name: str, gradient: torch.Tensor, settings: GradientSettings) -> list[Any]:
+    """The cells of one parameter; everything is reduced in float32 or better, read back once."""
+    wide = gradient if gradient.dtype is torch.float64 else gradient.float()
+    cells: list[Any] = [name]
+    if settings.level == "L0":
+        content = wide.float().contiguous().cpu().numpy().tobytes()
+        cells.append(f"{zlib.crc32(content):08x}")
+    flat = wide.reshape(-1)
+    count = flat.numel()
+    if count == 0:
+        numbers = [0.0] * 3
+        shares: list[float] = [0.0] * (len(settings.bounds) + 2)
+    else:
+        found = [*torch.aminmax(flat), torch.linalg.vector_norm(flat)]
+        if settings.level == "L2":
+            edges = torch.tensor(settings.bounds, dtype=flat.dtype, device=flat.device)
+            places = torch.bucketize(flat, edges)
+            shares_of = torch.bincount(places, minlength=len(settings.bounds) + 1)
+            found += [*(shares_of.to(flat.dtype) / count), (flat == 0).sum() / count]
+        low, high, norm, *shares = torch.stack(
+            [one.to(flat.dtype) for one in found]
+        ).tolist()  # one synchronisation
+        numbers = [high, low, norm]
+    if settings.level == "L2":
+        cells += shares
+    return [*cells, *numbers, str(list(gradient.shape))]
+
+
+def signs(gradient: torch.Tensor, sign_format: str) -> NDArray[Any]:
+    """Where the gradient is positive; as ``bits`` eight of them in a byte, then the negative ones.
+
+    The shape is the gradient's, and (2, bytes) as bits.
+    """
+    positive = (gradient > 0).cpu().numpy()
+    if sign_format == "bool":
+        return positive
+    negative = (gradient < 0).cpu().numpy()
+    return np.stack([np.packbits(one.reshape(-1)) for one in (positive, negative)])
+
+
+def sketch(gradient: torch.Tensor, size: int) -> NDArray[np.float32]:
+    """``size`` sums of elements with pseudo-random signs (a count sketch).
+
+    Dot products of sketches are those of the gradients but for an error of about
+    ‖a‖ ‖b‖ / √size (Charikar, Chen and Farach-Colton, 2002). Places and signs depend on nothing
+    but the element's number, so that sketches of other processes and devices fit together.
+    """
+    flat = gradient.reshape(-1)
+    result = torch.zeros(size, dtype=torch.float32, device=flat.device)
+    for start in range(0, flat.numel(), _PIECE):
+        part = flat[start : start + _PIECE].float()
+        number = torch.arange(start, start + part.numel(), device=flat.device)
+        mixed = _mixed(number)
+        turned = torch.where((mixed >> 40) & 1 == 0, part, -part)
+        result.index_add_(0, (mixed & 0x7FFFFFFF) % size, turned)
+    return result.cpu().numpy()
+
+
+def _mixed(number: torch.Tensor) -> torch.Tensor:
+    """Numbers that look random, by multiplying and folding 64 bits."""
+    for factor in (-7046029254386353131, -4658895280553007687):
+        number = (number + 1) * factor
+        number = number ^ ((number >> 29) & ((1 << 35) - 1))
+    return number

@@ -1,0 +1,141 @@
+"""Reading gradients whenever an optimizer is about to use them, and writing them step by step."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import re
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from msprobe_collector.config.settings import Config
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.gradients.measure import gradient_of, header, row, signs, sketch
+
+_log = logging.getLogger("msprobe_collector")
+
+_UNSAFE = re.compile(r"[/\\:\0]")
+
+
+class GradientProbe:
+    """Follows the parameters of models from ``monitor`` to ``stop``.
+
+    A step is a call of the optimizer. Several optimizers have a count each: step n of the record
+    is the n-th call of the optimizer that owns a parameter. The training goes on whatever
+    becomes of the record.
+    """
+
+    def __init__(self, config: Config) -> None:
+        assert config.gradients is not None
+        self._settings = config.gradients
+        self._config = config
+        self._parameters: dict[nn.Parameter, str] = {}
+        self._calls: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._rows: dict[str, list[Any]] = {}
+        self._open_step = -1
+        self._handle: Any = None
+        self._failed = False
+
+    def monitor(self, model: nn.Module | Sequence[nn.Module]) -> None:
+        """Follow all parameters that need gradients; CollectorError for anything but models."""
+        models = [model] if isinstance(model, nn.Module) else list(model)
+        if not models or not all(isinstance(one, nn.Module) for one in models):
+            raise CollectorError("monitor() takes a torch.nn.Module or a list of them.")
+        for place, one in enumerate(models):
+            prefix = "" if len(models) == 1 else f"{place}."
+            for name, parameter in one.named_parameters():
+                wanted = not self._settings.names or name in self._settings.names
+                if parameter.requires_grad and wanted:
+                    self._parameters.setdefault(parameter, prefix + name)
+        for name in sorted(set(self._settings.names) - set(self._parameters.values())):
+            _log.warning("param_list names %s, which the model does not train.", name)
+        if self._handle is None:
+            self._handle = register_optimizer_step_pre_hook(self._before_step)
+
+    def stop(self) -> None:
+        """Write what is open and follow nothing any more."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+        self._parameters.clear()
+        self._rows.clear()
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._failed:
+            return
+        try:
+            self._record(optimizer)
+        except Exception as error:  # the training goes on
+            self._failed = True
+            _log.warning("Gradients are not recorded any more: %s", error)
+            self.stop()
+
+    def _record(self, optimizer: torch.optim.Optimizer) -> None:
+        owned = {one for group in optimizer.param_groups for one in group["params"]}
+        ours = [one for one in self._parameters if one in owned]
+        if not ours:
+            # Its own copies of the weights, as of mixed precision, belong to no model.
+            others = any(self._owns_some(other) for other in self._calls if other is not optimizer)
+            ours = [] if others else list(self._parameters)
+        if not ours:
+            return
+        step = self._calls.get(optimizer, 0)
+        self._calls[optimizer] = step + 1
+        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+        selected = not self._config.step or step in self._config.step
+        if not selected or (self._config.rank and rank not in self._config.rank):
+            return
+        if step != self._open_step:
+            self._open_step = step
+            self._rows = {}
+        directory = self._config.dump_path / f"rank{rank}"
+        for parameter in ours:
+            self._record_one(parameter, directory / f"step{step}")
+        self._write(directory / f"grad_summary_{step}.csv")
+
+    def _owns_some(self, optimizer: torch.optim.Optimizer) -> bool:
+        return any(
+            one in self._parameters for group in optimizer.param_groups for one in group["params"]
+        )
+
+    @torch.no_grad()
+    def _record_one(self, parameter: nn.Parameter, directory: Path) -> None:
+        gradient = gradient_of(parameter)
+        name = self._parameters[parameter]
+        if gradient is None or gradient.is_meta:
+            return
+        self._rows[name] = row(name, gradient, self._settings)
+        plain = _UNSAFE.sub("_", name)
+        if self._settings.with_signs:
+            directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            suffix = "" if self._settings.sign_format == "bool" else ".bits"
+            np.save(directory / f"{plain}{suffix}.npy", signs(gradient, self._settings.sign_format))
+        if self._settings.sketch:
+            directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            np.save(directory / f"{plain}.sketch.npy", sketch(gradient, self._settings.sketch))
+
+    def _write(self, path: Path) -> None:
+        """The rows in the order of the model, all at once: a stopped run leaves whole files."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(header(self._settings))
+        known = [self._rows[name] for name in self._parameters.values() if name in self._rows]
+        writer.writerows(known)
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.writing")
+        temporary.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
+        temporary.replace(path)

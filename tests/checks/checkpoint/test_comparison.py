@@ -1,0 +1,248 @@
+"""Checkpoints of one model are the same model, however they are written and split."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.command.main import main
+from msprobe_checks.checkpoint.compare import compare
+from msprobe_checks.checkpoint.locate import read_checkpoint
+from msprobe_checks.checkpoint.report import summary_lines
+from tests.checks.checkpoint.models import (
+    FFN,
+    HEAD,
+    HIDDEN,
+    LAYERS,
+    VOCABULARY,
+    llama,
+    save_hugging_face,
+    save_megatron,
+)
+
+SPLITS = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (2, 2, 2), (1, 4, 1)]
+
+
+def lines_of(first: Path, second: Path) -> list[str]:
+    return summary_lines(compare(read_checkpoint(first), read_checkpoint(second)))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_split_is_the_model_it_was_split_from(
+    tmp_path: Path, split: tuple[int, int, int]
+) -> None:
+    model = llama()
+    whole = save_megatron(model, tmp_path / "whole")
+    comparison = compare(
+        read_checkpoint(save_megatron(model, tmp_path / "split", *split)), read_checkpoint(whole)
+    )
+    assert len(comparison.parameters) == 3 + 6 * LAYERS
+    assert {one.l2 for one in comparison.parameters} == {0.0}
+    assert all(one.cosine == pytest.approx(1, abs=1e-12) for one in comparison.parameters)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_megatrons_names_are_hugging_faces(tmp_path: Path, split: tuple[int, int, int]) -> None:
+    model = llama()
+    other = read_checkpoint(save_hugging_face(model, tmp_path / "hf"))
+    comparison = compare(read_checkpoint(save_megatron(model, tmp_path / "m", *split)), other)
+    assert len(comparison.parameters) == len(model)
+    assert {one.l2 for one in comparison.parameters} == {0.0}
+
+
+def test_exchanged_gates_of_a_conversion_are_named(tmp_path: Path) -> None:
+    model = llama()
+    wrong = dict(model)
+    gate, up = (f"model.layers.2.mlp.{one}_proj.weight" for one in ("gate", "up"))
+    wrong[gate], wrong[up] = model[up], model[gate]
+    converted = save_megatron(wrong, tmp_path / "converted", tp=2)
+    lines = lines_of(converted, save_megatron(model, tmp_path / "right"))
+    assert any(
+        "1 of 27 common parameters" in line
+        and "layers.2.mlp.linear_fc1.weight" in line
+        and "halves are exchanged" in line
+        for line in lines
+    )
+    lines = lines_of(converted, save_hugging_face(model, tmp_path / "hf"))
+    assert any(
+        "layers.2.mlp.gate_proj.weight: it holds the second's layers.2.mlp.up_proj" in line
+        for line in lines
+    )
+    assert any("2 of 39 common parameters differ" in line for line in lines)
+
+
+def test_padding_of_the_vocabulary_is_no_difference(tmp_path: Path) -> None:
+    model = llama()
+    padded = save_megatron(model, tmp_path / "padded", tp=2, padded=VOCABULARY + 6)
+    lines = lines_of(padded, save_megatron(model, tmp_path / "plain"))
+    assert lines[-1] == f"Verdict   all {3 + 6 * LAYERS} common parameters agree up to rounding."
+
+
+def test_a_drifted_replica_is_reported(tmp_path: Path) -> None:
+    drifted = save_megatron(llama(), tmp_path / "drifted", tp=2)
+    path = drifted / "iter_0000005" / "mp_rank_01" / "model_optim_rng.pt"
+    with torch.serialization.safe_globals([]):
+        content = torch.load(path, weights_only=False)
+    content["model"]["decoder.final_layernorm.weight"][3] += 0.5
+    torch.save(content, path)
+    notes = read_checkpoint(drifted).notes
+    assert len(notes) == 1
+    assert notes[0].startswith("decoder.final_layernorm.weight differs between tensor-parallel")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: x.T.contiguous(), "transposed"),
+        (lambda x: -x, "sign"),
+        (lambda x: x.flip(0), "another order"),
+        (lambda x: 1.05 * x, "1.05 times"),
+        (lambda x: x.roll(len(x) // 2, 0), "halves"),
+        (lambda x: x + torch.full_like(x, math.nan), "NaN"),
+    ],
+)
+def test_what_a_conversion_did_is_said(tmp_path: Path, change: object, words: str) -> None:
+    model = {"a.weight": torch.randn(6, 8), "b.weight": torch.randn(5)}
+    torch.save(model, tmp_path / "right.pt")
+    torch.save({**model, "a.weight": change(model["a.weight"])}, tmp_path / "wrong.pt")  # type: ignore[operator]
+    lines = lines_of(tmp_path / "wrong.pt", tmp_path / "right.pt")
+    assert "1 of 2 common parameters" in lines[-1]
+    assert words in lines[-1]
+
+
+def test_numbers_are_those_of_their_definitions(tmp_path: Path) -> None:
+    a, b = torch.randn(7, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
+    torch.save({"w": a, "z": torch.zeros(3)}, tmp_path / "a.pt")
+    torch.save({"w": b, "z": torch.zeros(3)}, tmp_path / "b.pt")
+    assert (
+        main(["checkpoint", f"{tmp_path}/a.pt", f"{tmp_path}/b.pt", "-o", f"{tmp_path}/r.json"])
+        == 0
+    )
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["w"]["l2"] == pytest.approx(float(torch.linalg.vector_norm(a - b)), rel=1e-12)
+    cosine = torch.nn.functional.cosine_similarity(a.flatten(), b.flatten(), dim=0)
+    assert result["w"]["cos"] == pytest.approx(float(cosine), rel=1e-12)
+    assert result["w"]["numel"] == 35
+    assert result["w"]["shape"] == [7, 5]
+    expected = ((a - b).abs() / torch.maximum(a.abs(), b.abs())).max()
+    assert result["w"]["max_relative_difference"] == pytest.approx(float(expected), rel=1e-12)
+    assert (result["z"]["l2"], result["z"]["cos"]) == (0, 1)
+
+
+def test_writing_in_half_precision_is_rounding_and_a_thousandth_is_not(tmp_path: Path) -> None:
+    model = {f"layers.{n}.weight": torch.randn(HIDDEN, FFN) for n in range(3)}
+    torch.save(model, tmp_path / "fp32.pt")
+    torch.save({name: one.bfloat16() for name, one in model.items()}, tmp_path / "bf16.pt")
+    assert "all 3 common" in lines_of(tmp_path / "bf16.pt", tmp_path / "fp32.pt")[-1]
+    torch.save({name: one * 1.001 for name, one in model.items()}, tmp_path / "off.pt")
+    assert "3 of 3 common" in lines_of(tmp_path / "off.pt", tmp_path / "fp32.pt")[1]
+
+
+def test_distributed_checkpoints_are_read_without_a_process_group(tmp_path: Path) -> None:
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    model = llama()
+    state = {"model": model, "optim": {"state": {"step": torch.tensor(3)}}}
+    save(state, checkpoint_id=str(tmp_path / "dcp"), no_dist=True)
+    torch.save({"state_dict": model}, tmp_path / "plain.pt")
+    comparison = compare(read_checkpoint(tmp_path / "dcp"), read_checkpoint(tmp_path / "plain.pt"))
+    assert [one.l2 for one in comparison.parameters] == [0.0] * len(model)
+
+
+def test_names_of_one_side_are_told(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2), "b": torch.ones(2)}, tmp_path / "a.pt")
+    torch.save({"a": torch.ones(2), "c": torch.ones(3)}, tmp_path / "b.pt")
+    assert (
+        main(["checkpoint", f"{tmp_path}/a.pt", f"{tmp_path}/b.pt", "-o", f"{tmp_path}/r.json"])
+        == 0
+    )
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert {name: one.get("only_in") for name, one in result.items()} == {
+        "a": None,
+        "b": "first",
+        "c": "second",
+    }
+
+
+class Trap:
+    """Pickles as a call that makes a file."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return exec, (f"open({str(self.target)!r}, 'w')",)
+
+
+@pytest.mark.parametrize("place", ["args", "model"])
+def test_nothing_in_a_file_runs(tmp_path: Path, place: str) -> None:
+    trap = tmp_path / "sprung"
+    content = {"args": 1, "model": {"w": torch.ones(2)}}
+    content[place] = {"w": torch.ones(2), "x": Trap(trap)}
+    torch.save(content, tmp_path / "hostile.pt")
+    assert list(read_checkpoint(tmp_path / "hostile.pt").parameters) == ["w"]
+    assert not trap.exists()
+
+
+def test_hostile_metadata_is_refused(tmp_path: Path) -> None:
+    trap = tmp_path / "sprung"
+    (tmp_path / "dcp").mkdir()
+    (tmp_path / "dcp" / ".metadata").write_bytes(pickle.dumps(Trap(trap)))
+    with pytest.raises(BuildError, match="cannot be read: it is damaged, or holds more"):
+        read_checkpoint(tmp_path / "dcp")
+    assert not trap.exists()
+
+
+def test_an_index_cannot_lead_out_of_its_directory(tmp_path: Path) -> None:
+    directory = save_hugging_face(llama(), tmp_path / "hf")
+    index = directory / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
+    with pytest.raises(BuildError, match="lies outside of it"):
+        read_checkpoint(directory)
+
+
+def test_every_cut_of_a_file_is_one_sentence(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save({"w": torch.randn(HEAD)}, buffer)
+    whole = buffer.getvalue()
+    for length in range(0, len(whole) - 1, 97):
+        (tmp_path / "cut.pt").write_bytes(whole[:length])
+        with pytest.raises(BuildError, match=r"cut\.pt"):
+            read_checkpoint(tmp_path / "cut.pt")
+
+
+def test_missing_ranks_are_named(tmp_path: Path) -> None:
+    directory = save_megatron(llama(), tmp_path / "m", tp=2)
+    (directory / "iter_0000005" / "mp_rank_01" / "model_optim_rng.pt").unlink()
+    with pytest.raises(BuildError, match=r"mp_rank_01 holds neither"):
+        read_checkpoint(directory)
+    (directory / "iter_0000005" / "mp_rank_01").rmdir()
+    with pytest.raises(BuildError, match=r"holds 1 of 2 tensor-parallel ranks"):
+        read_checkpoint(directory)
+
+
+def test_what_is_no_checkpoint_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        read_checkpoint(tmp_path / "none")
+    with pytest.raises(UsageError, match="holds no known checkpoint"):
+        read_checkpoint(tmp_path)
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(UsageError, match=r"a\.txt is no checkpoint"):
+        read_checkpoint(tmp_path / "a.txt")
+
+
+def test_an_existing_output_is_kept(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2)}, tmp_path / "a.pt")
+    (tmp_path / "r.json").write_text("mine")
+    assert (
+        main(["checkpoint", f"{tmp_path}/a.pt", f"{tmp_path}/a.pt", "-o", f"{tmp_path}/r.json"])
+        == 2
+    )
+    assert (tmp_path / "r.json").read_text() == "mine"

@@ -1,0 +1,241 @@
+"""Faults of one rank among several, in real processes that talk over gloo.
+
+``python -m tests.faults.ranks FOLDER`` plants each fault, compares the ranks one by one with those
+of a correct run, and merged with a correct run on one rank, and prints who is accused.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, misc, no-untyped-def"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from msprobe_builder.merge.ranks.layout import parse_layout
+from msprobe_collector import PrecisionDebugger
+from tests.builder.merge.parallel_model import (
+    GPT,
+    LENGTH,
+    VOCABULARY,
+    Ranks,
+    Reduce,
+    Split,
+    train,
+)
+from tests.collector.processes import run_in
+from tests.collector.recording import write_config
+
+Plant = Callable[[GPT, Ranks], None]
+FC1, FC2 = "mlp.linear_fc1", "mlp.linear_fc2"
+
+
+@dataclass(frozen=True)
+class RankFault:
+    """A fault, the way it is split, and what must be accused.
+
+    ``node`` is part of the name that one by one is accused, ``merged`` that of the merged model
+    (None: not merged), ``ranks`` those that must be named.
+    """
+
+    name: str
+    way: str  # tp, pp, dp
+    plant: Plant
+    node: str
+    ranks: tuple[int, ...]
+    merged: str | None = None
+
+
+def _layer(model: GPT, number: int) -> Any:
+    return model.layers[number]
+
+
+def _scaled(path: str, rank: int, factor: float) -> Plant:
+    def plant(model: GPT, ranks: Ranks) -> None:
+        if ranks.rank == rank:
+            with torch.no_grad():
+                model.get_parameter(path).mul_(factor)
+
+    return plant
+
+
+def _weaker(model: GPT, ranks: Ranks) -> None:
+    """One rank scales what its attention puts out."""
+    module = _layer(model, 1).self_attention.linear_qkv
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(x, module.weight.t()) * (1.2 if ranks.rank == 1 else 1.0)
+
+    module.forward = forward
+
+
+def _without_sum(model: GPT, ranks: Ranks) -> None:
+    module = _layer(model, 0).mlp.linear_fc2
+    module.forward = lambda x: torch.matmul(x, module.weight.t())
+
+
+def _summed_twice(model: GPT, ranks: Ranks) -> None:
+    module = _layer(model, 1).mlp.linear_fc2
+    module.forward = lambda x: Reduce.apply(
+        Reduce.apply(torch.matmul(x, module.weight.t()), ranks), ranks
+    )
+
+
+def _swapped(model: GPT, ranks: Ranks) -> None:
+    """The two ranks have each other's part of a weight."""
+    own = model.get_parameter(f"layers.1.{FC2}.weight")
+    parts = [torch.empty_like(own) for _ in range(2)]
+    dist.all_gather(parts, own.detach().contiguous())
+    with torch.no_grad():
+        own.copy_(parts[1 - ranks.part])
+
+
+def _other_stage(model: GPT, ranks: Ranks) -> None:
+    """The second stage holds the layer of the first."""
+    if ranks.stage == 1:
+        right = GPT(Ranks_of_first(ranks)).layers[0].state_dict()
+        _layer(model, 0).load_state_dict(right)
+
+
+def Ranks_of_first(ranks: Ranks) -> Ranks:  # noqa: N802
+    """A stand-in that makes the model of the first stage."""
+    other = object.__new__(Ranks)
+    other.rank, other.tp, other.pp, other.stage, other.part = 0, 1, ranks.pp, 0, 0
+    other.group = ranks.group
+    return other
+
+
+def _steeper(model: GPT, ranks: Ranks) -> None:
+    """The second stage scales what its attention is given."""
+    if ranks.stage == 1:
+        module = _layer(model, 0).self_attention.linear_proj
+        module.forward = lambda x: Reduce.apply(torch.matmul(x * 1.3, module.weight.t()), ranks)
+
+
+def _nothing(model: GPT, ranks: Ranks) -> None:
+    """No fault."""
+
+
+FAULTS = [
+    RankFault(
+        "weight of one rank", "tp", _scaled(f"layers.1.{FC2}.weight", 1, 1.05), FC2, (1,), FC2
+    ),
+    RankFault("scale of one rank", "tp", _weaker, "linear_qkv", (1,), "linear_qkv"),
+    RankFault("shard scaled", "tp", _scaled(f"layers.0.{FC1}.weight", 0, 1.1), FC1, (0,), FC1),
+    RankFault(
+        "norm drifted",
+        "tp",
+        _scaled("layers.1.input_layernorm.weight", 1, 1.03),
+        "input_layernorm",
+        (1,),
+        "input_layernorm",
+    ),
+    RankFault("reduction dropped", "tp", _without_sum, FC2, (0, 1), FC2),
+    RankFault("reduction doubled", "tp", _summed_twice, FC2, (0, 1), FC2),
+    RankFault("shards swapped", "tp", _swapped, FC2, (0, 1), FC2),
+    RankFault("wrong stage", "pp", _other_stage, "layers.0.", (1,), "layers.1."),
+    RankFault("scale of a stage", "pp", _steeper, "linear_proj", (1,), "layers.1.self_attention"),
+    RankFault("input of one rank", "dp", _nothing, "embedding", (1,)),
+    RankFault("reduction dropped", "dp", _nothing, "grad", (0, 1)),
+    RankFault("reduction doubled", "dp", _nothing, "grad", (0, 1)),
+    RankFault("replica drifted", "dp", _scaled(f"layers.0.{FC1}.weight", 1, 1.02), FC1, (1,)),
+]
+
+
+def work(rank: int, folder: str, way: str, names: list[str]) -> None:
+    """Record a correct run and one with each fault of that way, as this rank."""
+    for name in names:
+        found = next((one for one in FAULTS if (one.name, one.way) == (name, way)), None)
+        path = str(Path(folder) / way / name)
+        if way == "dp":
+            _train_replica(rank, path, found)
+        else:
+            split = Split(tp=2 if way == "tp" else 1, pp=2 if way == "pp" else 1, task="statistics")
+            train(rank, path, split, None if found is None else found.plant)
+
+
+def _train_replica(rank: int, path: str, found: RankFault | None) -> None:
+    """A step of one of two replicas with samples of its own; gradients are averaged."""
+    ranks = object.__new__(Ranks)
+    ranks.rank, ranks.tp, ranks.pp, ranks.stage, ranks.part = rank, 1, 1, 0, 0
+    model = GPT(ranks)
+    name = "" if found is None else found.name
+    if found is not None:
+        found.plant(model, ranks)
+    debugger = PrecisionDebugger(config_path=write_config(Path(path), level="mix"))
+    debugger.start(model)
+    sample = 5 if name == "input of one rank" and rank == 1 else rank
+    generator = torch.Generator().manual_seed(sample)
+    y = model(torch.randint(0, VOCABULARY, (LENGTH, 2), generator=generator))
+    y.square().mean().backward()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            if name != "reduction dropped":
+                dist.all_reduce(parameter.grad)
+            if name != "reduction doubled":
+                parameter.grad /= 2
+    debugger.stop()
+    debugger.close()
+
+
+def record(folder: Path, way: str) -> None:
+    """Both runs of all faults of one way; the correct one is called ``right``."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    names = ["right", *(one.name for one in FAULTS if one.way == way)]
+    run_in(1 if way == "one" else 2, work, str(folder), way, names)
+
+
+def judged(npu: Path, bench: Path, output: Path, way: str | None = None) -> Verdict:
+    """The verdict rank by rank, or merged when ``way`` says how the run under debug is split."""
+    layouts = {}
+    if way is not None:
+        sizes = {"tp": 2 if way == "tp" else 1, "pp": 2 if way == "pp" else 1}
+        layouts["npu_layout"] = parse_layout({"rank_size": 2, **sizes}, "npu")
+        layouts["bench_layout"] = parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench")
+    result = build(BuildConfig(npu, bench, **layouts), output, workers=1)
+    with opened(result.path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    return verdict
+
+
+def main(folder: Path) -> None:
+    """Print who is accused of what."""
+    for way in ("one", "tp", "pp", "dp"):
+        if not (folder / way).exists():
+            record(folder, way)
+    one = folder / "one" / "right" / "dump" / "step0"
+    for way in ("tp", "pp", "dp"):
+        right = folder / way / "right" / "dump" / "step0"
+        if way != "dp":
+            _print(f"{way} control merged", judged(right, one, folder / "out", way))
+        for fault in (found for found in FAULTS if found.way == way):
+            wrong = folder / way / fault.name / "dump" / "step0"
+            _print(f"{way} {fault.name}", judged(wrong, right, folder / "out"))
+            if fault.merged is not None:
+                _print(f"{way} {fault.name} merged", judged(wrong, one, folder / "out", way))
+
+
+def _print(title: str, verdict: Verdict) -> None:
+    print(f"{title}: {verdict.conclusion}. {verdict.sentence}")
+    for one in verdict.suspects[:6]:
+        print(
+            f"    {one.strength} rank {one.rank} {one.ranks} {one.side} {one.node} {one.cause} {one.evidence}"
+        )
+    for place in verdict.places:
+        print(f"    rank {place.rank}: {place.conclusion}")
+    print(flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
