@@ -12,7 +12,8 @@ class BuildOptions:
 
     ``layer_mapping`` turns matching by names alone on, ``layer_mapping_file`` adds its rules;
     ``match_file`` holds pairs of nodes that are matched whatever the rule says. What
-    these leave over is aligned by evidence unless ``exact``.
+    these leave over is aligned by evidence unless ``exact``. ``device`` is cpu, cuda, npu, or one
+    of several as cuda:1.
     """
 
     fuzzy_match: bool = False
@@ -22,6 +23,7 @@ class BuildOptions:
     exact: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
+    device: str = "cpu"  # where errors of single elements are computed
 
 
 DEFAULT_OPTIONS = BuildOptions()

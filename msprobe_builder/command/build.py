@@ -162,6 +162,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tcp://HOST:PORT, over a shared directory; local:N starts N workers here",
     )
     parser.add_argument(
+        "--device",
+        metavar="NAME",
+        default="cpu",
+        help="where the elements of real tensors are compared: cpu (default), cuda[:N], npu[:N]",
+    )
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="go on from the ranks and steps that an interrupted build of the same request had "
@@ -204,6 +210,7 @@ def run(options: argparse.Namespace) -> int:
             match_file=options.match_file,
             overflow_check=options.overflow_check,
             allow_missing=options.allow_missing,
+            device=options.device,
         ),
     )
     quiet = options.quiet or options.json

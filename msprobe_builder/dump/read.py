@@ -21,6 +21,7 @@ from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 
+_SMALL = 2 << 20  # bytes of a dump.json with few records that are alike
 MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks
 
 
@@ -62,7 +63,7 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         construct = read_construct(_construct(source, twice), construct_path(directory))
         repeated: list[str] = []
         stacks = read_stacks(_stacks(source, repeated))
-        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
+        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else _file_reader(path)
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
@@ -72,11 +73,14 @@ def read_dump(source: Source, texts: Texts) -> Dump:
                 malformed.append(name)
                 continue
             number = records[name] = len(records)
-            if parse_gradients(name):
+            is_gradient = bool(parse_gradients(name))
+            if data.get("is_recompute") is True and not is_gradient:
+                recomputed.add(number)
+            if isinstance(reader, DumpReader) and reader.numbers is not None:
+                parameters.add_outline(number, data, reader, is_gradient=is_gradient)
+            elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
-                if data.get("is_recompute") is True:
-                    recomputed.add(number)
                 parameters.add_record(number, data)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
@@ -99,6 +103,15 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         repeated=(*reader.twice, *repeated),
         is_merged=MERGED_RANKS in reader.header,
     )
+
+
+def _file_reader(path: Path) -> DumpReader:
+    """Records of large files come as outlines, of which most are alike there."""
+    try:
+        is_large = path.stat().st_size > _SMALL
+    except OSError:  # which the reader says in its own words
+        is_large = False
+    return DumpReader(path, outlines=is_large)
 
 
 class _InMemoryReader:

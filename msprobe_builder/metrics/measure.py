@@ -20,6 +20,7 @@ from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
 from msprobe_builder.metrics.comparison import Comparisons, Metric
+from msprobe_builder.metrics.device import CPU
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Evidence,
@@ -54,9 +55,18 @@ class Measured:
 
 
 def measure(
-    task: Task, npu: Side, bench: Side, matching: Matching, texts: Texts, threads: int = 1
+    task: Task,
+    npu: Side,
+    bench: Side,
+    matching: Matching,
+    texts: Texts,
+    threads: int = 1,
+    device: str = CPU,
 ) -> Measured:
-    """Compare the parameters of all matched nodes; ``threads`` read tensor files."""
+    """Compare the parameters of all matched nodes; ``threads`` read tensor files.
+
+    Errors of single elements are computed on ``device``.
+    """
     structure = task is Task.STRUCTURE
     pairs = no_pairs() if structure else pair_tensors(npu.table, bench.table, matching.npu)
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
@@ -64,7 +74,7 @@ def measure(
     metrics = _metrics(statistics)
     data = RealData({}, {}, [], ({}, {}))
     if task is Task.TENSOR:
-        data = compare_real_data(npu, bench, pairs, threads)
+        data = compare_real_data(npu, bench, pairs, threads, device)
         metrics |= data.metrics
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
     error = _pair_errors(task, npu, pairs, statistics, md5_equal, data)

@@ -25,6 +25,7 @@ from msprobe_builder.dump.discover import DumpTree, discover
 from msprobe_builder.dump.source import Place
 from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.match.choose import check_files, unused_pairs
+from msprobe_builder.metrics.device import check_device
 from msprobe_builder.pipeline.append import open_base
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -168,6 +169,7 @@ def _check_request(
                 "--export-merged writes all merged models, so it goes with neither --resume nor "
                 "--append; give it alone."
             )
+    check_device(config.options.device)
     if scheduler is not None:
         from msprobe_builder.pipeline.executors.cluster import check_scheduler
 

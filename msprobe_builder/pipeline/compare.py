@@ -21,7 +21,7 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
-from msprobe_builder.graph.tree import build_tree
+from msprobe_builder.graph.tree import Trees
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
@@ -85,7 +85,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     )
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
-    measured = measure(task, npu, bench, matching, texts, job.threads)
+    measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
     diagnostics += [
         one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
     ]
@@ -121,14 +121,14 @@ def _baseline(
     """What the second run of the reference differs from it by, if there is one."""
     if job.noise is None or task is Task.STRUCTURE:
         return None
-    noise, _ = _read(2, job.noise, texts, report)
+    noise, _ = _read(2, job.noise, texts, report, Trees())
     if task_of(noise.dump) is not task:
         raise BuildError(
             f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
             f"compare are of task {task.value}; record the reference twice with one configuration."
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
-    measured = measure(task, noise, bench, matching, texts, job.threads)
+    measured = measure(task, noise, bench, matching, texts, job.threads, job.options.device)
     return baseline(noise.table, bench.table, bench.tree, measured.comparisons, texts)
 
 
@@ -141,7 +141,7 @@ def _read_both(
 ) -> tuple[Side, Side, Texts]:
     """Both sides and their texts; one that was kept from another job is not read again."""
     sources = job.npu, bench
-    texts = Texts()
+    texts, trees = Texts(), Trees()
     sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
     if job.keep is None:
         keeper.forget()
@@ -152,7 +152,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(number, source, texts, report)
+            sides[number] = _read(number, source, texts, report, trees)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -161,7 +161,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job.keep.side, sources[job.keep.side], texts, report)
+    side, found = _read(job.keep.side, sources[job.keep.side], texts, report, Trees())
     return Kept(side, texts, found)
 
 
@@ -174,23 +174,24 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(side, source, texts, report)
+    result, found = _read(side, source, texts, report, Trees())
     diagnostics += _placed(found, job, side)
     return result
 
 
 def _read(
-    side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+    side: int, source: Source | ReplicaSource, texts: Texts, report: Report, trees: Trees
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts)
+        return read_rank(source, texts, trees)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-    return read_replica(source, texts, partial(read_rank, texts=texts), begin_stage)
+    read = partial(read_rank, texts=texts, trees=trees)
+    return read_replica(source, texts, read, begin_stage)
 
 
 def _reads(source: Source | ReplicaSource) -> int:
@@ -205,9 +206,12 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
     ]
 
 
-def read_rank(source: Source, texts: Texts) -> tuple[Side, list[Diagnostic]]:
+def read_rank(
+    source: Source, texts: Texts, trees: Trees | None = None
+) -> tuple[Side, list[Diagnostic]]:
+    """One rank with its hierarchy, which ``trees`` may know of another."""
     dump = read_dump(source, texts)
-    tree, found = build_tree(dump)
+    tree, found = (trees or Trees()).build(dump)
     found += about(
         "warning",
         "malformed_record",
