@@ -127,7 +127,11 @@ ROW = (
 NUMBER = '{"type": "float", "value": %s}'
 USUAL = ("1.0", "2.0", "3.0", "4.0")
 NO_NORM, NO_MEAN = ("1.0", "2.0", "3.0", "null"), ("1.0", "2.0", "null", "4.0")
+REVERSED = ROW.replace("Max", "-").replace("Norm", "Max").replace("-", "Norm")
+TWICE = ROW.replace('"dtype"', '"type": "t", "dtype"')
 SWAPPED = [
+    [ROW % USUAL, TWICE % USUAL],
+    [REVERSED % USUAL, REVERSED % ("5.0", "6.0", "7.0", "8.0")],
     [ROW % NO_NORM, ROW % NO_MEAN],
     [ROW % NO_NORM, (ROW % NO_MEAN).replace("Mean", "Me\\u0061n")],
     [ROW % USUAL, ROW.replace('"Max"', '"Min"', 1) % USUAL],
