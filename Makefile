@@ -106,6 +106,16 @@ screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
 wheel: $(VENV)/.dev ## source distribution and wheel in dist/
 	$(PY) -m build
 
+.PHONY: audit
+audit: modules $(VENV)/.dev ## ask PyPI and npm for known weaknesses of what is locked
+	@$(PY) -c 'import pip_audit' 2>/dev/null || $(PIP) install pip-audit
+	$(PY) -m pip_audit --path $(VENV)/lib/python3*/site-packages --skip-editable
+	$(NPM) audit
+
+.PHONY: test-versions
+test-versions: wheel ## the wheel with the oldest and newest Python, numpy, protobuf there are (minutes)
+	$(PY) scripts/test_versions.py
+
 .PHONY: clean
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .cache build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

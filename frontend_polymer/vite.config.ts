@@ -12,6 +12,7 @@ export default defineConfig({
     target: 'es2022',
     assetsInlineLimit: 0,
     modulePreload: false,
+    chunkSizeWarningLimit: 700,
     reportCompressedSize: false,
     rolldownOptions: {
       input: 'src/index.ts',

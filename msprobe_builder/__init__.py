@@ -14,9 +14,9 @@ from msprobe_builder.base.version import __version__
 if TYPE_CHECKING:
     from msprobe_builder.base.errors import BuildError, UsageError
     from msprobe_builder.base.options import BuildOptions
+    from msprobe_builder.database.read.tables import Selection
     from msprobe_builder.dump.source import InMemoryDump
     from msprobe_builder.export.table import export_table
-    from msprobe_builder.export.table_rows import Selection
     from msprobe_builder.pipeline.build import BuildResult, build
     from msprobe_builder.pipeline.config import BuildConfig, read_config
     from msprobe_builder.pipeline.merged_export import ExportResult, export_merged
@@ -29,7 +29,7 @@ _PLACES = {
     "BuildResult": "pipeline.build",
     "ExportResult": "pipeline.merged_export",
     "InMemoryDump": "dump.source",
-    "Selection": "export.table_rows",
+    "Selection": "database.read.tables",
     "UsageError": "base.errors",
     "build": "pipeline.build",
     "compare": "tables.compare",

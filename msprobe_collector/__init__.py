@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from msprobe_collector.errors import CollectorError
 
 if TYPE_CHECKING:
+    from msprobe_collector.configuration.checker import ConfigChecker
     from msprobe_collector.debugger import PrecisionDebugger
     from msprobe_collector.seed import seed_all
 
-__all__ = ["CollectorError", "PrecisionDebugger", "seed_all"]
+__all__ = ["CollectorError", "ConfigChecker", "PrecisionDebugger", "seed_all"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> Any:
         from msprobe_collector.debugger import PrecisionDebugger
 
         return PrecisionDebugger
+    if name == "ConfigChecker":
+        from msprobe_collector.configuration.checker import ConfigChecker
+
+        return ConfigChecker
     if name == "seed_all":
         from msprobe_collector.seed import seed_all
 

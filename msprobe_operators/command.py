@@ -88,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE.vis.db",
         help="write the findings beside the nodes of this file as well",
     )
+    check.add_argument(
+        "--call",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only calls whose names begin with NAME, such as Functional.linear.3; may be repeated",
+    )
     check.add_argument("--step", type=int, default=0, help="the step of the dump in --database")
     check.add_argument("--rank", type=int, default=0, help="the rank of the dump in --database")
     check.set_defaults(run=_check)
@@ -128,10 +135,11 @@ def _check(options: argparse.Namespace) -> int:
         devices=devices,
         workers=options.workers,
         journal=options.output_path / "journal.jsonl",
+        only=tuple(options.call),
     )
     written = write_rows(rows, CheckRow, options.output_path / "operator_check")
     if options.database is not None:
-        from msprobe_operators.report.database import store_checks
+        from msprobe_builder.database.write.checks import store_checks
 
         count = store_checks(options.database, rows, options.step, options.rank)
         print(f"{count:,} findings stand beside their nodes in {options.database}.")

@@ -5,6 +5,7 @@ A source distribution carries both, so building from one needs neither Node.js n
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,10 @@ import assets
 import node
 
 Settings = dict[str, Any] | None
+
+# The same source gives the same bytes whenever and by whomever it is built.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980, where zip's calendar begins
+os.umask(0o022)
 
 get_requires_for_build_editable = build_meta.get_requires_for_build_editable
 prepare_metadata_for_build_wheel = build_meta.prepare_metadata_for_build_wheel

@@ -27,3 +27,6 @@ EXPRESSION_LENGTH = 1000  # characters
 EXPRESSION_MEMORY = 256 * MIB  # beside the names themselves
 EXPRESSIONS_AT_ONCE = 2
 EXPRESSION_WAIT_SECONDS = 10.0  # until one of them is free
+
+# Turning a file of the reference tool into one of ours, in a process of its own
+CONVERT_SECONDS = 600.0

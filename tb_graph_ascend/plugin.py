@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.plugins import base_plugin
@@ -18,6 +19,7 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.http import static_files
+from tb_graph_ascend.http.hosts import listens_for_others
 from tb_graph_ascend.http.responses import respond
 
 if TYPE_CHECKING:
@@ -26,9 +28,23 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.change_routes import ChangeRoutes
     from tb_graph_ascend.http.routes import Routes
 
-QUESTIONS = ("catalog", "skeleton", "node", "search", "candidates", "across", "measures", "matches")
-CHANGES = ("match", "undo", "redo", "matches")
+QUESTIONS = (
+    "catalog",
+    "skeleton",
+    "node",
+    "groups",
+    "flow",
+    "search",
+    "candidates",
+    "across",
+    "measures",
+    "matches",
+)
+CHANGES = ("match", "undo", "redo", "matches", "convert")
+DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
+
+TABLE = "table"  # a file to download, not a message
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +63,9 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             *(getattr(context.flags, "graph_ascend_host", None) or ()),
         )
         self._hosts = tuple(name for name in names if name)
+        self._open_to_network = listens_for_others(
+            names[0], bind_all=bool(getattr(context.flags, "bind_all", False))
+        )
         self._questions: Routes | None = None
         self._changes: ChangeRoutes | None = None
 
@@ -62,7 +81,8 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         """Every route, relative to data/plugin/graph_ascend."""
         static = Request.application(static_files.serve)
         data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
-        return {"/index.js": static, "/assets/*": static, **data}
+        table = Request.application(self._table)
+        return {"/index.js": static, "/assets/*": static, f"/{TABLE}": table, **data}
 
     def _data_app(self, name: str) -> Callable[..., Any]:
         def change(request: Request) -> Message:
@@ -81,11 +101,23 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
         return Request.application(app)
 
+    def _table(self, request: Request) -> Response:
+        try:
+            from tb_graph_ascend.http.downloads import download_table
+
+            questions = self._load_questions()
+        except Exception:
+            _log.exception("The plugin graph_ascend is not installed properly.")
+            return _broken_installation(request)
+        return download_table(request, questions.find_file)
+
     def _load_questions(self) -> Routes:
         from tb_graph_ascend.http.routes import Routes
 
         if self._questions is None:
-            self._questions = Routes(self._logdir, writable=not self._readonly)
+            self._questions = Routes(
+                self._logdir, writable=not self._readonly, open_to_network=self._open_to_network
+            )
         return self._questions
 
     def _load_changes(self) -> ChangeRoutes:
@@ -119,8 +151,23 @@ class GraphAscendLoader(base_plugin.TBLoader):  # type: ignore[misc]
         )
 
     def load(self, context: base_plugin.TBContext) -> GraphAscendPlugin:
-        """The plugin itself."""
+        """The plugin itself; ends TensorBoard with one sentence where another has its name."""
+        others = _others_of_this_name()
+        if others:
+            # TensorBoard would end as well, with a traceback that names neither of the two.
+            raise SystemExit(
+                f"TensorBoard cannot start: {' and '.join(others)} provides the same tab,"
+                f" {GraphAscendPlugin.plugin_name}, as {DISTRIBUTION}. Remove one of them:"
+                f" pip uninstall {others[0]}"
+            )
         return GraphAscendPlugin(context)
+
+
+def _others_of_this_name() -> list[str]:
+    """Distributions that bring a plugin of the same name, as the reference tool's viewer does."""
+    found = metadata.entry_points(group="tensorboard_plugins", name=GraphAscendPlugin.plugin_name)
+    names = {one.dist.name for one in found if one.dist is not None}
+    return sorted(name for name in names if name.lower().replace("_", "-") != DISTRIBUTION)
 
 
 def _broken_installation(request: Request) -> Response:

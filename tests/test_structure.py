@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,8 +43,8 @@ ORDER = {
         *("rematch", "export", "pipeline", "tables", "importers", "command"),
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
-    "msprobe_checks": ["checkpoint", "gradients", "command"],
-    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http"],
+    "msprobe_checks": ["checkpoint", "gradients", "configuration", "command"],
+    "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http", "page"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]
 
@@ -97,7 +98,8 @@ def test_every_subpackage_has_its_place_in_the_order(package: str) -> None:
 
 
 def test_the_builder_does_not_know_the_plugin() -> None:
-    for path in (REPOSITORY / "msprobe_builder").rglob("*.py"):
+    page = REPOSITORY / "msprobe_builder" / "command" / "page.py"  # packs it, when asked to
+    for path in {*(REPOSITORY / "msprobe_builder").rglob("*.py")} - {page}:
         roots = {name.split(".")[0] for name in imported(path)}
         assert not roots & {"tb_graph_ascend", "tensorboard"}, path
 
@@ -117,6 +119,35 @@ def test_importing_what_everybody_starts_is_cheap(module: str) -> None:
     )
     assert module in answer.stdout.split()
     assert not heavy & set(answer.stdout.split())
+
+
+SQL = re.compile(
+    r"\b(SELECT\s.+\sFROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE"
+    r"|^PRAGMA|^(BEGIN|COMMIT|ROLLBACK)\b)|\bFROM (node|match|graph|text)\b",
+    re.S,
+)
+# The tables of another tool, which nothing else reads.
+FOREIGN_TABLES = {"msprobe_builder/importers/reference_rows.py"}
+
+
+def test_sql_stands_in_the_folder_of_the_database_alone() -> None:
+    found = set()
+    for package in PACKAGES:
+        for path in (REPOSITORY / package).rglob("*.py"):
+            place = path.relative_to(REPOSITORY)
+            if any(SQL.search(text) for text in texts_of(path)):
+                found.add(str(place))
+    outside = {place for place in found if not place.startswith("msprobe_builder/database/")}
+    assert outside == FOREIGN_TABLES
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The constant texts of a module that are no docstrings, pieces of one put together."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
 
 
 def module_name(path: Path) -> str:

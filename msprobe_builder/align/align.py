@@ -12,6 +12,9 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.flow import flow_of, is_leaf
+from msprobe_builder.align.group_members import backward_groups, with_modules
+from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, trust_of
@@ -22,9 +25,10 @@ from msprobe_builder.align.wrappers import cores
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.calls import pair_collections
-from msprobe_builder.match.matching import inverse
+from msprobe_builder.match.matching import Alignment, Group, inverse
 from msprobe_builder.match.outline import Outline
 
 Int = NDArray[np.int64]
@@ -43,13 +47,13 @@ def align_rest(
     partner: Int,
     asked: Bool,
     texts: Texts,
-) -> tuple[Int, Int, NDArray[np.float64]]:
-    """``partner`` completed by what the evidence shows; with what made each pair, and how sure.
+) -> Alignment:
+    """``partner`` completed by what the evidence shows.
 
     Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
     """
     if _is_settled(npu, bench, partner):
-        return partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner))
+        return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
@@ -78,6 +82,7 @@ def align_rest(
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
     _pair_by_leaves(pairs, core, other_core)
+    _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
@@ -89,13 +94,32 @@ def align_rest(
         _transparent(right, pairs.back, other_core),
     )
     _pair_wrappers(pairs, core, other_core)
-    pair_way_back(pairs)
+    groups = _grouped(pairs, npu.table, bench.table)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
         pairs.add(node, int(collected[node]), Evidence.COLLECTION, 0.0)
     # Weights are log-odds beyond the threshold.
     certainty = 1.0 / (1.0 + np.exp(THRESHOLD - np.maximum(pairs.weight, THRESHOLD)))
-    return pairs.partner, pairs.evidence, certainty
+    return Alignment(
+        pairs.partner,
+        pairs.evidence,
+        certainty,
+        tuple(groups),
+        pairs.likely(0),
+        pairs.likely(1),
+    )
+
+
+def _grouped(pairs: Pairs, table: ParameterTable, other: ParameterTable) -> list[Group]:
+    """Find groups, and match what follows from the calls going forward."""
+    sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
+    if not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides):
+        pair_way_back(pairs)
+        return []
+    flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
+    groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
+    pair_way_back(pairs)
+    return groups + backward_groups(pairs, groups, flow, other_flow)
 
 
 def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
@@ -156,6 +180,17 @@ def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int) -> None:
     if aligned:
         a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
         pairs.known.trust = trust_of(npu, bench, a, b)
+
+
+def _pair_around(pairs: Pairs, core: Int, other_core: Int) -> None:
+    """Match modules that hold the same pairs of equal names."""
+    repeated, other_repeated = np.zeros(len(pairs.npu), bool), np.zeros(len(pairs.bench), bool)
+    for a in leaves(pairs.npu):
+        known = a[pairs.partner[a] >= 0]
+        if len(known):
+            held = Aligned(known, pairs.partner[known], np.ones(len(known), dtype=bool))
+            candidates = modules_of_leaves(pairs.npu, pairs.bench, held, core, other_core)
+            _pair_modules(pairs, candidates, repeated, other_repeated)
 
 
 def _pair_modules(

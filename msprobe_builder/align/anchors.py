@@ -124,7 +124,7 @@ def modules_of_leaves(
     a, b = leaves.npu, leaves.bench
     (i, j), votes = _votes(npu, bench, a, b, core, other_core)
     share = votes / np.maximum(_held(npu, i, a), 1)
-    other_share = votes / np.maximum(_held(bench, j, b), 1)
+    other_share = votes / np.maximum(_held(bench, j, np.sort(b)), 1)
     good = (votes >= _LEAST_LEAVES) & (share >= _LEAST_SHARE) & (other_share >= _LEAST_SHARE)
     i, j, votes, weight = i[good], j[good], votes[good], (share * other_share)[good]
     sure = _held(npu, i, a[leaves.is_sure]) / np.maximum(_held(npu, i, a), 1)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import disagreeing, scores
+from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
 from msprobe_builder.align.sequences import decide
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
@@ -20,6 +20,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
+_MOST_LIKELY = 5  # candidates of a node that stays open
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 
 
@@ -170,6 +171,13 @@ def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> Non
         node, other = int(a[row]), int(b[column])
         pairs.add(node, other, Evidence.INSIDE, float(score[row, column]))
         note(pairs, node, other)
+    score[rows], score[:, columns] = IMPOSSIBLE, IMPOSSIBLE
+    for side, own, other_nodes, table in ((0, a, b, score), (1, b, a, score.T)):
+        for place in np.flatnonzero((table > THRESHOLD).any(axis=1)).tolist():
+            best = np.argsort(-table[place], kind="stable")[:_MOST_LIKELY]
+            best = best[table[place, best] > THRESHOLD]
+            choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
+            pairs.open[side][int(own[place])] = list(choices)
 
 
 def note(pairs: Pairs, i: int, j: int) -> None:

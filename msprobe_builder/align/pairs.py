@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.scores import Known
+from msprobe_builder.align.scores import THRESHOLD, Known
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
+from msprobe_builder.match.matching import Likely
 
 Int = NDArray[np.int64]
+
+Choices = list[tuple[int, float]]
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Pairs:
     evidence: Int
     weight: NDArray[np.float64]
     asked: NDArray[np.bool_]
+    # By side: what the evidence says of nodes that stay open, with its weight, the best first.
+    open: tuple[dict[int, Choices], dict[int, Choices]] = field(default_factory=lambda: ({}, {}))
 
     def add(self, i: int, j: int, evidence: Evidence, weight: float) -> bool:
         """Match two nodes unless one has a partner."""
@@ -43,3 +48,24 @@ class Pairs:
         self.back[self.partner[i]] = -1
         self.partner[i] = -1
         self.evidence[i] = 0
+
+    def likely(self, side: int) -> Likely:
+        """Who the nodes of a side without a partner may belong to; both have none.
+
+        Weights are log-odds: that a node belongs to none weighs as much as the threshold.
+        """
+        own, other = (self.partner, self.back)[:: 1 - 2 * side]
+        rows: list[tuple[int, int, float]] = []
+        for node, choices in sorted(self.open[side].items()):
+            free = [(one, weight) for one, weight in choices if other[one] < 0]
+            if own[node] >= 0 or not free:
+                continue
+            odds = np.exp(np.minimum([weight - THRESHOLD for _, weight in free], 50.0))
+            share = odds / (1.0 + odds.sum())
+            rows += [(node, one, float(p)) for (one, _), p in zip(free, share, strict=True)]
+        columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
+        return Likely(
+            np.array(columns[0], dtype=np.int64),
+            np.array(columns[1], dtype=np.int64),
+            np.array(columns[2], dtype=np.float64),
+        )

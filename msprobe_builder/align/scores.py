@@ -23,7 +23,7 @@ THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
 
 # Equal runs on other hardware agree to 1e-5, runs in bfloat16 to about 1e-2.
-_EQUAL, _NEAR = 1e-5, 2e-2
+EQUAL, _NEAR = 1e-5, 2e-2
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
             distance = np.where(x == y, 0.0, np.abs(x - y))
             unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
             unit = np.where(np.isfinite(unit), unit, 1.0)
-            equal &= ~both | (distance <= _EQUAL * unit)
+            equal &= ~both | (distance <= EQUAL * unit)
             near &= ~both | (distance <= _NEAR * unit)
             known |= both & (x != 0)
     known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])

@@ -142,6 +142,8 @@ class Reason(IntEnum):
     OTHER_ORDER = 9  # the partner of the parent makes this call at another place
     OTHER_CLASS = 10  # a module of another class sits at this place
     CALLS_UNMATCHED = 11  # a collection of which no call is matched with one of a collection
+    UNDECIDED = 12  # the evidence speaks for several nodes, or not enough for any
+    GROUPED = 13  # calls of the other side do the same together, see table call_group
 
 
 class Role(IntEnum):

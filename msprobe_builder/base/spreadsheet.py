@@ -6,11 +6,11 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def harmless(value: Value) -> Value | str:
     """A text that looks like a formula with an apostrophe before it, anything else as it is."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
+    if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"
     return value

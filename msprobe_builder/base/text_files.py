@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.files import read_text
+from msprobe_builder.base.printable import printable
 
 
 def read_text_file(path: Path, remedy: str) -> str:
@@ -18,3 +20,14 @@ def read_text_file(path: Path, remedy: str) -> str:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text; save it as UTF-8.") from error
+
+
+def distinct_keys(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of ``file``; UsageError when a key stands in it twice: which one is meant?"""
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            shown = printable(key)
+            raise UsageError(f"{file} has the key '{shown}' twice in one object; keep one.")
+        content[key] = value
+    return content

@@ -24,6 +24,8 @@ compare.json:
   npu_path              directory of the dump under debug (required)
   bench_path            directory of the reference dump; without it one dump
                         is shown alone
+  noise_path            a second dump of the reference: what differs from it
+                        without a fault, for the verdict
   is_print_compare_log  print one line per operator that is not ok
                         (default true)
   parallel_merge        merge the ranks of each side into whole models first:

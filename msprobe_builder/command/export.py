@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the table."""
+    from msprobe_builder.database.read.tables import Selection
     from msprobe_builder.export.table import export_table
-    from msprobe_builder.export.table_rows import Selection
 
     selection = Selection(
         sides=tuple(options.side),

@@ -12,6 +12,7 @@ from msprobe_builder.command.frame import Command, run_command
 # the build.
 COMMANDS = {
     "report": "report",
+    "page": "page",
     "export": "export",
     "table": "table",
     "upgrade": "upgrade",
@@ -20,6 +21,7 @@ COMMANDS = {
     "verdict": "verdict",
     "checkpoint": "msprobe_checks.command.checkpoint",
     "gradients": "msprobe_checks.command.gradients",
+    "config": "msprobe_checks.command.config",
 }
 BUILD = "build"
 

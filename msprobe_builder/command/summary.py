@@ -21,10 +21,11 @@ def summary_lines(result: BuildResult) -> list[str]:
         share = 100 * result.matched / max(result.npu_nodes, 1)
         lines.append(f"Nodes     {result.npu_nodes:,} npu, {result.bench_nodes:,} bench")
         of_bench = 100 * result.matched / max(result.bench_nodes, 1)
-        found = f", {result.by_evidence:,} by evidence alone" if result.by_evidence else ""
         lines.append(
-            f"Matched   {result.matched:,} ({share:.1f} % of npu, {of_bench:.1f} % of bench){found}"
+            f"Matched   {result.matched:,} ({share:.1f} % of npu, {of_bench:.1f} % of bench)"
         )
+        if result.alignment:
+            lines.append(f"Aligned   {printable(result.alignment)}")
         alone = result.bench_nodes - result.matched
         if alone > 0:
             lines.append(f"Alone     {alone:,} bench nodes have no partner")
@@ -80,6 +81,7 @@ def summary_json(result: BuildResult) -> str:
             "bench_nodes": result.bench_nodes,
             "matched": result.matched,
             "by_evidence": result.by_evidence,
+            "alignment": result.alignment,
             "grades": result.grades,
             **_common(result),
             **({} if result.exported is None else {"exported": str(result.exported)}),

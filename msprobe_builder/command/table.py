@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.base.options import DEFAULT_OPTIONS
-from msprobe_builder.command.frame import EXIT_OK, whole_number
+from msprobe_builder.base.options import BuildOptions
+from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
+from msprobe_builder.command.output import print_error
 
 _FORMATS = ("xlsx", "csv", "parquet")
+_MAPPINGS = ("layer_mapping", "cell_mapping", "api_mapping", "data_mapping")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +51,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=True, dest="layer_mapping", help="with -i: match modules by their layer",
     )  # fmt: skip
     parser.add_argument(
+        "-cm", "--cell-mapping", "--cell_mapping", metavar="FILE", nargs="?", type=Path,
+        const=True, dest="cell_mapping",
+        help="with -i: match Cell with Module; YAML, cell.Class: module.Class",
+    )  # fmt: skip
+    parser.add_argument(
+        "-am", "--api-mapping", "--api_mapping", metavar="FILE", nargs="?", type=Path,
+        const=True, dest="api_mapping",
+        help="with -i: match functions of MindSpore and PyTorch; YAML with rules of your own",
+    )  # fmt: skip
+    parser.add_argument(
         "-dm", "--data-mapping", "--data_mapping", metavar="FILE", type=Path, dest="data_mapping",
         help="with -i: YAML, name of an npu value: name of a bench value",
     )  # fmt: skip
@@ -76,12 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the tables."""
     from msprobe_builder.pipeline.config import read_config
-    from msprobe_builder.tables.compare import built
+    from msprobe_builder.tables.inputs import built
+    from msprobe_builder.tables.single_saves import is_saved_tree
 
     if (options.database is None) == (options.input_path is None):
         raise UsageError("Give either FILE.vis.db or -i compare.json.")
     if options.database is not None:
-        for key in ("fuzzy_match", "layer_mapping", "data_mapping"):
+        for key in ("fuzzy_match", *_MAPPINGS):
             if getattr(options, key):
                 raise UsageError(
                     f"--{key.replace('_', '-')} needs -i: the file is matched already."
@@ -91,21 +103,54 @@ def run(options: argparse.Namespace) -> int:
     config = read_config(options.input_path)
     if config.npu_layout is not None:
         raise UsageError("parallel_merge needs a file: build it with msprobe-build -i first.")
-    build_options = replace(
-        DEFAULT_OPTIONS,
-        fuzzy_match=options.fuzzy_match,
-        layer_mapping=options.layer_mapping is not None,
-        layer_mapping_file=None if options.layer_mapping is True else options.layer_mapping,
-    )
     npu, bench = config.npu_path, config.bench_path
     if not isinstance(npu, Path) or not isinstance(bench, Path):
         raise UsageError(f"{options.input_path} lacks 'bench_path'; a comparison needs both sides.")
-    with built(npu, bench, build_options, options.data_mapping) as database:
-        _write(database, options)
-    return EXIT_OK
+    if is_saved_tree(npu) and is_saved_tree(bench):
+        return _write_saved(npu, bench, options)
+    is_complete = True
+    with built(npu, bench, _build_options(options)) as comparisons:
+        for one in comparisons:
+            _write(one.result.path, options, one.prefix)
+            is_complete = is_complete and not one.result.failed
+            for warning in one.warnings:
+                print_error(warning)
+    return EXIT_OK if is_complete else EXIT_INCOMPLETE
 
 
-def _write(database: Path, options: argparse.Namespace) -> None:
+def _write_saved(npu: Path, bench: Path, options: argparse.Namespace) -> int:
+    from msprobe_builder.tables.single_saves import compare_saved_trees
+
+    is_complete = True
+    for one in compare_saved_trees(npu, bench, options.output_path, options.format):
+        for problem in one.unreadable:
+            is_complete = False
+            print_error(f"An array was left out: {problem}.")
+        if not options.quiet:
+            where = ""
+            if one.first is not None:
+                step, rank, micro_step, name = one.first
+                where = f", first at step {step}, rank {rank}, micro-step {micro_step}, id {name}"
+            print(f"{one.path}: {one.rows:,} rows, {one.different:,} different{where}")
+    return EXIT_OK if is_complete else EXIT_INCOMPLETE
+
+
+def _build_options(options: argparse.Namespace) -> BuildOptions:
+    asked = {key: getattr(options, key) for key in _MAPPINGS}
+    files = {key: None if value is True else value for key, value in asked.items()}
+    return BuildOptions(
+        fuzzy_match=options.fuzzy_match,
+        layer_mapping=asked["layer_mapping"] is not None,
+        layer_mapping_file=files["layer_mapping"],
+        cell_mapping=asked["cell_mapping"] is not None,
+        cell_mapping_file=files["cell_mapping"],
+        api_mapping=asked["api_mapping"] is not None,
+        api_mapping_file=files["api_mapping"],
+        data_mapping_file=files["data_mapping"],
+    )
+
+
+def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> None:
     from msprobe_builder.tables.export import TableOptions, export_tables
     from msprobe_builder.tables.ranks import export_ranks
 
@@ -118,6 +163,7 @@ def _write(database: Path, options: argparse.Namespace) -> None:
         return
     table_options = TableOptions(
         form=options.format,
+        prefix=prefix,
         stack=options.stack,
         marked=options.highlight,
         own=options.own,

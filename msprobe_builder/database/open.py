@@ -38,8 +38,8 @@ def opened(path: Path, *, as_it_is: bool = False) -> Iterator[sqlite3.Connection
         check_header(name, header, size)
         mode = read_mode(name, path, header)
         with closing(connect(path, mode, BUSY_SECONDS)) as connection:
-            connection.execute("BEGIN")
             if as_it_is:
+                connection.execute("BEGIN")
                 check_identity(connection, name)
             else:
                 prepare_reading(connection, name)
@@ -142,7 +142,8 @@ def check_identity(connection: sqlite3.Connection, name: str) -> int:
 
 
 def prepare_reading(connection: sqlite3.Connection, name: str) -> None:
-    """Let a connection see a file, also one of an older version, and change nothing in it."""
+    """Let a connection see a file as it is now, also one of an older version; it cannot write."""
+    connection.execute("BEGIN")
     version = check_identity(connection, name)
     if version < SCHEMA_VERSION:
         read_as_current(connection, name, version)
@@ -153,6 +154,35 @@ def prepare_writing(connection: sqlite3.Connection, name: str) -> None:
     """Bring a file of an older version up to date in the caller's transaction."""
     check_identity(connection, name)
     migrate(connection)
+    # A file of ours has none; in others they would run with every change.
+    row = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchone()
+    if row is not None:
+        raise DamagedError(f"it has a trigger, {row[0]}")
+
+
+def begin_writing(connection: sqlite3.Connection) -> None:
+    """Begin a transaction of which nothing is seen, or lost, before it is complete."""
+    # A rollback journal, deleted last: the file alone is always complete. Also across a loss of
+    # power, so the directory is synced after the journal has gone.
+    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = OFF"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("BEGIN IMMEDIATE")
+
+
+def store(connection: sqlite3.Connection) -> None:
+    """Make a transaction last."""
+    connection.execute("COMMIT")
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Take back what was not stored, if anything."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def read_something(connection: sqlite3.Connection) -> None:
+    """Make SQLite look into the file: it then finishes what a killed program left undone."""
+    connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 
 
 def _read_header(path: Path) -> tuple[bytes, int]:

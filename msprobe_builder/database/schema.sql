@@ -89,9 +89,11 @@ CREATE TABLE match (
     author     TEXT,
     matched_at TEXT,                       -- ISO 8601, UTC; NULL for matches of the build
     note       TEXT,
-    evidence   INTEGER,                    -- of an automatic match, see docs/database.md; else NULL
-    certainty  REAL                        -- of an automatic match, from 0.5 to 1; else NULL
+    evidence   INTEGER,                    -- what showed a match that was found automatically,
+    certainty  REAL                        -- and how sure it is, from 0.5 to 1; also when confirmed
 );
+
+CREATE INDEX match_automatic ON match (npu_node) WHERE source = 5;
 
 -- Why a node of a comparison has no partner, and who came nearest.
 CREATE TABLE unmatched (
@@ -105,6 +107,31 @@ CREATE TABLE unmatched_reason (
     reason INTEGER PRIMARY KEY,
     name   TEXT NOT NULL UNIQUE
 );
+
+-- Which nodes of the other side one without a partner may belong to by the evidence.
+CREATE TABLE likely (
+    node_id      INTEGER NOT NULL REFERENCES node,
+    place        INTEGER NOT NULL, -- 1 for the likeliest
+    candidate_id INTEGER NOT NULL REFERENCES node,
+    likelihood   REAL NOT NULL,    -- 0…1; all of a node sum up to at most 1
+    PRIMARY KEY (node_id, place)
+) WITHOUT ROWID;
+
+-- Calls that do together what calls of the other side do, found by what goes in and out.
+CREATE TABLE call_group (
+    call_group_id INTEGER PRIMARY KEY,
+    graph_id      INTEGER NOT NULL REFERENCES graph, -- of the npu side
+    operation     TEXT NOT NULL, -- what all of it does
+    certainty     REAL NOT NULL, -- from 0.5 to 1
+    error         REAL,          -- from its outer inputs and outputs, as of a node
+    grade         INTEGER NOT NULL REFERENCES grade
+);
+
+CREATE TABLE group_member (
+    node_id       INTEGER PRIMARY KEY REFERENCES node, -- of either side; has no match of its own
+    call_group_id INTEGER NOT NULL REFERENCES call_group
+);
+CREATE INDEX group_member_group ON group_member (call_group_id);
 
 -- Tensors of a node in the order of its record; statistics are float64.
 CREATE TABLE tensor (
@@ -160,6 +187,35 @@ CREATE TABLE comparison (
     requires_grad_equal INTEGER,
     error               REAL,    -- what this pair contributes to the node's error
     nan_flags           INTEGER NOT NULL DEFAULT 0, -- bit i: i-th metric column is NaN
+    note_id             INTEGER REFERENCES text (text_id),
+    PRIMARY KEY (npu_node, npu_ordinal)
+) WITHOUT ROWID;
+
+-- The same for what goes into and comes out of groups.
+CREATE TABLE group_comparison (
+    call_group_id       INTEGER NOT NULL REFERENCES call_group,
+    npu_node            INTEGER NOT NULL REFERENCES node,
+    npu_ordinal         INTEGER NOT NULL,
+    bench_node          INTEGER NOT NULL REFERENCES node,
+    bench_ordinal       INTEGER NOT NULL,
+    max_diff            REAL,
+    min_diff            REAL,
+    mean_diff           REAL,
+    norm_diff           REAL,
+    max_relative_err    REAL,
+    min_relative_err    REAL,
+    mean_relative_err   REAL,
+    norm_relative_err   REAL,
+    cosine              REAL,
+    euclidean_distance  REAL,
+    max_abs_err         REAL,
+    max_elementwise_relative_err REAL,
+    one_thousandth_ratio   REAL,
+    five_thousandths_ratio REAL,
+    md5_equal           INTEGER,
+    requires_grad_equal INTEGER,
+    error               REAL,
+    nan_flags           INTEGER NOT NULL DEFAULT 0, -- as in comparison
     note_id             INTEGER REFERENCES text (text_id),
     PRIMARY KEY (npu_node, npu_ordinal)
 ) WITHOUT ROWID;
@@ -334,12 +390,14 @@ CREATE TABLE edit (
     batch      INTEGER NOT NULL,    -- first edit of those that were made, and are undone, together
     edited_at  TEXT NOT NULL,
     author     TEXT,
-    action     TEXT NOT NULL,       -- match, unmatch
+    action     TEXT NOT NULL,       -- match, unmatch, confirm, reject
     npu_node   INTEGER NOT NULL REFERENCES node,
     bench_node INTEGER NOT NULL REFERENCES node,
     source     INTEGER NOT NULL,    -- of the match that was made or ended
     reason     TEXT,
-    undone     INTEGER NOT NULL DEFAULT 0 -- 1 undone, 2 undone and overtaken by a later edit
+    undone     INTEGER NOT NULL DEFAULT 0, -- 1 undone, 2 undone and overtaken by a later edit
+    evidence   INTEGER,             -- as in match, of a match that was found by it
+    certainty  REAL
 );
 CREATE INDEX edit_npu ON edit (npu_node);
 CREATE INDEX edit_bench ON edit (bench_node);

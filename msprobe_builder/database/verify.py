@@ -14,6 +14,12 @@ from msprobe_builder.database.layout import current_layout, read_layout
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode
 
 _MOST = 20  # findings of one kind
+_KINDS = {
+    "INTEGER": "('integer', 'null')",
+    "REAL": "('real', 'integer', 'null')",
+    "TEXT": "('text', 'null')",
+}
+_LARGEST = 2**53  # exact in float64, which carries whole columns
 
 # What each statement finds is wrong; the first column says where.
 _RULES = (
@@ -75,10 +81,11 @@ def verify(path: Path) -> list[str]:
                 " did. Look again when it is gone; opening the file in TensorBoard takes it back."
             )
     with opened(path, as_it_is=True) as connection:
-        return list(_findings(connection))
+        return list(findings(connection))
 
 
-def _findings(connection: sqlite3.Connection) -> Iterator[str]:
+def findings(connection: sqlite3.Connection) -> Iterator[str]:
+    """The same of an open file, one after the other."""
     # 'ok', or sentences of SQLite about pages, cells and indexes.
     for (found,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
         if found != "ok":
@@ -92,6 +99,7 @@ def _findings(connection: sqlite3.Connection) -> Iterator[str]:
             lacking = set(wanted.column_names(table)) - set(layout.column_names(table))
             for column in sorted(lacking):
                 yield f"Table {table} has no column {column}."
+    yield from _odd_values(connection)
     triggers = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
     for (name,) in connection.execute(triggers):
         yield f"It has a trigger, {name}, which no file of ours has."
@@ -105,6 +113,26 @@ def _findings(connection: sqlite3.Connection) -> Iterator[str]:
             continue
         if places:
             yield f"{what.capitalize()}: {', '.join(places)}."
+
+
+def _odd_values(connection: sqlite3.Connection) -> Iterator[str]:
+    """SQLite keeps any value in any column, and integers that no float of 64 bits can carry."""
+    layout = current_layout()
+    for table in layout.tables:
+        for _, name, declared, *_ in connection.execute(f"PRAGMA table_info({table})").fetchall():
+            kinds = _KINDS.get(declared)
+            if name not in layout.column_names(table) or kinds is None:
+                continue
+            odd = f"typeof({name}) NOT IN {kinds}"
+            if declared == "INTEGER":
+                odd += f" OR {name} NOT BETWEEN -{_LARGEST} AND {_LARGEST}"
+            query = f"SELECT count(*), typeof({name}) FROM {table} WHERE {odd}"
+            [[count, kind]] = connection.execute(query)
+            if count:
+                yield (
+                    f"Column {name} of table {table} holds what it should not in {count:,} rows,"
+                    f" such as one of type {kind}."
+                )
 
 
 def saved_matches(path: Path) -> list[dict[str, object]]:

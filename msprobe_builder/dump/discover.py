@@ -25,7 +25,7 @@ from msprobe_builder.dump.source import Dumps, InMemoryDump, Place, Source
 # At most nine digits: what has more is no number that a program of many ranks would give.
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})?\Z")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,8})?\Z")
-_DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data")
+_DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data", "debug.json")
 
 
 @dataclass(frozen=True)

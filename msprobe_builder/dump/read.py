@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.names import ROOT, parse_gradients
@@ -45,11 +46,17 @@ class Dump:
     malformed: tuple[str, ...]
     twice: tuple[str, ...]  # keys that construct.json has more than once
     repeated: tuple[str, ...] = ()  # the same inside the records of dump.json, and in stack.json
+    by_argument: bool = False  # gradients are those of arguments, not of the last autograd node
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
 
-def read_dump(source: Source, texts: Texts) -> Dump:
+def read_dump(
+    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
+) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
+
+    ``gradients_by_argument`` prefers them where the dump has them. With ``flat`` neither a
+    hierarchy nor stacks are needed: without them it is a list of calls.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
@@ -60,10 +67,18 @@ def read_dump(source: Source, texts: Texts) -> Dump:
     with _without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
-        construct = read_construct(_construct(source, twice), construct_path(directory))
+        lacks = _lacking(directory) if flat and isinstance(source, Path) else ()
+        hierarchy = {} if construct_path in lacks else _construct(source, twice)
+        is_flat = flat and hierarchy == {}
+        if not is_flat:
+            construct = read_construct(hierarchy, construct_path(directory))
         repeated: list[str] = []
-        stacks = read_stacks(_stacks(source, repeated))
-        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else _file_reader(path)
+        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
+        reader = (
+            _InMemoryReader(source)
+            if isinstance(source, InMemoryDump)
+            else _file_reader(path, gradients_by_argument)
+        )
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
@@ -81,7 +96,10 @@ def read_dump(source: Source, texts: Texts) -> Dump:
             elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
-                parameters.add_record(number, data)
+                parameters.add_record(number, by_argument(data) if gradients_by_argument else data)
+        if is_flat:
+            calls = (name for name in records if not parse_gradients(name))
+            construct = Construct(dict.fromkeys(calls), None, 0)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
         raise BuildError(f"{path} has no key 'task'; dump this step again.")
@@ -101,17 +119,23 @@ def read_dump(source: Source, texts: Texts) -> Dump:
         malformed=tuple(malformed),
         twice=tuple(twice),
         repeated=(*reader.twice, *repeated),
+        by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
         is_merged=MERGED_RANKS in reader.header,
     )
 
 
-def _file_reader(path: Path) -> DumpReader:
+def _file_reader(path: Path, by_argument: bool) -> DumpReader:
     """Records of large files come as outlines, of which most are alike there."""
     try:
         is_large = path.stat().st_size > _SMALL
     except OSError:  # which the reader says in its own words
         is_large = False
-    return DumpReader(path, outlines=is_large)
+    return DumpReader(path, outlines=is_large and not by_argument)
+
+
+def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:
+    """Which of the files beside dump.json do not exist."""
+    return tuple(one for one in (construct_path, stack_path) if not one(directory).exists())
 
 
 class _InMemoryReader:

@@ -9,7 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.database.read.matches import matched_names
 from msprobe_builder.dump.names import parse_name
 from msprobe_builder.match.places import Path as LayerPath
 from msprobe_builder.match.places import class_of, place_of
@@ -72,11 +74,7 @@ def _layers(
     """The bench path of each npu path that most of its calls are matched with, and its class."""
     votes: dict[LayerPath, Counter[LayerPath]] = defaultdict(Counter)
     classes: dict[LayerPath, str] = {}
-    rows = connection.execute(
-        "SELECT name, matched FROM node_view"
-        " WHERE side = 'npu' AND kind = 'module' AND matched IS NOT NULL ORDER BY seq"
-    )
-    for name, matched in rows:
+    for name, matched in matched_names(connection, Kind.MODULE):
         parsed = parse_name(name)
         mine, theirs = place_of(parsed), place_of(parse_name(matched))
         if mine is None or theirs is None or not mine.path or not theirs.path:

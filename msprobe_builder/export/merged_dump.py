@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS
 from msprobe_builder.dump.names import COLLECTION, Direction, Kind, parse_gradients
 from msprobe_builder.dump.read import MERGED_RANKS, Dump
 from msprobe_builder.dump.stack import Stacks, format_frame
@@ -44,6 +45,8 @@ def write_dump(
     head: dict[str, Any] = {key: value for key, value in known.items() if value is not None}
     head["dump_data_dir"] = None
     head[MERGED_RANKS] = sorted({rank for own in provenance.origins for rank in own})
+    if dump.by_argument:
+        head[ARGUMENT_GRADIENTS] = True
     with (directory / "dump.json").open("w", encoding="utf-8") as file:
         file.write(json.dumps(head)[:-1] + ', "data": ')
         records = _records(tree, table, texts, files, is_structure=task == "structure")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Sequence
+from math import isnan
 
-from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, words
+from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, Overflow, Section, words
+from msprobe_builder.database.read.parameters import ParameterRow
+from msprobe_builder.database.read.stacks import StackFrame
 from msprobe_builder.database.read.verdict import Verdict
-from msprobe_builder.export.report_content import Content, Finding, Row
+from msprobe_builder.export.report_content import Content, Finding
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
@@ -33,7 +36,7 @@ details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0;
   padding: .3rem .7rem; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 """
-_COUNTS = words(Grade)
+_COUNTS, _OVERFLOWS, _SECTIONS = words(Grade), words(Overflow), words(Section)
 # Differences in units of the tensor say little in a list of different tensors.
 _LEFT_OUT = ("euclidean_distance", "five_thousandths_ratio")
 _SHOWN = [name for name in METRICS if not name.endswith("_diff") and name not in _LEFT_OUT]
@@ -45,7 +48,7 @@ Cell = str | float | int | None
 
 def page(name: str, content: Content) -> str:
     """The report on the file ``name``."""
-    colours = {row["name"]: str(row["colour"]) for row in content.bands}
+    colours = {band.name: band.colour for band in content.bands}
     worst = [_finding(one, colours) for one in content.worst]
     nodes = "".join(worst) or '<p class="soft">No node is worse than ok.</p>'
     parts = [
@@ -87,51 +90,44 @@ def _verdict(verdict: Verdict | None) -> str:
 
 
 def _overview(content: Content, colours: dict[str, str]) -> str:
-    rows = []
-    for row in content.places:
-        counts = [row[name] or 0 for name in _COUNTS]
-        counts[row["own_grade"]] += 1
-        grade = _grade(_COUNTS[row["worst_grade"] or 0], colours)
-        place = (row["step"], row["rank"], SIDES[row["side"]], row["node_count"])
-        rows.append((*place, _Markup(grade if row["side"] == 0 else ""), *counts))
+    rows: list[Sequence[Cell]] = []
+    for graph in content.places:
+        grade = _grade(_COUNTS[graph.worst], colours)
+        place = (graph.step, graph.rank, SIDES[graph.side], graph.nodes)
+        rows.append((*place, _Markup(grade if graph.side == 0 else ""), *graph.grades))
     head = ("step", "rank", "side", "nodes", "worst", *_COUNTS)
     return _table(head, rows)
 
 
 def _legend(content: Content, colours: dict[str, str]) -> str:
     rows = [
-        (_Markup(_grade(row["name"], colours)), row["low"], row["high"])
-        for row in content.bands
-        if row["low"] is not None
+        (_Markup(_grade(band.name, colours)), band.low, band.high)
+        for band in content.bands
+        if band.low is not None
     ]
     return _table(("grade", "error from", "to"), rows) if rows else ""
 
 
 def _finding(finding: Finding, colours: dict[str, str]) -> str:
     node = finding.node
-    overflow = f" <b>{_escape(node['overflow'])}</b>" if node["overflow"] else ""
-    error = "" if node["error"] is None else f" {_number(node['error'])}"
-    place = f"{_escape(node['side'])}, step {node['step']}, rank {node['rank']}"
+    overflow = f" <b>{_OVERFLOWS[node.overflow]}</b>" if node.overflow else ""
+    error = "" if node.error is None else f" {_number(node.error)}"
+    place = f"{finding.side}, step {finding.step}, rank {finding.rank}"
     summary = (
-        f"{_grade(node['grade'], colours)}{error}{overflow} <code>{_escape(node['name'])}</code>"
+        f"{_grade(_COUNTS[node.grade], colours)}{error}{overflow} <code>{_escape(node.name)}</code>"
         f' <span class="soft">{place}</span>'
     )
     reference = [f"reference {name}" for name in STATISTICS]
     head = ["section", "parameter", "dtype", "shape", *STATISTICS, *reference]
-    metrics = [name for name in _METRICS if any(row[name] is not None for row in finding.tensors)]
-    rows = []
-    for tensor in finding.tensors:
-        other = finding.bench_tensors.get(tensor["matched"])
-        rows.append(
-            (
-                *(tensor[key] for key in ("direction", "name", "dtype", "shape", *STATISTICS)),
-                *((other[key] if other else None) for key in STATISTICS),
-                *(tensor[key] for key in metrics),
-            )
-        )
-    path = " › ".join(_escape(name) for name in finding.path)
-    matched = _escape(node["matched"] or node["unmatched_reason"] or "")
-    stack = "\n".join(_frame(frame) for frame in finding.stack)
+    measured = [_metrics(row) for row in finding.rows]
+    metrics = [name for name in _METRICS if any(one.get(name) is not None for one in measured)]
+    rows: list[Sequence[Cell]] = [
+        (*_tensor_cells(row), *(one.get(name) for name in metrics))
+        for row, one in zip(finding.rows, measured, strict=True)
+    ]
+    path = " › ".join(_escape(name) for name in (*node.path, node.name))
+    matched = _escape(finding.partner or node.unmatched_reason)
+    stack = "\n".join(_frame(frame) for frame in node.stack)
     return (
         f"<details><summary>{summary}</summary><p><code>{path}</code></p>"
         f'<p class="soft">reference: <code>{matched}</code></p>'
@@ -140,17 +136,43 @@ def _finding(finding: Finding, colours: dict[str, str]) -> str:
     )
 
 
-def _frame(frame: Row) -> str:
-    place = "" if frame["file"] is None else f"{frame['file']}:{frame['line']} {frame['function']}"
-    return f"{place}\n    {frame['source']}" if frame["source"] else place
+def _tensor_cells(row: ParameterRow) -> list[Cell]:
+    tensor = row.npu
+    assert tensor is not None
+    other = row.bench.statistics if row.bench is not None and row.comparison is not None else ()
+    return [
+        *(_SECTIONS[tensor.section], tensor.name, tensor.dtype, tensor.shape),
+        *tensor.statistics,
+        *(other or [None] * len(STATISTICS)),
+    ]
+
+
+def _metrics(row: ParameterRow) -> dict[str, Cell]:
+    if row.comparison is None:
+        return {}
+    found: dict[str, Cell] = dict(zip(METRICS, row.comparison.metrics, strict=True))
+    equal = row.comparison.md5_equal
+    return {
+        **found,
+        "md5_equal": None if equal is None else int(equal),
+        "error": row.comparison.error,
+    }
+
+
+def _frame(frame: StackFrame) -> str:
+    place = f"{frame.file}:{frame.line} {frame.function}" if frame.file else ""
+    return f"{place}\n    {frame.source}" if frame.source else place
 
 
 def _unmatched(content: Content) -> str:
     if not content.reasons:
         return '<p class="soft">Every node of both sides has a partner.</p>'
-    counted = [(SIDES[row["side"]], row["reason"], row["count"]) for row in content.reasons]
-    listed = [tuple(row) for row in content.unmatched]
-    total = sum(row["count"] for row in content.reasons)
+    counted = [(one.side, one.reason, one.count) for one in content.reasons]
+    listed = [
+        (one.side, one.step, one.rank, one.name, one.reason, one.candidate, one.detail)
+        for one in content.unmatched
+    ]
+    total = sum(one.count for one in content.reasons)
     head = ("side", "step", "rank", "node", "reason", "nearest", "differs in")
     return (
         _table(("side", "reason", "nodes"), counted)
@@ -164,7 +186,7 @@ def _diagnostics(content: Content) -> str:
     if not content.diagnostics:
         return '<p class="soft">Nothing.</p>'
     keys = ("severity", "code", "step", "rank", "count", "message", "subject")
-    return _table(keys, [tuple(row[key] for key in keys) for row in content.diagnostics])
+    return _table(keys, [tuple(getattr(one, key) for key in keys) for one in content.diagnostics])
 
 
 class _Markup(str):
@@ -196,7 +218,9 @@ def _cell(value: Cell) -> str:
 
 
 def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+    if isinstance(value, int):
+        return str(value)
+    return "NaN" if isnan(value) else f"{value:.6g}"
 
 
 def _escape(value: object) -> str:

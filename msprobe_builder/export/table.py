@@ -14,7 +14,7 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import harmless
 from msprobe_builder.database.open import opened
-from msprobe_builder.export.table_rows import (
+from msprobe_builder.database.read.tables import (
     Selection,
     Table,
     Value,

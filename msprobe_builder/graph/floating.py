@@ -65,10 +65,11 @@ def rounding_units(texts: Sequence[str]) -> dict[int, float]:
 
 def _column(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
     """Epsilons and lowest numbers, shape (2, n)."""
-    ids, place = np.unique(dtype_id, return_inverse=True)
-    known = [_OTHER if own < 0 else _type_of(texts.values[own]) for own in ids.tolist()]
-    columns: NDArray[np.float64] = np.array(known, dtype=np.float64).reshape(-1, 2).T
-    return columns[:, place]
+    table = np.tile(np.array(_OTHER, dtype=np.float64)[:, None], len(texts) + 1)
+    present = np.flatnonzero(np.bincount(dtype_id + 1))  # few, and -1 is none
+    for own in present[present > 0].tolist():
+        table[:, own - 1] = _type_of(texts.values[own - 1])
+    return table[:, dtype_id]  # -1 is the last, which no text has
 
 
 def _type_of(dtype: str) -> FloatingType:

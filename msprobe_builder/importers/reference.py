@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import tempfile
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.publish import file_name, published, reserve
-from msprobe_builder.database.write.pair import write_diagnostics
+from msprobe_builder.database.write.imported import complete_import
 from msprobe_builder.importers.reference_rows import ReferenceFile, read_reference
 from msprobe_builder.pipeline.build import BuildResult, build
 from msprobe_builder.pipeline.config import BuildConfig
@@ -62,13 +60,5 @@ def _complete(path: Path, source: Path, found: ReferenceFile) -> list[Diagnostic
     findings = [Diagnostic("info", "imported", _IMPORTED, source.name)]
     if found.had_real_data:
         findings.append(Diagnostic("warning", "imported_real_data", _NO_REAL_DATA))
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN")
-        for side in ("npu_path", "bench_path"):
-            connection.execute(
-                "UPDATE meta SET value = ? WHERE key = ? AND value = 'in_memory'",
-                (f"imported from {source.name}", side),
-            )
-        write_diagnostics(connection, findings)
-        connection.execute("COMMIT")
+    complete_import(path, f"imported from {source.name}", findings)
     return findings

@@ -59,12 +59,16 @@ class ReferenceFile:
     checks_overflow: bool
 
 
+class UnlikeError(Exception):
+    """What stands in a file is not what its builder writes there."""
+
+
 def read_reference(path: Path) -> ReferenceFile:
     """Read a whole file, changing nothing; UsageError or BuildError in one sentence."""
     with _opened(path) as connection:
         try:
             return _read(connection, path.name)
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+        except UnlikeError as error:
             raise BuildError(
                 f"{path} is not as the tool it comes from writes such files: {error}."
                 " Build it again from the dumps with msprobe-build."
@@ -101,11 +105,14 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:
-    [(task, overflow, graph_type)] = connection.execute(
+    settings = connection.execute(
         "SELECT task, overflow_check, graph_type FROM tb_config"
     ).fetchall()
+    if len(settings) != 1:
+        raise UnlikeError(f"it has {len(settings)} rows of settings")
+    [(task, overflow, graph_type)] = settings
     if str(task or "") not in _TASKS:
-        raise ValueError(f"its task is {str(task)[:40]!r}")
+        raise UnlikeError(f"its task is {str(task)[:40]!r}")
     stacks = dict(connection.execute("SELECT id, stack_info FROM tb_stack"))
     sides: tuple[dict[Place, _Graph], dict[Place, _Graph]] = ({}, {})
     pairs: list[dict[str, object]] = []
@@ -113,7 +120,9 @@ def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:
         _NODES
     ):
         place = _number(step), _number(rank)
-        side = _SIDES[str(source).upper()]
+        side = _SIDES.get(str(source).upper())
+        if side is None:
+            raise UnlikeError(f"{str(source)[:40]!r} is no side")
         graph = sides[side].setdefault(place, _Graph())
         above = None if parent in (None, "", ROOT) else str(parent)
         if node == ROOT:
@@ -137,7 +146,7 @@ def _read(connection: sqlite3.Connection, name: str) -> ReferenceFile:
         for graphs in sides
     )
     if not npu:
-        raise ValueError("it holds no node of the side under debug")
+        raise UnlikeError("it holds no node of the side under debug")
     is_comparison = graph_type == "compare" and bool(bench)
     return ReferenceFile(
         npu,
@@ -166,16 +175,16 @@ def _record(node: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> dict[
     record: dict[str, Any] = {}
     for name, value in [*inputs.items(), *outputs.items()]:
         if not name.startswith(f"{node}."):
-            raise ValueError(f"{node[:80]} has a parameter {name[:80]}")
+            raise UnlikeError(f"{node[:80]} has a parameter {name[:80]}")
         if not isinstance(value, dict):
-            raise ValueError(f"parameter {name[:80]} is no object")
+            raise UnlikeError(f"parameter {name[:80]} is no object")
         section, _, rest = name[len(node) + 1 :].partition(".")
         if parse_gradients(node):
             record[".".join(filter(None, (section, rest)))] = [_leaf(value)]
         elif section in ("input", "output", "parameters"):
             record.setdefault(section, {})[rest] = _leaf(value)
         else:
-            raise ValueError(f"parameter {name[:80]} is neither input nor output")
+            raise UnlikeError(f"parameter {name[:80]} is neither input nor output")
     return record or None
 
 
@@ -204,7 +213,7 @@ def _shape(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
@@ -213,13 +222,13 @@ def _statistic(value: Any) -> float | None:
         return float(value == "True")
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _number(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= HIGHEST_NUMBER:
-        raise ValueError(f"{str(value)[:40]!r} is no step or rank")
+        raise UnlikeError(f"{str(value)[:40]!r} is no step or rank")
     return value
 
 
@@ -228,8 +237,11 @@ def _parse(text: Any, kind: type[Any]) -> Any:
     if text in (None, ""):
         return kind()
     if not isinstance(text, str) or len(text) > LARGEST_REFERENCE_TEXT:
-        raise ValueError("a cell that should hold JSON does not")
-    found = json.loads(text)
+        raise UnlikeError("a cell that should hold JSON does not")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnlikeError("a cell that should hold JSON does not") from error
     if not isinstance(found, kind):
-        raise ValueError(f"a cell that should hold a {kind.__name__} holds another value")
+        raise UnlikeError(f"a cell that should hold a {kind.__name__} holds another value")
     return found

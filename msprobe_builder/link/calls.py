@@ -1,18 +1,16 @@
-"""The communication calls of one step and side, read from the database."""
+"""The communication calls of one step and side: whom they address, and what they exchange."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isinf, isnan, nan
+from math import isinf, isnan
 from typing import NamedTuple
 
-from msprobe_builder.dump.names import Direction, Kind
-from msprobe_builder.dump.parameters import Section
-from msprobe_builder.link.signatures import PREFIXES, Binding, Function, function_of
+from msprobe_builder.base.codes import Section
+from msprobe_builder.link.signatures import Binding, Function, function_of
 
 # A parameter and the path below it: tensor 1 of a list is ("tensor_list", "1").
 Place = tuple[str, str]
@@ -118,29 +116,20 @@ def group_key(ranks: tuple[int, ...]) -> str:
     return format(zlib.crc32(str(list(ranks)).encode()), "08x")
 
 
-def read_calls(connection: sqlite3.Connection, side: int, step: int) -> list[Call]:
-    """All communication calls of one step and side, each rank's in order of execution."""
-    # The text table is small against the nodes, and only a few of its rows are asked for.
-    stems = {
-        text_id: value
-        for prefix in PREFIXES
-        for text_id, value in connection.execute(
-            "SELECT text_id, value FROM text WHERE value GLOB ? || '.*'", (prefix,)
-        )
-    }
-    found = {stem: function_of(value) for stem, value in stems.items()}
-    rows = connection.execute(
-        "SELECT node_id, rank, stem_id, call FROM graph JOIN node ON node_id"
-        " BETWEEN first_node AND first_node + node_count - 1"
-        " WHERE side = ? AND step = ? AND kind = ? AND direction = ? ORDER BY rank, node_id",
-        (side, step, Kind.API, Direction.FORWARD),
-    )
-    calls = []
-    for node, rank, stem, number in rows:
-        known = found.get(stem)
-        if known is not None:
-            calls.append(_read_call(connection, node, rank, number, *known))
-    return _in_order(calls)
+@dataclass(frozen=True)
+class Recorded:
+    """A communication call as it was recorded; ``tensor`` is None of any other argument."""
+
+    node: int
+    rank: int
+    stem: str
+    number: int
+    parameters: list[tuple[Section, str, str | None, Leaf | None]]  # name, value, tensor
+
+
+def communication_calls(recorded: Iterable[Recorded]) -> list[Call]:
+    """What is known of the calls of one step and side, each rank's in order of execution."""
+    return _in_order([call for one in recorded if (call := _call(one)) is not None])
 
 
 def _in_order(calls: list[Call]) -> list[Call]:
@@ -157,13 +146,25 @@ def _in_order(calls: list[Call]) -> list[Call]:
     return [next(ordered[call.rank, call.name]) for call in calls]
 
 
-def _read_call(
-    connection: sqlite3.Connection, node: int, rank: int, number: int, name: str, function: Function
-) -> Call:
-    rows = list(_parameters(connection, node))
-    inputs = [parameter for section, parameter, *_ in rows if section == Section.INPUT]
-    binding = Binding(function, inputs)
-    call = Call(node, rank, name, number, function, {}, {}, {}, bool(rows) or "barrier" in name)
+def _call(recorded: Recorded) -> Call | None:
+    """The call; None of a function that is no communication."""
+    known = function_of(recorded.stem)
+    if known is None:
+        return None
+    name, function = known
+    rows = recorded.parameters
+    binding = Binding(function, [one[1] for one in rows if one[0] == Section.INPUT])
+    call = Call(
+        recorded.node,
+        recorded.rank,
+        name,
+        recorded.number,
+        function,
+        arguments={},
+        before={},
+        after={},
+        is_recorded=bool(rows) or "barrier" in name,
+    )
     for section, parameter, value, leaf in rows:
         is_input = section == Section.INPUT
         place = binding.input(parameter) if is_input else binding.output(parameter)
@@ -172,27 +173,3 @@ def _read_call(
         elif is_input and value is not None:
             call.arguments[place] = value
     return call
-
-
-def _parameters(
-    connection: sqlite3.Connection, node: int
-) -> Iterator[tuple[int, str, str | None, Leaf | None]]:
-    """Section, name, and value or tensor of each parameter in the order of the record."""
-    rows = connection.execute(
-        "SELECT ordinal, section, name.value, NULL, dtype.value, max, min, mean, norm, nan_flags,"
-        " md5, 1 FROM tensor JOIN text AS name ON name.text_id = name_id"
-        " LEFT JOIN text AS dtype ON dtype.text_id = dtype_id WHERE node_id = ?1"
-        " UNION ALL SELECT ordinal, section, name.value, content.value, NULL, NULL, NULL, NULL,"
-        " NULL, 0, NULL, 0 FROM argument JOIN text AS name ON name.text_id = name_id"
-        " LEFT JOIN text AS content ON content.text_id = value_id WHERE node_id = ?1"
-        " ORDER BY ordinal",
-        (node,),
-    )
-    for _, section, name, value, dtype, *numbers, flags, md5, is_tensor in rows:
-        if not is_tensor:
-            yield section, name, value, None
-            continue
-        high, low, mean, norm = (
-            nan if flags >> bit & 1 else number for bit, number in enumerate(numbers)
-        )
-        yield section, name, None, Leaf(dtype or "", (high, low, mean, norm), md5)

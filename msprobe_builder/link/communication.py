@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.link.calls import Call, read_calls
+from msprobe_builder.link.calls import Call
 from msprobe_builder.link.pairing import Link, pair_calls
 
 # Codes of what is found here.
@@ -18,54 +18,49 @@ FINDINGS = (
 )
 
 
-def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
-    """Fill table ``communication`` for every step and side that has more than one rank.
+@dataclass(frozen=True)
+class Linked:
+    """Rows of table ``communication``, and what does not fit."""
 
-    Structure dumps hold no arguments, so who talks to whom is not known there.
-    """
-    if connection.execute("SELECT value FROM meta WHERE key = 'task'").fetchone() == ("structure",):
-        return []
-    findings: list[Diagnostic] = []
-    places: dict[tuple[int, int], list[int]] = {}
-    for side, step, rank in connection.execute("SELECT side, step, rank FROM graph ORDER BY rank"):
-        places.setdefault((side, step), []).append(rank)
-    for (side, step), ranks in sorted(places.items()):
-        if len(ranks) < 2:
-            continue
-        found = pair_calls(read_calls(connection, side, step), tuple(ranks))
-        _store(connection, found.links)
-        differing = [link for link in found.links if link.data_equal is False]
-        reports = (
-            (
-                "warning",
-                "What a rank received is not what the other rank sent.",
-                [f"{_call(link.call)} and {_call(link.partner)}" for link in differing],
-            ),
-            (
-                "warning",
-                "Communication calls have no counterpart on a rank that should take part.",
-                _names(found.lonely),
-            ),
-            (
-                "info",
-                "Communication calls involve ranks that are not in the dump.",
-                _names(found.absent),
-            ),
-            (
-                "info",
-                "Communication calls do not say which rank they address.",
-                _names(found.unreadable),
-            ),
-        )
-        findings += [
-            Diagnostic(severity, code, message, subjects[0], len(subjects), side=side, step=step)
-            for code, (severity, message, subjects) in zip(FINDINGS, reports, strict=True)
-            if subjects
-        ]
-    return findings
+    rows: list[tuple[int, int, int, bool | None]]
+    diagnostics: list[Diagnostic]
 
 
-def _store(connection: sqlite3.Connection, links: Sequence[Link]) -> None:
+def link_ranks(calls: list[Call], ranks: Sequence[int], side: int, step: int) -> Linked:
+    """Link the calls of the ranks of one side and step, and report what does not fit."""
+    found = pair_calls(calls, tuple(ranks))
+    differing = [link for link in found.links if link.data_equal is False]
+    reports = (
+        (
+            "warning",
+            "What a rank received is not what the other rank sent.",
+            [f"{_call(link.call)} and {_call(link.partner)}" for link in differing],
+        ),
+        (
+            "warning",
+            "Communication calls have no counterpart on a rank that should take part.",
+            _names(found.lonely),
+        ),
+        (
+            "info",
+            "Communication calls involve ranks that are not in the dump.",
+            _names(found.absent),
+        ),
+        (
+            "info",
+            "Communication calls do not say which rank they address.",
+            _names(found.unreadable),
+        ),
+    )
+    diagnostics = [
+        Diagnostic(severity, code, message, subjects[0], len(subjects), side=side, step=step)
+        for code, (severity, message, subjects) in zip(FINDINGS, reports, strict=True)
+        if subjects
+    ]
+    return Linked(_rows(found.links), diagnostics)
+
+
+def _rows(links: Sequence[Link]) -> list[tuple[int, int, int, bool | None]]:
     """Both directions of each link; of several between two calls, as in a batch, one row."""
     rows: dict[tuple[int, int, int], bool | None] = {}
     for link in links:
@@ -76,10 +71,7 @@ def _store(connection: sqlite3.Connection, links: Sequence[Link]) -> None:
                 rows[key] = False
             else:
                 rows[key] = None if None in (known, way.data_equal) else True
-    connection.executemany(
-        "INSERT INTO communication VALUES (?, ?, ?, ?)",
-        ((*key, data_equal) for key, data_equal in rows.items()),
-    )
+    return [(*key, data_equal) for key, data_equal in rows.items()]
 
 
 def _names(calls: Sequence[Call]) -> list[str]:

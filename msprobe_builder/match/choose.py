@@ -18,15 +18,16 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.calls import Tokens, operations
 from msprobe_builder.match.exact import match_exact, namesakes
-from msprobe_builder.match.explain import Demands, explain
+from msprobe_builder.match.explain import Demands, Found, explain
 from msprobe_builder.match.fuzzy import match_fuzzy
 from msprobe_builder.match.mapping import match_mapped
 from msprobe_builder.match.mapping_report import report_rules
 from msprobe_builder.match.match_file import apply_pairs, read_match_file
-from msprobe_builder.match.matching import Matching, inverse
+from msprobe_builder.match.matching import Alignment, Matching, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
+from msprobe_builder.match.renaming import read_renaming, renamed_pairs, value_pairs
 from msprobe_builder.match.rules import read_rules
 
 Int = NDArray[np.int64]
@@ -42,6 +43,7 @@ def check_files(options: BuildOptions) -> None:
         read_rules(options.layer_mapping_file)
     if options.match_file is not None:
         read_match_file(options.match_file)
+    read_renaming(options)
 
 
 def unused_pairs(options: BuildOptions, places: list[tuple[int, int]]) -> list[Diagnostic]:
@@ -80,8 +82,11 @@ def match_nodes(
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
     diagnostics: list[Diagnostic] = []
-    if options.match_file is not None:
-        chosen = read_match_file(options.match_file)
+    chosen = [] if options.match_file is None else read_match_file(options.match_file)
+    renaming = read_renaming(options)
+    if renaming is not None:
+        chosen += renamed_pairs(renaming, npu.tree, bench.tree)
+    if chosen:
         fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
     namesake = namesakes(left, right)
     known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
@@ -95,10 +100,12 @@ def match_nodes(
         outcome = _by_name(known, operation, options.fuzzy_match)
     partner = outcome.partner
     evidence, certainty = np.zeros(len(left), dtype=np.int64), np.zeros(len(left))
+    aligned = Alignment(partner, evidence, certainty)
     if align is not None:
         # What a person asked for stays; equal names give way to evidence.
         asked = (fixed >= 0) if outcome.source is Source.EXACT else partner >= 0
-        partner, evidence, certainty = align(npu, bench, left, right, partner, asked, texts)
+        aligned = align(npu, bench, left, right, partner, asked, texts)
+        partner, evidence, certainty = aligned.partner, aligned.evidence, aligned.certainty
     back = inverse(partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     source[(evidence > 0) & (partner != known.exact)] = Source.AUTOMATIC
@@ -108,6 +115,10 @@ def match_nodes(
         source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
         evidence=evidence,
         certainty=certainty,
+        values=() if renaming is None else tuple(value_pairs(renaming, npu.tree)),
+        groups=aligned.groups,
+        npu_likely=aligned.npu_likely,
+        bench_likely=aligned.bench_likely,
         npu_unmatched=explain(
             View(left, right, partner, back, *operation),
             outcome.wanted,
@@ -115,6 +126,7 @@ def match_nodes(
             fixed,
             outcome.demands,
             texts,
+            Found(aligned.npu_likely, [(one.npu, one.bench) for one in aligned.groups]),
         ),
         bench_unmatched=explain(
             View(right, left, back, partner, *reversed(operation)),
@@ -123,16 +135,14 @@ def match_nodes(
             inverse(fixed, len(right)),
             outcome.demands,
             texts,
+            Found(aligned.bench_likely, [(one.bench, one.npu) for one in aligned.groups]),
         ),
     )
     return matching, diagnostics + outcome.diagnostics
 
 
 class Align(Protocol):
-    """Completes the partners of the npu side; returns them with evidence and certainty of each.
-
-    Pairs that were asked for stay.
-    """
+    """Completes the partners of the npu side; pairs that were asked for stay."""
 
     def __call__(
         self,
@@ -143,7 +153,7 @@ class Align(Protocol):
         partner: Int,
         asked: NDArray[np.bool_],
         texts: Texts,
-    ) -> tuple[Int, Int, NDArray[np.float64]]: ...
+    ) -> Alignment: ...
 
 
 class _Known(NamedTuple):

@@ -13,7 +13,7 @@ from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.details import Ancestors, differences, other_class
 from msprobe_builder.match.exact import same_path
 from msprobe_builder.match.hashing import Keys, mixed
-from msprobe_builder.match.matching import Unmatched
+from msprobe_builder.match.matching import Likely, Unmatched
 from msprobe_builder.match.nearest import View, nearest
 from msprobe_builder.match.signature import agreeing, differing, equal_counts
 
@@ -30,12 +30,27 @@ class Demands:
     shapes: bool
 
 
+@dataclass(frozen=True)
+class Found:
+    """Of one side: who nodes without a partner may belong to, and groups with what they equal."""
+
+    likely: Likely
+    groups: list[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
 def explain(
-    view: View, wanted: Int, namesake: Int, fixed: Int, demands: Demands, texts: Texts
+    view: View,
+    wanted: Int,
+    namesake: Int,
+    fixed: Int,
+    demands: Demands,
+    texts: Texts,
+    evidence: Found,
 ) -> Unmatched:
     """Reasons for all nodes of one side that have no partner.
 
-    ``wanted`` is the partner a node would have if nothing else stood in the way.
+    ``wanted`` is the partner a node would have if nothing else stood in the way;
+    ``evidence`` goes before what names say.
     """
     node = np.flatnonzero(view.partner < 0)
     reason = np.zeros(len(view.own), dtype=np.int64)
@@ -57,8 +72,17 @@ def explain(
             same = found.same_operation
             reason[calls] = _about_calls(view, calls, candidate, same, namesake, demands)
             _about_collections(view, rest, reason, candidate)
+    _by_evidence(evidence, reason, candidate)
     detail = _details(view, node, reason[node], candidate[node], texts)
     return Unmatched(node, reason[node], candidate[node], detail)
+
+
+def _by_evidence(found: Found, reason: Int, candidate: Int) -> None:
+    first = np.unique(found.likely.node, return_index=True)[1]
+    nodes, best = found.likely.node[first], found.likely.candidate[first]
+    reason[nodes], candidate[nodes] = Reason.UNDECIDED, best
+    for own, other in found.groups:
+        reason[list(own)], candidate[list(own)] = Reason.GROUPED, other[0]
 
 
 def _obstacle(view: View, i: Int, j: Int, demands: Demands, otherwise: Reason) -> Int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.printable import printable
+from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.base.texts import is_text
 from msprobe_builder.graph.tree import Tree
 
@@ -47,14 +49,19 @@ def read_match_file(file: Path) -> list[ChosenPair]:
 def parse_match_file(text: str, file: str) -> list[ChosenPair]:
     """The same of a text that is at hand; ``file`` is what errors call it."""
     try:
-        content = json.loads(text)
+        content = json.loads(
+            text.removeprefix("\ufeff"), object_pairs_hook=partial(distinct_keys, file)
+        )
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UsageError(f"{file} is not valid JSON{where}; correct it there.") from error
     if not isinstance(content, dict):
         raise UsageError(f"{file} must hold a JSON object with the key 'matches'.")
     if "matches" not in content:
-        return [_chosen(file, name, {"npu": name, "bench": content[name]}) for name in content]
+        return [
+            _chosen(file, printable(name), {"npu": name, "bench": content[name]})
+            for name in content
+        ]
     if content.get("version") != _VERSION:
         raise UsageError(f"{file}: 'version' must be {_VERSION}; other versions are not known.")
     if not isinstance(content["matches"], list):

@@ -11,6 +11,15 @@ Int = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class ValuePair:
+    """A value of an npu call and one of its partner, by the names within the call."""
+
+    npu_call: str
+    npu: str
+    bench: str
+
+
+@dataclass(frozen=True)
 class Unmatched:
     """Why nodes of one side have no partner; columns of equal length.
 
@@ -22,6 +31,49 @@ class Unmatched:
     reason: Int
     candidate: Int
     detail: list[str | None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes of both sides that do the same together, ascending; none has a partner of its own.
+
+    ``rows`` are the parameters that go in and come out on both sides: npu row, bench row.
+    """
+
+    operation: str
+    npu: tuple[int, ...]
+    bench: tuple[int, ...]
+    rows: tuple[tuple[int, int], ...]
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Likely:
+    """Nodes of the other side that nodes without a partner may belong to; columns.
+
+    Ordered by node and then the likeliest first; the likelihoods of a node sum up to at most 1.
+    """
+
+    node: Int
+    candidate: Int
+    likelihood: NDArray[np.float64]
+
+
+def _none_likely() -> Likely:
+    none = np.empty(0, dtype=np.int64)
+    return Likely(none, none, np.empty(0))
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Partners completed by evidence; ``evidence`` and ``certainty`` of each automatic pair."""
+
+    partner: Int
+    evidence: Int
+    certainty: NDArray[np.float64]
+    groups: tuple[Group, ...] = ()
+    npu_likely: Likely = field(default_factory=_none_likely)
+    bench_likely: Likely = field(default_factory=_none_likely)
 
 
 @dataclass(frozen=True)
@@ -37,6 +89,10 @@ class Matching:
     # to 1. Empty where nothing was aligned.
     evidence: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     certainty: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    values: tuple[ValuePair, ...] = ()  # that belong together although they stand elsewhere
+    groups: tuple[Group, ...] = ()
+    npu_likely: Likely = field(default_factory=_none_likely)
+    bench_likely: Likely = field(default_factory=_none_likely)
 
 
 def inverse(partner: Int, size: int) -> Int:

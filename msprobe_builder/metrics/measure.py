@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,13 @@ from msprobe_builder.base.codes import STATISTIC_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import operator_mask
 from msprobe_builder.match.matching import Matching
+from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
 from msprobe_builder.metrics.comparison import Comparisons, Metric
@@ -30,9 +32,13 @@ from msprobe_builder.metrics.grading import (
     node_errors,
 )
 from msprobe_builder.metrics.numbers import compare_numbers
-from msprobe_builder.metrics.pairing import Pairs, no_pairs, pair_tensors
+from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
 from msprobe_builder.metrics.shares import with_faulty_shares
-from msprobe_builder.metrics.statistics import StatisticsErrors, compare_statistics
+from msprobe_builder.metrics.statistics import (
+    StatisticsErrors,
+    compare_statistics,
+    recorded_on_one_side,
+)
 from msprobe_builder.metrics.tensor import RealData, compare_real_data
 
 Float = NDArray[np.float64]
@@ -54,6 +60,49 @@ class Measured:
     bench: Provenance | None
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Pairs of tensors compared, with what the errors of nodes follow from."""
+
+    comparisons: Comparisons
+    statistics: StatisticsErrors
+    data: RealData
+
+
+def compare_rows(
+    task: Task,
+    npu: Side,
+    bench: Side,
+    pairs: Pairs,
+    texts: Texts,
+    threads: int = 1,
+    device: str = CPU,
+) -> Compared:
+    """Compare pairs of tensors; ``threads`` read tensor files.
+
+    Errors of single elements are computed on ``device``.
+    """
+    statistics = compare_statistics(npu.table, bench.table, pairs, texts)
+    md5_equal = equal_checksums(npu.table, bench.table, pairs)
+    metrics = _metrics(statistics)
+    data = RealData({}, {}, [], ({}, {}))
+    if task is Task.TENSOR:
+        data = compare_real_data(npu, bench, pairs, threads, device)
+        metrics |= data.metrics
+    notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
+    comparisons = Comparisons(
+        pairs=pairs,
+        metrics=metrics,
+        error=_pair_errors(task, npu, pairs, statistics, md5_equal, data),
+        requires_grad_equal=_equal_flags(
+            npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
+        ),
+        md5_equal=md5_equal,
+        notes=notes | data.notes,
+    )
+    return Compared(comparisons, statistics, data)
+
+
 def measure(
     task: Task,
     npu: Side,
@@ -63,25 +112,19 @@ def measure(
     threads: int = 1,
     device: str = CPU,
 ) -> Measured:
-    """Compare the parameters of all matched nodes; ``threads`` read tensor files.
-
-    Errors of single elements are computed on ``device``.
-    """
+    """Compare the parameters of all matched nodes; see :func:`compare_rows`."""
     structure = task is Task.STRUCTURE
-    pairs = no_pairs() if structure else pair_tensors(npu.table, bench.table, matching.npu)
-    statistics = compare_statistics(npu.table, bench.table, pairs, texts)
-    md5_equal = equal_checksums(npu.table, bench.table, pairs)
-    metrics = _metrics(statistics)
-    data = RealData({}, {}, [], ({}, {}))
-    if task is Task.TENSOR:
-        data = compare_real_data(npu, bench, pairs, threads, device)
-        metrics |= data.metrics
+    pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
+    if matching.values and not structure:
+        pairs = with_chosen(pairs, npu, bench, matching, texts)
+    compared = compare_rows(task, npu, bench, pairs, texts, threads, device)
+    data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
-    error = _pair_errors(task, npu, pairs, statistics, md5_equal, data)
-    notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
-    is_open = statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
-    open_rows = pairs.npu[list(notes)] if task is Task.MD5 else pairs.npu[is_open]
-    evidence = Evidence(pairs.npu, error, open_rows)
+    is_open = compared.statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
+    open_rows = pairs.npu[list(comparisons.notes) if task is Task.MD5 else is_open]
+    evidence = Evidence(pairs.npu, comparisons.error, open_rows)
+    if task is Task.MD5:
+        evidence = _without_foreign_checksums(evidence, npu, bench, matching, texts)
     if task in (Task.STATISTICS, Task.MD5):
         evidence = _with_numbers(task, evidence, npu, bench, matching, texts)
     of_nodes = node_errors(task, npu.tree, npu.table, matching.npu, evidence)
@@ -89,22 +132,38 @@ def measure(
     if not np.isnan(of_ranks).all():
         of_nodes = collection_errors(npu.tree, matching.npu, np.fmax(of_nodes, of_ranks))
     return Measured(
-        Comparisons(
-            pairs=pairs,
-            metrics=metrics,
-            error=error,
-            requires_grad_equal=_equal_flags(
-                npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
-            ),
-            md5_equal=md5_equal,
-            notes=notes | data.notes,
-        ),
+        comparisons,
         of_nodes,
         PROFILES[task],
-        data.diagnostics,
+        [*data.diagnostics, *_one_sided(npu, bench, pairs)],
         npu.provenance,
         bench.provenance,
     )
+
+
+def _without_foreign_checksums(
+    evidence: Evidence, npu: Side, bench: Side, matching: Matching, texts: Texts
+) -> Evidence:
+    """Checksums of what two frameworks computed differ by rounding; those of weights count."""
+    foreign = across_frameworks(npu, bench, matching.npu, texts)[npu.table.node[evidence.row]]
+    foreign &= npu.table.section[evidence.row] != Section.PARAMETERS
+    return replace(evidence, error=np.where(foreign, np.nan, evidence.error))
+
+
+def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
+    """What is graded by less than one side has recorded; merges tell of theirs themselves."""
+    if npu.provenance is not None or bench.provenance is not None:
+        return []
+    is_bare = recorded_on_one_side(npu.table, bench.table, pairs)
+    if not is_bare.any():
+        return []
+    message = (
+        "Tensors have a statistic in dump.json of one side only; it was not compared,"
+        " and the grade is that of the others."
+    )
+    row = pairs.npu[int(is_bare.argmax())]
+    name = npu.tree.names[int(npu.table.node[row])]
+    return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
 
 
 def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> tuple[Side, Side]:

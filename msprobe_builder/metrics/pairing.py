@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.side import Side
+from msprobe_builder.match.matching import Matching
 
 Int = NDArray[np.int64]
 
@@ -35,6 +38,34 @@ def pair_tensors(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pa
     other side has none, or no tensor, is in no pair.
     """
     return _pair(npu, bench, partner, npu.is_tensor, bench.is_tensor)
+
+
+def with_chosen(pairs: Pairs, npu: Side, bench: Side, matching: Matching, texts: Texts) -> Pairs:
+    """``pairs`` but for values that a mapping joins with others of the partner call."""
+    node_of = {name: node for node, name in enumerate(npu.tree.names)}
+    wanted: dict[tuple[int, str], tuple[int, str]] = {}
+    for pair in matching.values:
+        node = node_of.get(pair.npu_call, -1)
+        if node >= 0 and matching.npu[node] >= 0:
+            wanted[node, pair.npu] = int(matching.npu[node]), pair.bench
+    rows = _rows(npu.table, {node for node, _ in wanted}, texts)
+    others = _rows(bench.table, {node for node, _ in wanted.values()}, texts)
+    taken: dict[int, int] = {}
+    for own, other in wanted.items():
+        if own in rows and other in others:
+            taken.setdefault(others[other], rows[own])
+    chosen = {row: other for other, row in taken.items()}
+    kept = ~np.isin(pairs.npu, list(chosen)) & ~np.isin(pairs.bench, list(chosen.values()))
+    left = np.concatenate([pairs.npu[kept], np.array(list(chosen), dtype=np.int64)])
+    right = np.concatenate([pairs.bench[kept], np.array(list(chosen.values()), dtype=np.int64)])
+    order = np.argsort(left)
+    return Pairs(left[order], right[order])
+
+
+def _rows(table: ParameterTable, nodes: set[int], texts: Texts) -> dict[tuple[int, str], int]:
+    """Tensors of some nodes, by node and name."""
+    found = np.flatnonzero(np.isin(table.node, list(nodes)) & table.is_tensor)
+    return {(int(table.node[row]), texts.values[table.name_id[row]]): int(row) for row in found}
 
 
 def pair_arguments(npu: ParameterTable, bench: ParameterTable, partner: Int) -> Pairs:

@@ -16,6 +16,7 @@ from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.groups import GroupResults
 
 Int = NDArray[np.int64]
 
@@ -47,5 +48,6 @@ class PairResult:
     matching: Matching | None
     comparisons: Comparisons | None
     diagnostics: list[Diagnostic]
+    groups: GroupResults | None = None
     baseline: NDArray[np.float64] | None = None  # error by row of the reference that is mere noise
     inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py

@@ -64,6 +64,15 @@ def compare_statistics(
     return StatisticsErrors(diff, relative, unknown, worst_error(relative, says_something))
 
 
+def recorded_on_one_side(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs
+) -> NDArray[np.bool_]:
+    """Of each pair, whether a statistic is known of one tensor and not of the other."""
+    every = (1 << len(npu.statistics)) - 1
+    differs: NDArray[np.bool_] = (npu.missing[pairs.npu] ^ bench.missing[pairs.bench]) & every != 0
+    return differs
+
+
 def statistic_errors(n: Float, b: Float) -> tuple[Float, Float]:
     """diff and relative error, element by element; see the module's text for special values."""
     equal = (n == b) | (np.isnan(n) & np.isnan(b))

@@ -31,7 +31,7 @@ from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
-from msprobe_builder.pipeline.join import counts, gather, of_one_task
+from msprobe_builder.pipeline.join import gather, of_one_task
 from msprobe_builder.pipeline.layouts import settled_layouts
 from msprobe_builder.pipeline.merged_export import check_export
 from msprobe_builder.pipeline.progress import Progress
@@ -48,6 +48,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
     failed: list[tuple[Place, str]]  # steps and ranks left out, with the reason
@@ -130,8 +131,9 @@ def build(
                     if base is not None:
                         base.copy(temporary, [outcome.job for outcome in outcomes])
                     found = left_out + failed_ranks(failed)
-                    diagnostics = gather(temporary, outcomes, config, found, keep_shards=resume)
-                    counted = counts(temporary)
+                    diagnostics, counted = gather(
+                        temporary, outcomes, config, found, keep_shards=resume
+                    )
             except KeyboardInterrupt as error:
                 raise _stopped(folder, len(jobs), resume) from error
     except (OSError, sqlite3.Error) as error:
@@ -147,7 +149,12 @@ def build(
         peak_memory=peak_memory(),
         file_size=target.stat().st_size,
         exported=export_to,
-        **counted,  # type: ignore[arg-type]
+        npu_nodes=counted.npu_nodes,
+        bench_nodes=counted.bench_nodes,
+        matched=counted.matched,
+        by_evidence=counted.by_evidence,
+        alignment=counted.alignment,
+        grades=counted.grades,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
@@ -25,10 +27,12 @@ from msprobe_builder.graph.tree import Trees
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
+from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
+from msprobe_builder.verdict.part import part_of
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
@@ -50,6 +54,12 @@ class PairJob:
     keep: Keep | None = None  # the side that jobs after this one need as well
     inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py
     noise: Source | ReplicaSource | None = None  # the reference once more: what is mere noise
+
+    @cached_property
+    def by_argument(self) -> bool:
+        """Whether all dumps of the job tell gradients by argument."""
+        sides = [self.npu] if self.bench is None else [self.npu, self.bench]
+        return all(map(has_argument_gradients, chain.from_iterable(map(_ranks, sides))))
 
     @property
     def stages(self) -> int:
@@ -86,6 +96,11 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
     measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
+    groups = None
+    if matching.groups:
+        groups = measure_groups(
+            task, npu, bench, matching.groups, measured.profile, texts, job.threads
+        )
     diagnostics += [
         one.at(side=one.side, step=job.step, rank=job.rank) for one in measured.diagnostics
     ]
@@ -111,6 +126,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
         matching,
         measured.comparisons,
         diagnostics,
+        groups,
         noise,
     )
 
@@ -121,7 +137,7 @@ def _baseline(
     """What the second run of the reference differs from it by, if there is one."""
     if job.noise is None or task is Task.STRUCTURE:
         return None
-    noise, _ = _read(2, job.noise, texts, report, Trees())
+    noise, _ = _read(job, 2, job.noise, texts, report, Trees())
     if task_of(noise.dump) is not task:
         raise BuildError(
             f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
@@ -129,7 +145,8 @@ def _baseline(
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
     measured = measure(task, noise, bench, matching, texts, job.threads, job.options.device)
-    return baseline(noise.table, bench.table, bench.tree, measured.comparisons, texts)
+    own, other = (part_of(one.tree, one.table) for one in (noise, bench))
+    return baseline(own, other, measured.comparisons, texts)
 
 
 def _read_both(
@@ -152,7 +169,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(number, source, texts, report, trees)
+            sides[number] = _read(job, number, source, texts, report, trees)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -161,7 +178,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job.keep.side, sources[job.keep.side], texts, report, Trees())
+    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report, Trees())
     return Kept(side, texts, found)
 
 
@@ -174,24 +191,33 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(side, source, texts, report, Trees())
+    result, found = _read(job, side, source, texts, report, Trees())
     diagnostics += _placed(found, job, side)
     return result
 
 
 def _read(
-    side: int, source: Source | ReplicaSource, texts: Texts, report: Report, trees: Trees
+    job: PairJob,
+    side: int,
+    source: Source | ReplicaSource,
+    texts: Texts,
+    report: Report,
+    trees: Trees,
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts, trees)
+        return read_rank(source, texts, job.by_argument, flat=job.options.flat, trees=trees)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-    read = partial(read_rank, texts=texts, trees=trees)
+    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, trees=trees)
     return read_replica(source, texts, read, begin_stage)
+
+
+def _ranks(source: Source | ReplicaSource) -> Iterable[Source]:
+    return source.sources.values() if isinstance(source, ReplicaSource) else (source,)
 
 
 def _reads(source: Source | ReplicaSource) -> int:
@@ -207,10 +233,15 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
 
 
 def read_rank(
-    source: Source, texts: Texts, trees: Trees | None = None
+    source: Source,
+    texts: Texts,
+    gradients_by_argument: bool = False,
+    *,
+    flat: bool = False,
+    trees: Trees | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One rank with its hierarchy, which ``trees`` may know of another."""
-    dump = read_dump(source, texts)
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     tree, found = (trees or Trees()).build(dump)
     found += about(
         "warning",

@@ -12,12 +12,15 @@ from typing import Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.dump.source import Dumps
 from msprobe_builder.merge.detect import AutoLayout, parse_side
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 
-_KEYS = ("npu_path", "bench_path", "noise_path", "is_print_compare_log", "parallel_merge")
+_KEYS = (
+    *("npu_path", "bench_path", "noise_path", "stack_path"),
+    *("is_print_compare_log", "parallel_merge"),
+)
 # A comment, or a string that must be stepped over because it may hold comment signs.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
 
@@ -49,7 +52,7 @@ def read_config(path: Path) -> BuildConfig:
     text = read_text_file(path, "give the path of a compare.json with -i")
     try:
         content = json.loads(
-            _COMMENT.sub(_keep_strings, text), object_pairs_hook=partial(_once, path)
+            _COMMENT.sub(_keep_strings, text), object_pairs_hook=partial(distinct_keys, str(path))
         )
     except UsageError:
         raise
@@ -76,15 +79,6 @@ def read_config(path: Path) -> BuildConfig:
     return BuildConfig(
         npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts, noise_path
     )
-
-
-def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in content:
-            raise UsageError(f"{path} has the key '{key}' twice in one object; keep one.")
-        content[key] = value
-    return content
 
 
 def _keep_strings(found: re.Match[str]) -> str:

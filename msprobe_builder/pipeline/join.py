@@ -6,20 +6,20 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.version import __version__
-from msprobe_builder.database.write.across import forget_across, judge_whole
-from msprobe_builder.database.write.gather import Gatherer
+from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
+from msprobe_builder.database.write.across import forget_across, keeping_first_words
+from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
 from msprobe_builder.database.write.pair import write_diagnostics, write_meta
 from msprobe_builder.dump.source import Dumps
-from msprobe_builder.link.communication import link_communication
+from msprobe_builder.export.alignment import alignment_sentence
+from msprobe_builder.pipeline.across import link_communication, settle_verdict
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.executors.attempt import Outcome
 
@@ -32,7 +32,7 @@ def of_one_task(outcomes: list[Outcome], task: str | None = None) -> list[Outcom
     result = []
     for outcome in outcomes:
         if outcome.problem is None:
-            own = _task(outcome.shard)
+            own = task_of_shard(outcome.shard)
             task = task or own
             if own != task:
                 problem = (
@@ -44,15 +44,6 @@ def of_one_task(outcomes: list[Outcome], task: str | None = None) -> list[Outcom
     return result
 
 
-def _task(shard: Path) -> str:
-    connection = sqlite3.connect(shard)
-    try:
-        [[task]] = connection.execute("SELECT value FROM meta WHERE key = 'task'")
-    finally:
-        connection.close()
-    return str(task)
-
-
 def gather(
     temporary: Path,
     outcomes: list[Outcome],
@@ -60,8 +51,8 @@ def gather(
     found: list[Diagnostic],
     *,
     keep_shards: bool,
-) -> list[Diagnostic]:
-    """Join all shards at ``temporary``, behind the rows that are there already; all findings.
+) -> tuple[list[Diagnostic], Counts]:
+    """Join all shards at ``temporary``, behind the rows that are there already.
 
     Without ``keep_shards`` they are used up, so that the disk never holds everything twice.
     """
@@ -72,28 +63,21 @@ def gather(
             shutil.copyfile(first, temporary)
         else:
             first.rename(temporary)
-    with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+    with finishing(temporary) as connection:
         forget_across(connection)
         gatherer = Gatherer(connection)
         for shard in shards:
             gatherer.append(shard)
             if not keep_shards:
                 shard.unlink()
-        if not connection.in_transaction:
-            connection.execute("BEGIN")
+        gatherer.begin()
         if config.npu_layout is None:  # merged models hold the calls of many ranks
             found = found + link_communication(connection)
-        judge_whole(connection)
+        with keeping_first_words(connection):
+            settle_verdict(connection)
         write_diagnostics(connection, found)
         write_meta(connection, _facts(connection, config))
-        connection.execute("COMMIT")
-        # A rollback journal: these files are copied around and lie on network file systems.
-        connection.execute("PRAGMA journal_mode = DELETE")
-        rows = connection.execute(
-            "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
-        )
-        return [Diagnostic(*row) for row in rows]
+        return read_diagnostics(connection), read_counts(connection)
 
 
 def shown_options(config: BuildConfig) -> str:
@@ -112,9 +96,7 @@ def shown_options(config: BuildConfig) -> str:
 
 def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str | None]:
     """What meta says of the build."""
-    [[lacking]] = connection.execute(
-        "SELECT count(*) FROM diagnostic WHERE code IN ('rank_failed', 'missing_rank')"
-    )
+    codes = {one.code for one in read_diagnostics(connection)}
     return {
         "kind": "build" if config.bench_path is None else "compare",
         "npu_path": named(config.npu_path),
@@ -124,33 +106,11 @@ def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str
         "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "overflow_checked": str(int(config.options.overflow_check)),
         "options": shown_options(config),
-        "complete": str(int(not lacking)),
+        "complete": str(int(not codes & {"rank_failed", "missing_rank"})),
+        "alignment": alignment_sentence(connection) or None,
     }
 
 
 def named(dumps: Dumps) -> str:
     """What meta says of where the dumps came from."""
     return "in_memory" if isinstance(dumps, Mapping) else str(dumps)
-
-
-def counts(path: Path) -> dict[str, object]:
-    """Nodes, matches and grades of a finished file, for the last words of a build."""
-    connection = sqlite3.connect(path)
-    try:
-        nodes = dict(connection.execute("SELECT side, sum(node_count) FROM graph GROUP BY side"))
-        grades = dict(
-            connection.execute(
-                "SELECT node.grade, count(*) FROM node JOIN graph USING (graph_id)"
-                " WHERE side = 0 GROUP BY node.grade"
-            )
-        )
-        [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
-    finally:
-        connection.close()
-    return {
-        "npu_nodes": nodes.get(0, 0),
-        "bench_nodes": nodes.get(1, 0),
-        "matched": matched,
-        "by_evidence": by_evidence,
-        "grades": {grade.name.lower(): grades.get(int(grade), 0) for grade in Grade},
-    }

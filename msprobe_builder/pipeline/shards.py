@@ -81,7 +81,7 @@ def request_name(config: BuildConfig) -> str:
     if not all(isinstance(side, Path) for side in sides):
         raise UsageError("--resume needs dumps on disk; give paths, not dumps in memory.")
     options = config.options
-    files = [file for file in (options.layer_mapping_file, options.match_file) if file is not None]
+    files = [file for file in vars(options).values() if isinstance(file, Path)]
     facts = (
         __version__,
         sources_digest(),

@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.database.open import store
 from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.metrics.grading import PROFILES
@@ -35,7 +36,7 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         if judgement is not None:
             write_judgement(connection, judgement, len(result.npu.tree))
         write_meta(connection, {"task": result.task.value})
-        connection.execute("COMMIT")
+        store(connection)
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
     finally:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from msprobe_builder.base.codes import Source
 from msprobe_builder.database.read.edits import read_redoable, read_undoable
 from msprobe_builder.database.read.graphs import BENCH, NPU
 from msprobe_builder.database.read.matches import partner_of
+from msprobe_builder.database.write.edits import CONFIRM as CONFIRM
 from msprobe_builder.database.write.edits import MATCH as MATCH
+from msprobe_builder.database.write.edits import REJECT as REJECT
 from msprobe_builder.database.write.edits import UNMATCH as UNMATCH
 from msprobe_builder.database.write.edits import (
     StoredEdit,
@@ -20,12 +22,19 @@ from msprobe_builder.database.write.edits import (
     match_before,
     read_batch,
 )
-from msprobe_builder.database.write.matches import StoredMatch, delete_match, insert_match
+from msprobe_builder.database.write.matches import (
+    BY_HAND,
+    REJECTED,
+    StoredMatch,
+    delete_match,
+    insert_match,
+    judge_match,
+)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A match that was made or ended; ``cause`` is one of asked, descendant, twin, file,
+    """A match that was made, ended or confirmed; ``cause`` is one of asked, descendant, twin, file,
     replaced, undo, redo."""
 
     action: str
@@ -60,15 +69,32 @@ def make(edits: Edits, npu: int, bench: int, cause: str) -> None:
         end(edits, npu, bench_before, "replaced")
     if npu_before is not None:
         end(edits, npu_before, bench, "replaced")
-    source = int(edits.source)
-    insert_match(connection, StoredMatch(npu, bench, source, edits.author, edits.at, edits.reason))
-    _record(edits, Change(MATCH, npu, bench, cause), source)
+    match = StoredMatch(npu, bench, int(edits.source), edits.author, edits.at, edits.reason)
+    insert_match(connection, match)
+    _record(edits, Change(MATCH, npu, bench, cause), match)
 
 
-def end(edits: Edits, npu: int, bench: int, cause: str) -> None:
-    """End the match of two nodes."""
-    source = delete_match(edits.connection, npu, bench)
-    _record(edits, Change(UNMATCH, npu, bench, cause), source)
+def end(edits: Edits, npu: int, bench: int, cause: str, action: str = UNMATCH) -> None:
+    """End the match of two nodes; ``action`` is UNMATCH, or REJECT of an automatic match."""
+    match = delete_match(edits.connection, npu, bench, _reason_of(action))
+    _record(edits, Change(action, npu, bench, cause), match)
+
+
+def confirm(edits: Edits, match: StoredMatch, cause: str) -> None:
+    """Make an automatic match one by hand; what showed it is kept."""
+    by_hand = replace(
+        match,
+        source=int(edits.source),
+        author=edits.author,
+        matched_at=edits.at,
+        note=edits.reason,
+    )
+    judge_match(edits.connection, by_hand)
+    _record(edits, Change(CONFIRM, match.npu, match.bench, cause), by_hand)
+
+
+def _reason_of(action: str) -> str:
+    return REJECTED if action == REJECT else BY_HAND
 
 
 def undo(edits: Edits) -> bool:
@@ -81,6 +107,9 @@ def undo(edits: Edits) -> bool:
         if edit.action == MATCH:
             delete_match(edits.connection, match.npu, match.bench)
             edits.changes.append(Change(UNMATCH, match.npu, match.bench, "undo"))
+        elif edit.action == CONFIRM:
+            judge_match(edits.connection, _unconfirmed(match))
+            edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
         else:
             insert_match(edits.connection, match_before(edits.connection, edit))
             edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
@@ -99,8 +128,10 @@ def redo(edits: Edits) -> bool:
     for _, action, match in done:
         if action == MATCH:
             insert_match(edits.connection, match)
+        elif action == CONFIRM:
+            judge_match(edits.connection, match)
         else:
-            delete_match(edits.connection, match.npu, match.bench)
+            delete_match(edits.connection, match.npu, match.bench, _reason_of(action))
         edits.changes.append(Change(action, match.npu, match.bench, "redo"))
     mark_undone(edits.connection, batch, undone=False)
     return True
@@ -117,14 +148,19 @@ def _fits(connection: sqlite3.Connection, done: list[StoredEdit]) -> bool:
         now = partners[ends[0]], partners[ends[1]]
         if now != ((None, None) if action == MATCH else (match.bench, match.npu)):
             return False
-        after = (match.bench, match.npu) if action == MATCH else (None, None)
+        after = (match.bench, match.npu) if action in (MATCH, CONFIRM) else (None, None)
         partners[ends[0]], partners[ends[1]] = after
     return True
 
 
-def _record(edits: Edits, change: Change, source: int) -> None:
+def _unconfirmed(match: StoredMatch) -> StoredMatch:
+    """A confirmed match as it was before."""
+    return replace(match, source=int(Source.AUTOMATIC), author=None, matched_at=None, note=None)
+
+
+def _record(edits: Edits, change: Change, match: StoredMatch) -> None:
     edits.changes.append(change)
     if not edits._batch:
         edits._batch = begin_batch(edits.connection)
-    match = StoredMatch(change.npu, change.bench, source, edits.author, edits.at, edits.reason)
-    insert_edit(edits.connection, edits._batch, change.action, match)
+    by_hand = replace(match, author=edits.author, matched_at=edits.at, note=edits.reason)
+    insert_edit(edits.connection, edits._batch, change.action, by_hand)

@@ -1,21 +1,26 @@
-"""What a person asks for: match or unmatch two nodes, with what lies below, with the twins."""
+"""What a person asks for: match, unmatch or judge two nodes, with what lies below or the twins."""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
 
+from msprobe_builder.base.codes import Source
 from msprobe_builder.database.read.graphs import BENCH, NPU
 from msprobe_builder.database.read.matches import matches_below, partner_of
 from msprobe_builder.database.read.tree import read_twins
+from msprobe_builder.database.write.matches import stored_match
 from msprobe_builder.rematch.below import pairs_below
-from msprobe_builder.rematch.edits import MATCH, Edits, end, make
+from msprobe_builder.rematch.edits import CONFIRM, MATCH, REJECT, Edits, confirm, end, make
 from msprobe_builder.rematch.graphs import GraphPair
 
 
 @dataclass(frozen=True)
 class Operation:
-    """``action`` on two nodes, given by id; ``replace`` ends matches that stand in the way."""
+    """``action`` on two nodes, given by id; ``replace`` ends matches that stand in the way.
+
+    With ``descendants`` CONFIRM and REJECT judge the automatic matches among all of both subtrees.
+    """
 
     action: str
     npu: int
@@ -33,6 +38,7 @@ class Conflict:
     side: int
     node: int
     partner: int | None  # None when it should have one and has none
+    is_automatic: bool = True  # False where an automatic match was asked for and it is none
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,17 @@ def carry_out(edits: Edits, pair: GraphPair, operations: list[Operation]) -> Out
             continue
         if operation.twin:
             _one(edits, pair, number, operation, npu, bench, outcome, "twin")
-        elif (partner_of(connection, NPU, npu) == bench) != (operation.action == MATCH):
+        elif _is_left(edits, operation.action, npu, bench):
             outcome.offers.append(Offer(number, npu, bench))
     return outcome
+
+
+def _is_left(edits: Edits, action: str, npu: int, bench: int) -> bool:
+    """Whether an action would change something about two nodes."""
+    match = stored_match(edits.connection, npu, bench)
+    if action in (CONFIRM, REJECT):
+        return match is not None and match.source == Source.AUTOMATIC
+    return (match is not None) != (action == MATCH)
 
 
 def _one(
@@ -93,6 +107,9 @@ def _one(
         for one, other in below:
             make(edits, one, other, "descendant")
         return
+    if operation.action in (CONFIRM, REJECT):
+        _judge(edits, number, operation, npu, bench, outcome, cause)
+        return
     if partner_of(connection, NPU, npu) == bench:
         end(edits, npu, bench, cause)
     elif cause == "asked" and not operation.descendants:
@@ -100,6 +117,34 @@ def _one(
     if operation.descendants:
         for one, other in matches_below(connection, npu, bench):
             end(edits, one, other, "descendant")
+
+
+def _judge(
+    edits: Edits,
+    number: int,
+    operation: Operation,
+    npu: int,
+    bench: int,
+    outcome: Outcome,
+    cause: str,
+) -> None:
+    """Confirm or reject an automatic match, and those below it when they are asked for."""
+    connection = edits.connection
+    pairs = [(npu, bench)]
+    if operation.descendants:
+        pairs += matches_below(connection, npu, bench)
+    for place, (one, other) in enumerate(pairs):
+        match = stored_match(connection, one, other)
+        if match is None or match.source != Source.AUTOMATIC:
+            if not operation.descendants and cause == "asked":
+                at = partner_of(connection, NPU, one)
+                outcome.conflicts.append(Conflict(number, 0, one, at, is_automatic=False))
+            continue
+        why = "descendant" if place else cause
+        if operation.action == CONFIRM:
+            confirm(edits, match, why)
+        else:
+            end(edits, one, other, why, REJECT)
 
 
 def _taken(connection: sqlite3.Connection, number: int, npu: int, bench: int) -> list[Conflict]:

@@ -17,13 +17,13 @@ from msprobe_builder.database.read.matches import partner_of, partners_of
 from msprobe_builder.database.read.meta import read_bands, read_task
 from msprobe_builder.database.read.parts import read_errors
 from msprobe_builder.database.read.tree import read_ancestors, read_collections, read_grades
+from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.database.write.grades import (
     add_to_rollup,
     delete_comparisons,
     grade_bench,
     store_grades,
 )
-from msprobe_builder.database.write.pair import write_comparisons
 from msprobe_builder.database.write.texts import StoredTexts
 from msprobe_builder.dump.task import Task
 from msprobe_builder.match.matching import Matching, Unmatched, inverse

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from msprobe_builder.base.codes import Section
+from msprobe_builder.tables.saved_values import ENDING
 
 # Operators whose result may differ from run to run unless they are told not to.
 _CHOOSE_AN_ALGORITHM = ("conv2d", "conv3d", "matmul", "nll_loss", "layer_norm", "lstm")
@@ -13,6 +14,10 @@ _ALL_GOOD = "Every value that was compared meets the requirements."
 _DETERMINISTIC = (
     "The order of additions in this operator may differ between runs: compare again with"
     " deterministic algorithms switched on."
+)
+_SAVED = (
+    "Of the saved values this one differs first: look at the code between the one saved before it"
+    " and it, and save more values there."
 )
 
 
@@ -31,6 +36,8 @@ def advice_on(line: int | None, name: str, section: int) -> Advice:
     """Advice on the first bad row; without one all is good."""
     if line is None:
         return Advice(None, None, _ALL_GOOD)
+    if ENDING in name:
+        return Advice(line, name, _SAVED)
     is_backward = ".backward." in f"{name}." or section == Section.PARAMETERS_GRAD
     operator = name.split(".")[1].lower() if name.count(".") > 1 else name
     if section in (Section.INPUT, Section.PARAMETERS) and not is_backward:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 from msprobe_builder.dump.task import Task
 
@@ -10,7 +14,7 @@ _SHARED = (
     *("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape"),
     *("Bench Tensor Shape", "NPU Requires_grad", "Bench Requires_grad"),
 )
-_STATISTICS = (
+STATISTICS = (
     *("NPU max", "NPU min", "NPU mean", "NPU l2norm"),
     *("Bench max", "Bench min", "Bench mean", "Bench l2norm"),
 )
@@ -28,16 +32,25 @@ RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
 OWN = ("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order")
 
+# Of arrays that were saved under a tag; the words are those of the document.
+SAVED_ERRORS = (
+    *("相同元素百分比(%)", "首个不匹配元素索引", "最大绝对误差", "最大相对误差"),
+    *("误差在千分之一内元素占比(%)", "误差在百分之一内元素占比(%)"),
+)
+SAVED_NAMES = ("step", "rank", "micro_step", "id", "shape1", "shape2", *SAVED_ERRORS)
+
 # Columns that hold numbers wherever there is one.
 NUMERIC = frozenset(
     [
-        *_STATISTICS,
+        *STATISTICS,
         *DIFFERENCES,
         *RELATIVE_ERRORS,
         *TENSOR_ERRORS,
         "Error",
         "Times Expected",
         "Order",
+        *SAVED_ERRORS,
+        *SAVED_NAMES[:3],
     ]
 )
 
@@ -50,6 +63,11 @@ class Columns:
     verdict: str
     has_stack: bool
     has_own: bool
+
+    @cached_property
+    def cells(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        """Takes the cells of a row by the names of their columns, into the order of these."""
+        return itemgetter(*self.names)
 
     def place(self, name: str) -> int:
         """Number of a column from 0."""
@@ -64,7 +82,7 @@ def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns
         names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
         return Columns(names, RESULT, stack, own)
     if task is Task.TENSOR:
-        names = (*_SHARED, *TENSOR_ERRORS, *_STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
+        names = (*_SHARED, *TENSOR_ERRORS, *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
         return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
-    names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *_STATISTICS, CONSISTENT, RESULT, MESSAGE)
+    names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *STATISTICS, CONSISTENT, RESULT, MESSAGE)
     return Columns((*names, *stacks, *ours), RESULT, stack, own)

@@ -12,10 +12,11 @@ from typing import Any
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.executed import Place, read_places
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
 from msprobe_builder.tables.advice import Advice, advice_json, advice_on, advice_text
-from msprobe_builder.tables.calls import Place, read_places, read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.read import read_rows
 from msprobe_builder.tables.write import FORMATS, table_file
@@ -33,6 +34,7 @@ class TableOptions:
     own: bool = False
     advise: bool = True
     suffix: str = ""
+    prefix: str = ""
     steps: tuple[int, ...] = ()
     ranks: tuple[int, ...] = ()
 
@@ -52,7 +54,7 @@ class Written:
 def export_tables(database: Path, directory: Path, options: TableOptions) -> list[Written]:
     """Write every table that is wanted into ``directory``; BuildError when it cannot be.
 
-    The names are ``compare_result[_step{S}][_rank{R}][suffix]_{timestamp}`` and
+    The names are ``[debug_]compare_result[_step{S}][_rank{R}][suffix]_{timestamp}`` and
     ``advisor…`` beside it; step and rank stand in them where there are several.
     """
     if options.form not in FORMATS:
@@ -125,7 +127,7 @@ def _export(
     options: TableOptions,
 ) -> Written:
     columns = columns_of(task, stack=options.stack, own=options.own)
-    path = directory / f"compare_result{label}_{stamp}.{options.form}"
+    path = directory / f"{options.prefix}compare_result{label}_{stamp}.{options.form}"
     count = bad = 0
     first: tuple[int, str, int] | None = None
     rows = read_rows(connection, place, task, columns, marked=options.marked)
@@ -136,9 +138,10 @@ def _export(
                 bad += 1
                 first = first or (count + 1, str(row.cells[0]), row.section)
     advice = advice_on(*first) if first else advice_on(None, "", 0)
-    advice = replace(advice, **_verdict_on(connection, place))
+    if not options.prefix:  # the verdict is on calls
+        advice = replace(advice, **_verdict_on(connection, place))
     if options.advise:
         for suffix, text in ((".txt", advice_text(advice)), (".json", advice_json(advice))):
-            with written(directory / f"advisor{label}_{stamp}{suffix}") as stream:
+            with written(directory / f"{options.prefix}advisor{label}_{stamp}{suffix}") as stream:
                 stream.write(text.encode("utf-8", errors="replace"))
     return Written(place.step, place.rank, path, count, bad, advice)

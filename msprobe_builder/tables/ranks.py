@@ -11,7 +11,7 @@ from pathlib import Path
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
-from msprobe_builder.tables.calls import read_task
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import wanted_places
 from msprobe_builder.tables.read import read_rows

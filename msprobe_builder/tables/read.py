@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 
+from msprobe_builder.database.read.executed import Place, read_calls
 from msprobe_builder.database.read.stacks import read_stack
 from msprobe_builder.dump.task import Task
-from msprobe_builder.tables.calls import Place, read_calls
 from msprobe_builder.tables.columns import MESSAGE, Columns
 from msprobe_builder.tables.marks import mark
 from msprobe_builder.tables.rows import Row, rows_of
@@ -18,16 +18,25 @@ _STACKS_KEPT = 4096
 
 
 def read_rows(
-    connection: sqlite3.Connection, place: Place, task: Task, columns: Columns, *, marked: bool
+    connection: sqlite3.Connection,
+    place: Place,
+    task: Task,
+    columns: Columns,
+    *,
+    marked: bool,
+    only: Container[int] | None = None,
 ) -> Iterator[Row]:
-    """Rows of one step and rank in order of execution; ``marked`` ones say why."""
+    """Rows of one step and rank in order of execution; ``marked`` ones say why.
+
+    ``only`` restricts them to calls of these nodes, by their ids.
+    """
 
     @lru_cache(maxsize=_STACKS_KEPT)
     def stack_of(stack_id: int) -> str:
         return str([_frame(*frame) for frame in _frames(connection, stack_id)])
 
     message = columns.names.index(MESSAGE) if MESSAGE in columns.names else -1
-    for call in read_calls(connection, place):
+    for call in read_calls(connection, place, only):
         with_stack = columns.has_stack and call.stack_id is not None
         stack = stack_of(call.stack_id) if with_stack and call.stack_id is not None else UNKNOWN
         rows = rows_of(call, columns, task, stack)

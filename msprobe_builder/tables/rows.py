@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 
 from msprobe_builder.base.codes import METRICS, TENSOR_METRICS, Section
+from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
 from msprobe_builder.tables import columns as names
-from msprobe_builder.tables.calls import Call
+from msprobe_builder.tables import saved_values
 from msprobe_builder.tables.columns import Columns
 from msprobe_builder.tables.verdicts import (
     DIFFERENT,
@@ -30,6 +31,7 @@ _NOT_A_NUMBER = "Nan"
 _FIRST_TENSOR_METRIC = METRICS.index(TENSOR_METRICS[0])
 # Metrics that the document does not give of a single value, by its shape.
 _WITHOUT = {"[]": (0, 1, 4, 5), "[1]": (0,)}
+_NO_NUMBERS = ((None, None),) * 4
 _CHECK = "A statistic differs by more than half: check this call."
 
 
@@ -62,7 +64,7 @@ def rows_of(call: Call, columns: Columns, task: Task, stack: str) -> list[Row]:
             by_name[names.STACK] = stack if place == 0 else UNKNOWN
         if columns.has_own:
             by_name |= _own(call, pair, task)
-        row[1].cells = [by_name.get(name, "") for name in columns.names]
+        row[1].cells = list(columns.cells(by_name))
         result.append(row[1])
     return result
 
@@ -71,27 +73,31 @@ def _row(call: Call, pair: ParameterRow, task: Task) -> tuple[dict[str, Cell], R
     one = pair.npu or pair.bench
     assert one is not None
     cells: dict[str, Cell] = {
+        names.MESSAGE: "",
         "NPU Name": _name(call.npu_name, pair.npu, task),
         "Bench Name": _name(call.bench_name, pair.bench, task),
+        "NPU Dtype": _dtype(pair.npu),
+        "Bench Dtype": _dtype(pair.bench),
+        "NPU Tensor Shape": _shape(pair.npu),
+        "Bench Tensor Shape": _shape(pair.bench),
+        "NPU Requires_grad": _requires_grad(pair.npu),
+        "Bench Requires_grad": _requires_grad(pair.bench),
     }
-    for side, parameter in (("NPU", pair.npu), ("Bench", pair.bench)):
-        cells[f"{side} Dtype"] = _dtype(parameter)
-        cells[f"{side} Tensor Shape"] = _shape(parameter)
-        cells[f"{side} Requires_grad"] = _requires_grad(parameter)
     is_pair = pair.npu is not None and pair.bench is not None
-    consistent = cells["NPU Requires_grad"] == cells["Bench Requires_grad"]
-    cells[names.CONSISTENT] = str(consistent) if is_pair else UNKNOWN
-    row = Row([], one.section, is_bad=False, differs_in_grad=is_pair and not consistent)
+    flags = cells["NPU Requires_grad"], cells["Bench Requires_grad"]
+    differs = is_pair and flags[0] != flags[1] and UNKNOWN not in flags
+    is_told = is_pair and (flags[0] == flags[1] or differs)
+    cells[names.CONSISTENT] = str(not differs) if is_told else UNKNOWN
+    row = Row([], one.section, is_bad=False, differs_in_grad=differs)
     if task is Task.MD5:
         _checksums(cells, row, pair)
         return cells, row
-    for side, parameter in (("NPU", pair.npu), ("Bench", pair.bench)):
-        values = _statistics(parameter)
-        for statistic, value in zip(("max", "min", "mean", "l2norm"), values, strict=True):
-            cells[f"{side} {statistic}"] = value
-    row.overflows = pair.npu is not None and any(
-        value is not None and not isfinite(value) for value in pair.npu.statistics[:2]
-    )
+    values = _statistics(pair.npu)
+    cells |= zip(names.STATISTICS, (*values, *_statistics(pair.bench)), strict=True)
+    if pair.npu is not None and values is not pair.npu.statistics:  # those are all finite
+        row.overflows = any(
+            value is not None and not isfinite(value) for value in pair.npu.statistics[:2]
+        )
     if pair.comparison is not None:
         cells[names.MESSAGE] = pair.comparison.note
     if task is Task.TENSOR:
@@ -106,6 +112,8 @@ def _name(call: str, parameter: Parameter | None, task: Task) -> str:
         return UNKNOWN
     if task is Task.TENSOR and parameter.file:
         return parameter.file.rpartition(".")[0]
+    if call.endswith(saved_values.ENDING):
+        return saved_values.name_of(call, parameter.name)
     if parameter.section == Section.PARAMETERS_GRAD and call.endswith(".parameters_grad"):
         return f"{call}.{parameter.name.removeprefix('parameters_grad.')}"
     return f"{call}.{parameter.name}"
@@ -142,7 +150,7 @@ def _shape(parameter: Parameter | None) -> str:
 
 def _requires_grad(parameter: Parameter | None) -> str:
     if parameter is None or parameter.requires_grad is None:
-        return UNKNOWN if parameter is None or _is_scalar(parameter) else "False"
+        return UNKNOWN  # MindSpore does not record it
     return str(parameter.requires_grad)
 
 
@@ -153,6 +161,9 @@ def _statistics(parameter: Parameter | None) -> tuple[Cell, ...]:
         return (_scalar(parameter),) * 4
     if parameter.dtype.endswith("bool"):
         return tuple(_truth(value) for value in parameter.statistics)
+    known = parameter.statistics
+    if None not in known and isfinite(sum(known)):  # type: ignore[arg-type]
+        return known  # type: ignore[return-value]
     return tuple(_number(value) for value in parameter.statistics)
 
 
@@ -203,35 +214,40 @@ def _checksums(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
     row.is_bad = sums[0] != sums[1]
 
 
-def _pairs(pair: ParameterRow) -> list[tuple[float, float]] | None:
+def _pairs(pair: ParameterRow) -> tuple[tuple[float | None, float | None], ...]:
     """The four statistics of both sides as numbers; None where a side has none."""
     sides = []
     for parameter in (pair.npu, pair.bench):
         if parameter is None or parameter.dtype.endswith("bool"):
-            return None
+            return _NO_NUMBERS
         number = _as_number(parameter)
-        values = parameter.statistics if number is None else (float(number),) * 4
-        sides.append(values)
-    return list(zip(*sides, strict=True))
+        sides.append(parameter.statistics if number is None else (float(number),) * 4)
+    return tuple(zip(*sides, strict=True))
 
 
 def _differences(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
     pairs = _pairs(pair)
     known = []
-    for place in range(4):
-        npu, bench = (None, None) if pairs is None else pairs[place]
-        difference: Cell = UNKNOWN
-        relative: Cell = UNKNOWN
-        if npu is not None and bench is not None:
+    differences: list[Cell] = []
+    relatives: list[Cell] = []
+    for npu, bench in pairs:
+        if npu is None or bench is None:
+            differences.append(UNKNOWN)
+            relatives.append(UNKNOWN)
+        elif npu == bench and bench and isfinite(bench):  # as most are
+            differences.append(0.0)
+            relatives.append("0.0%")
+        else:
             value = npu - bench
-            difference = _NOT_A_NUMBER if isnan(value) else _number(value)
             known.append((npu, bench))
-            relative = _relative(value, bench)
-            if place == 0:
-                row.largest = abs(value)
-                row.relative = abs(value / bench) if bench else None
-        cells[names.DIFFERENCES[place]] = difference
-        cells[names.RELATIVE_ERRORS[place]] = relative
+            differences.append(value if isfinite(value) else _number(value))
+            relatives.append(_relative(value, bench))
+    cells |= zip(names.DIFFERENCES, differences, strict=True)
+    cells |= zip(names.RELATIVE_ERRORS, relatives, strict=True)
+    npu, bench = pairs[0]
+    if npu is not None and bench is not None:
+        row.largest = abs(npu - bench)
+        row.relative = row.largest / abs(bench) if bench else None
     is_changed = documented_result(known)
     cells[names.RESULT] = WARNING if is_changed else ""
     if pair.npu is None or pair.bench is None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
-from msprobe_builder.base.spreadsheet import harmless
+from msprobe_builder.base.spreadsheet import FORMULA, harmless
 from msprobe_builder.tables.columns import NUMERIC, Columns
 from msprobe_builder.tables.marks import RED, YELLOW
 from msprobe_builder.tables.rows import Cell, Row
@@ -59,7 +59,9 @@ def _csv(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
     writer.writerow(columns.names)
     yield lambda row: writer.writerow(
         [
-            harmless(cell) if type(cell) is str and number_of(cell) is None else cell
+            harmless(cell)
+            if type(cell) is str and cell[:1] in FORMULA and number_of(cell) is None
+            else cell
             for cell in row.cells
         ]
     )

@@ -5,36 +5,18 @@ What a rank gets from others, and what a step inherits from the one before, is n
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.verdict.conclusion import CLEAN, FAULT, UNDECIDED
-from msprobe_builder.verdict.next_dump import next_dump
 
-_SUSPECTS = """
-SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
-       node.node_id - first_node AS seq, kind, direction, call, value AS stem, source
-FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
-ORDER BY step, rank, place
-"""
-_NAMESAKES = """
-SELECT node.node_id, rank, role, given, shown FROM node
-JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
-LEFT JOIN role ON role.node_id = node.node_id
-WHERE step = ? AND side = 0 AND rank != ? AND value = ? AND direction = ? AND call IS ?
-"""
-_PARTNERS = """
-SELECT partner_id, rank, role.role FROM communication
-JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
-LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
-"""
-_CARRYING = (int(CallRole.CARRIER), int(CallRole.AMPLIFIER), int(CallRole.SUSPECT))
+_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
+_FALLEN = "What differs here came from another rank or step."
 
 
 @dataclass
-class _Accused:
+class Accused:
     """A suspect as it stands while the ranks are heard."""
 
     suspect_id: int
@@ -42,17 +24,30 @@ class _Accused:
     step: int
     rank: int
     side: int
+    seq: int  # place in the execution order of its graph
     strength: int
     cause: str
     place: int
     evidence: str
-    seq: int
     kind: int
     direction: int
     call: int | None
     stem: str
     source: str | None
+    module: str  # path of the module that it is called in; empty where it is in none
+    talks: bool = False  # to other ranks, itself or in a call that it encloses
     changed: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its values come from other ranks as well."""
+        stem = self.stem
+        return self.talks or stem.endswith(".parameters_grad") or ".parameters_grad." in stem
+
+    @property
+    def can_be_heard(self) -> bool:
+        """Whether other ranks may have something to say in its favour."""
+        return self.strength > 0 and not self.side
 
     def name(self) -> str:
         word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
@@ -72,70 +67,104 @@ class _Accused:
         self.evidence = f"{self.evidence} {what}"
 
 
-def judge_across(connection: sqlite3.Connection) -> None:
-    """Settle the strength of all suspects, their order in the file and the verdict on the whole."""
-    places = connection.execute(
-        "SELECT step, rank, conclusion, sentence, compared FROM verdict ORDER BY step, rank"
-    ).fetchall()
-    if not places:
-        return
-    accused = [_Accused(*row) for row in connection.execute(_SUSPECTS).fetchall()]
-    _hear_other_ranks(connection, accused)
+@dataclass(frozen=True)
+class Witness:
+    """What part a call of another rank plays; None where there is no verdict on it."""
+
+    rank: int
+    role: int | None
+    given: float | None = None
+    is_same: bool = False  # it put out the same, to the last digit
+
+
+@dataclass
+class PlaceRuling:
+    """The verdict on one step and rank."""
+
+    step: int
+    rank: int
+    conclusion: str
+    sentence: str
+    compared: int
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
+
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to.
+    """
+
+    places: list[PlaceRuling]
+    accused: list[Accused]
+    namesakes: dict[int, list[Witness]] = field(default_factory=dict)
+    partners: dict[int, list[Witness]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on the whole; ``standing`` are the suspects that are left, likeliest first."""
+
+    standing: list[Accused]
+    conclusion: str
+    sentence: str
+
+
+def judge_across(hearing: Hearing) -> Ruling:
+    """Settle the strength of all suspects, their order in the file and the verdict on the whole.
+
+    What changes of suspects and places is changed in ``hearing`` and marked there.
+    """
+    accused, places = hearing.accused, hearing.places
+    if len({place.rank for place in places}) > 1:
+        _hear_other_ranks(hearing)
     _look_at_earlier_steps(accused)
-    _compare_ranks(accused, len({rank for _, rank, *_ in places}))
+    _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
-    standing.sort(key=lambda one: (-one.strength, one.step, _sort_key(one), one.rank))
-    connection.executemany(
-        "UPDATE suspect SET overall = ? WHERE suspect_id = ?",
-        [(number, one.suspect_id) for number, one in enumerate(standing, 1)],
-    )
-    connection.executemany(
-        "UPDATE suspect SET strength = ?, evidence = ? WHERE suspect_id = ?",
-        [(one.strength, one.evidence, one.suspect_id) for one in accused if one.changed],
-    )
-    for step, rank, *_ in places:
-        _settle_place(connection, step, rank, [one for one in standing if _is_at(one, step, rank)])
-    conclusion, sentence = _conclude(connection, standing, places)
-    proposal = next_dump(connection, [one.node_id for one in standing[:3]])
-    connection.execute(
-        "INSERT INTO verdict (conclusion, sentence, compared, next_dump)"
-        " SELECT ?, ?, sum(compared), ? FROM verdict",
-        (conclusion, sentence, proposal),
-    )
+    standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
+    conclusion, sentence = _conclude(standing, places)
+    for place in places:
+        own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
+        if own and place.conclusion != CLEAN and not any(one.strength for one in own):
+            place.conclusion, place.sentence, place.changed = CLEAN, _FALLEN, True
+    return Ruling(standing, conclusion, sentence)
 
 
-def _sort_key(one: _Accused) -> float:
+def _position(one: Accused) -> tuple[int, int]:
     """Strong ones in order of execution, weak ones as they were ordered at their place."""
-    return float(one.place)
+    return (one.seq, one.place) if one.strength == Strength.STRONG else (one.place, one.seq)
 
 
-def _is_at(one: _Accused, step: int, rank: int) -> bool:
-    return (one.step, one.rank) == (step, rank)
-
-
-def _hear_other_ranks(connection: sqlite3.Connection, accused: list[_Accused]) -> None:
+def _hear_other_ranks(hearing: Hearing) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
-    strong = {(one.step, one.rank) for one in accused if one.strength == Strength.STRONG}
-    for one in accused:
-        reduced = one.stem.endswith(".parameters_grad") or ".parameters_grad." in one.stem
-        if not one.stem.startswith("Distributed.") and not reduced:
+    # Where a rank was wrong first: nobody is to blame for what came to others before that.
+    wrong: dict[tuple[int, int], int] = {}
+    for one in hearing.accused:
+        if one.can_be_heard:
+            begun = wrong.get((one.step, one.rank), one.seq)
+            wrong[one.step, one.rank] = min(begun, one.seq)
+    for one in hearing.accused:
+        if not one.can_be_heard:
             continue
-        others = connection.execute(
-            _NAMESAKES, (one.step, one.rank, one.stem, one.direction, one.call)
-        ).fetchall()
         guilty = [
-            rank
-            for _, rank, role, given, _ in others
-            if role in _CARRYING[:2] and given and (one.step, rank) in strong
+            other.rank
+            for other in hearing.namesakes.get(one.suspect_id, ())
+            if other.role in _CARRYING[:2]
+            and other.given
+            and wrong.get((one.step, other.rank), one.seq) < one.seq
+            # Where both hold the same now, though they were given their own, they have talked.
+            and (one.is_shared or other.is_same)
+        ] or [
+            other.rank
+            for other in hearing.partners.get(one.suspect_id, ())
+            if other.role in _CARRYING and other.rank != one.rank
         ]
-        if not guilty:
-            partners = connection.execute(_PARTNERS, (one.node_id,)).fetchall()
-            guilty = [rank for _, rank, role in partners if role in _CARRYING and rank != one.rank]
         if guilty:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
 
 
-def _look_at_earlier_steps(accused: Iterable[_Accused]) -> None:
+def _look_at_earlier_steps(accused: Iterable[Accused]) -> None:
     """Weights that differ behind a step with a fault were trained wrongly by it."""
     first: int | None = None
     ordered = sorted(accused, key=lambda one: one.step)
@@ -146,7 +175,7 @@ def _look_at_earlier_steps(accused: Iterable[_Accused]) -> None:
             first = one.step
 
 
-def _compare_ranks(accused: list[_Accused], ranks: int) -> None:
+def _compare_ranks(accused: list[Accused], ranks: int) -> None:
     """Say when a call is wrong on some ranks only."""
     if ranks < 2:
         return
@@ -163,57 +192,25 @@ def _compare_ranks(accused: list[_Accused], ranks: int) -> None:
             one.add(f"On all {ranks} ranks alike.")
 
 
-def _settle_place(
-    connection: sqlite3.Connection, step: int, rank: int, standing: list[_Accused]
-) -> None:
-    """A place whose suspects all fell is no fault any more."""
-    [[conclusion]] = connection.execute(
-        "SELECT conclusion FROM verdict WHERE step = ? AND rank = ?", (step, rank)
-    )
-    if standing or conclusion == CLEAN:
-        return
-    [[fallen]] = connection.execute(
-        "SELECT count(*) FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)"
-        " WHERE step = ? AND rank = ?",
-        (step, rank),
-    )
-    if fallen:
-        connection.execute(
-            "UPDATE verdict SET conclusion = ?, sentence = ? WHERE step = ? AND rank = ?",
-            (CLEAN, "What differs here came from another rank or step.", step, rank),
-        )
-
-
-def _conclude(
-    connection: sqlite3.Connection, standing: list[_Accused], places: list[tuple[object, ...]]
-) -> tuple[str, str]:
+def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, str]:
     if standing:
         best = standing[0]
         where = f"Step {best.step}, rank {best.rank}: "
         if len(places) == 1:
             where = ""
-        place = _called(connection, best)
-        said = f"{where}{place}: {best.evidence}"
+        said = f"{where}{_called(best)}: {best.evidence}"
         if best.strength == Strength.STRONG:
             return FAULT, said
         return UNDECIDED, f"Nothing certain; look first at {said}"
-    undecided = [row for row in places if row[2] == UNDECIDED]
+    undecided = [place for place in places if place.conclusion == UNDECIDED]
     if undecided:
-        return UNDECIDED, str(undecided[0][3])
-    compared = sum(int(str(row[4])) for row in places)
+        return UNDECIDED, undecided[0].sentence
+    compared = sum(place.compared for place in places)
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
 
 
-def _called(connection: sqlite3.Connection, one: _Accused) -> str:
+def _called(one: Accused) -> str:
     """The module it is called in, its own name, and the line of code."""
-    above = connection.execute(
-        "SELECT value, above.kind, above.direction FROM node"
-        " JOIN node AS above ON above.node_id = node.parent_id"
-        " JOIN text ON text_id = above.stem_id WHERE node.node_id = ?",
-        (one.node_id,),
-    ).fetchone()
-    name = one.name()
-    if above is not None and above[1] == Kind.MODULE and above[2]:
-        name = f"{str(above[0]).rpartition('.')[0]} \u2192 {name}"
+    name = f"{one.module} \u2192 {one.name()}" if one.module else one.name()
     side = " of the reference" if one.side else ""
     return f"{name}{side} ({one.source})" if one.source else f"{name}{side}"

@@ -29,6 +29,7 @@ class Argument:
     name: str
     npu: str
     bench: str
+    is_count: bool = False  # a whole number on both sides, or a slice
 
 
 def differing_arguments(
@@ -70,7 +71,9 @@ def differing_arguments(
         if _equal(left, right) or (other_types and "torch.dtype" in kinds_here):
             continue
         name = texts.values[table.name_id[row]].removeprefix("input.")
-        result.setdefault(int(table.node[row]), []).append(Argument(name, left, right))
+        result.setdefault(int(table.node[row]), []).append(
+            Argument(name, left, right, kinds_here <= {"int", "slice"})
+        )
     return result
 
 

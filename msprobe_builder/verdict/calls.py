@@ -46,11 +46,12 @@ class Calls:
     @property
     def is_forward_call(self) -> Bool:
         """Calls on the way forward that are no modules."""
-        return self.is_api & (self.direction == Direction.FORWARD)
+        return np.asarray(self.is_api & (self.direction == Direction.FORWARD))
 
     def are(self, operators: Collection[str]) -> Bool:
         """Calls of one of these operators."""
-        return self.of_stems(lambda stem: operator_of(stem) in operators).astype(bool) & self.is_api
+        known = self.of_stems(lambda stem: operator_of(stem) in operators) == 1
+        return np.asarray(known & self.is_api)
 
     def of_stems(self, number: Callable[[str], int]) -> Int:
         """What ``number`` says of each node's stem."""
@@ -60,12 +61,10 @@ class Calls:
 def calls_of(tree: Tree) -> Calls:
     """The columns of a tree."""
     numbers: dict[str, int] = {}
-    rows = [
-        (name.kind, name.direction, numbers.setdefault(name.stem, len(numbers)), name.call)
-        for name in tree.parsed
-    ]
-    kind, direction, stem, call = np.array(rows, dtype=np.int64).T
-    return Calls(kind, direction, stem, call, list(numbers))
+    kinds, stems, directions, calls = zip(*tree.parsed, strict=True)
+    stem = [numbers.setdefault(one, len(numbers)) for one in stems]
+    kind, direction, call = (np.fromiter(one, np.int64) for one in (kinds, directions, calls))
+    return Calls(kind, direction, np.array(stem, dtype=np.int64), call, list(numbers))
 
 
 def twins(calls: Calls) -> Int:

@@ -51,12 +51,21 @@ class Distances:
     rounding: Float
     broken: Bool
     informative: Bool  # whether more than one statistic could be compared
+    coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
 
 
 def distances(
-    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
+    npu: ParameterTable,
+    bench: ParameterTable,
+    comparisons: Comparisons,
+    texts: Texts,
+    *,
+    other_types: bool,
 ) -> Distances:
-    """Errors of all pairs of tensors, relative to their size."""
+    """Errors of all pairs of tensors, relative to their size.
+
+    ``other_types`` says that it is the habit of these runs that types differ.
+    """
     pairs = comparisons.pairs
     n, b = npu.statistics[:, pairs.npu], bench.statistics[:, pairs.bench]
     bits = (1 << np.arange(4))[:, None]
@@ -89,13 +98,14 @@ def distances(
     measured = _measured(comparisons, b, extreme)
     worst = np.where(np.isnan(measured), worst, measured)
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
-    rounding = rounding_of(npu, bench, comparisons, texts)
+    rounding, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
-        changed = (comparisons.md5_equal == 0) & ~(worst > 0)
+        same_type = npu.dtype_id[pairs.npu] == bench.dtype_id[pairs.bench]
+        changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return Distances(worst, rounding, broken, informative)
+    return Distances(worst, rounding, broken, informative, coarsest)
 
 
 def _is_hidden(low: Float) -> Bool:
@@ -128,10 +138,17 @@ def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:
     return result
 
 
-def rounding_of(
-    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, texts: Texts
-) -> Float:
+def _rounding(
+    npu: ParameterTable,
+    bench: ParameterTable,
+    comparisons: Comparisons,
+    texts: Texts,
+    *,
+    other_types: bool,
+) -> tuple[Float, float]:
     """What one rounding does to an element, and sums in another order: of the coarser type.
+
+    And the unit of the coarsest type among pairs of unequal types.
 
     A pair of unequal types counts as the finer one unless such pairs are the run's habit: a single
     call in another precision is a fault, a run in another precision is none.
@@ -139,19 +156,28 @@ def rounding_of(
     pairs = comparisons.pairs
     left, right = epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)
     coarse, fine = np.maximum(left, right[pairs.bench]), np.minimum(left, right[pairs.bench])
-    unit = coarse if is_other_precision(npu, bench, comparisons) else fine
+    unit = coarse if other_types else fine
     # Half precision is rounded once at the end; what is summed in float32 is rounded at every step.
-    return np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+    rounding = np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+    return rounding, float(coarse[coarse != fine].max(initial=0.0))
 
 
 def is_other_precision(
-    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, casting: Bool
 ) -> bool:
-    """Whether it is the habit of these two runs that types differ."""
+    """Whether it is the habit of these two runs that types differ.
+
+    ``casting`` are the npu rows of products, which mixed precision casts and little else.
+    """
     pairs = comparisons.pairs
     differs = npu.dtype_id[pairs.npu] != bench.dtype_id[pairs.bench]
-    return bool(len(pairs)) and float(differs.mean()) > _HABIT
+    if not len(pairs):
+        return False
+    of_products = differs[casting[pairs.npu]]
+    most = len(of_products) >= _SEVERAL and float(of_products.mean()) >= _MOST
+    return most or float(differs.mean()) > _HABIT
 
 
+_MOST, _SEVERAL = 0.5, 4
 _HABIT = 0.2
 _SUMS = 8.0

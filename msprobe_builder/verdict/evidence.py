@@ -13,7 +13,8 @@ from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 
 _SHOWN_ARGUMENTS = 3
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/torch/", "/lib/python", "/msprobe")
+# Who calls through them is meant; models of other packages are somebody's code.
+_FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
 
 
 def evidence(
@@ -25,7 +26,7 @@ def evidence(
         told.append(
             f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
         )
-    if finding.error > 0 and finding.cause is not Cause.GRADIENT:
+    if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         told.append(_size(finding))
     if heirs:
         told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")
@@ -38,6 +39,16 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     at = flow.npu.tree.names[finding.at]
     shown = _difference(flow, row)
     behind = f"Behind it {name} of {at} {shown}, although everything before it agrees."
+    if finding.cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
+        lacks = "This run" if finding.side else "The reference"
+        return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
+    if finding.cause is Cause.RANK:
+        return "Ranks that should be alike are not."
+    if finding.cause is Cause.RANDOM:
+        return (
+            f"{name} was drawn otherwise from inputs that agree: seed both runs alike. What is made"
+            " of it cannot be compared."
+        )
     if finding.cause is Cause.MISSING:
         return f"This run lacks the call. {behind}"
     if finding.cause is Cause.EXTRA:
@@ -89,7 +100,7 @@ def _size(finding: Finding) -> str:
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
-    """File and line of the user's code that made the call, the innermost outside libraries.
+    """File and line of the user's code that made the call, the innermost outside of frameworks.
 
     ``names`` are other names to look under when the call itself has no stack.
     """
@@ -99,8 +110,16 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
             continue
         frames = [frame for frame in stacks.stacks[number] if frame.file]
         for frame in frames:
-            if not any(part in str(frame.file) for part in _LIBRARIES):
+            if not _is_framework(str(frame.file)):
                 return f"{str(frame.file).rpartition('/')[2]}:{frame.line}"
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
+
+
+def _is_framework(file: str) -> bool:
+    """Whether a file is of a framework, of what records it, or of Python itself."""
+    path = f"/{file}".replace("\\", "/")
+    if any(part in path for part in _FRAMEWORKS):
+        return True
+    return "/lib/python" in path and "-packages/" not in path

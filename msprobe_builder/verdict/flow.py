@@ -11,34 +11,31 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
-from msprobe_builder.verdict.calls import Calls, calls_of, twins
-from msprobe_builder.verdict.distance import distances, is_other_precision
-from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.calls import Calls, twins
+from msprobe_builder.verdict.distance import distances
+from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.memory import unwritten
-from msprobe_builder.verdict.mispaired import mispaired, other_parameters, swapped_operands
-from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.mispaired import (
+    mispaired,
+    other_parameters,
+    other_places,
+    swapped_operands,
+)
+from msprobe_builder.verdict.operators import (
+    NORMALISING,
+    Family,
+    carries,
+    families,
+    has_other_precision,
+)
+from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The hierarchy and the parameters of one side."""
-
-    tree: Tree
-    table: ParameterTable
-    calls: Calls
-
-
-def part_of(tree: Tree, table: ParameterTable) -> Part:
-    """One side with its calls as columns."""
-    return Part(tree, table, calls_of(tree))
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Flow:
     ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
-    1 to 100).
+    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0).
     """
 
     npu: Part
@@ -75,8 +72,10 @@ class Flow:
     carries: Bool
     twin: Int
     gain: Float
+    mixing: Float
     reach: Float
     arguments: dict[int, list[Argument]]
+    apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: dict[int, list[int]]
 
 
@@ -90,16 +89,27 @@ def flow_of(
     baseline: Float | None = None,
     *,
     is_merged: bool = False,
+    apart: dict[int, Place] | None = None,
 ) -> Flow:
     """Measure all pairs and find where every tensor came from.
 
     ``baseline`` is the error that a second run of the reference makes of each row of its table;
-    ``is_merged`` says that a side was put together from the parts of ranks.
+    ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
+    these differ.
     """
-    found = distances(npu.table, bench.table, comparisons, texts)
-    pairs, size, table = comparisons.pairs, len(npu.table), npu.table
+    pairs, size, table, calls = comparisons.pairs, len(npu.table), npu.table, npu.calls
+    family, handing_on = families(calls), carries(calls)
+    other_types = has_other_precision(npu, bench.table, comparisons)
+    found = distances(table, bench.table, comparisons, texts, other_types=other_types)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     error[pairs.npu], floor[pairs.npu] = found.error, found.rounding
+    if other_types:
+        # Mixed precision casts inside of products and modules, unseen where they cast back; and
+        # gradients are made of what was cast all over.
+        coarse = calls.is_module | (family == Family.PRODUCT)
+        coarse |= calls.direction != Direction.FORWARD
+        inside = coarse[table.node[pairs.npu]]
+        floor[pairs.npu] = np.where(inside, np.fmax(found.rounding, found.coarsest), found.rounding)
     informative = np.zeros(size, dtype=bool)
     informative[pairs.npu] = found.informative
     bench_of = np.full(size, -1, dtype=np.int64)
@@ -110,12 +120,11 @@ def flow_of(
         norm = table.statistics[3].copy()
         norm[pairs.npu] = bench.table.statistics[3][pairs.bench]
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
-    calls = npu.calls
     producer = producers(npu.tree, calls, table)
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
+    error[other_places(npu, bench, partner, off)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
-    family, handing_on = families(calls), carries(calls)
     error[unwritten(calls, table, family, producer, texts)] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
     twin = twins(calls)
@@ -130,7 +139,6 @@ def flow_of(
         told = baseline[pairs.bench]
         floor[pairs.npu] = np.fmax(floor[pairs.npu], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    other_types = is_other_precision(table, bench.table, comparisons)
     return Flow(
         npu=npu,
         bench=bench,
@@ -152,6 +160,7 @@ def flow_of(
         family=family,
         carries=handing_on,
         twin=twin,
+        mixing=_mixing(bench, partner, twin),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
         arguments=differing_arguments(
@@ -163,6 +172,7 @@ def flow_of(
             other_types=other_types,
             ranges_differ=is_merged,
         ),
+        apart=apart or {},
         consumers=_consumers(table, producer),
     )
 
@@ -192,7 +202,7 @@ def _own_noise(calls: Calls, seen: Seen, left_out: Bool) -> float:
     fresh = seen.put_out[
         calls.is_forward_call & ~left_out & (seen.given == 0) & ~np.isnan(seen.put_out)
     ]
-    return float(np.quantile(fresh, 0.25)) if len(fresh) >= _ENOUGH else float("nan")
+    return float(np.sort(fresh)[len(fresh) // 4]) if len(fresh) >= _ENOUGH else float("nan")
 
 
 @dataclass(frozen=True)
@@ -267,6 +277,31 @@ def _median_of_others(value: Float, group: Int) -> Float:
             low, high = (others - 1) // 2, others // 2
             # Leaving out what stands before moves the middle up by one.
             result[members] = (ranked[low + (at <= low)] + ranked[high + (at <= high)]) / 2
+    return result
+
+
+def _mixing(bench: Part, partner: Int, twin: Int) -> Float:
+    """By how much normalisations stretch what they are given, at their backward calls.
+
+    A gradient is stretched as much before all that is common to its elements is subtracted.
+    """
+    table, calls = bench.table, bench.calls
+    with np.errstate(all="ignore"):
+        mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
+        spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
+    size = len(calls.kind)
+    given, put_out = np.zeros(size), np.zeros(size)
+    first = table.is_tensor & (table.position == 0) & np.isfinite(spread)
+    for section, of_node in ((Section.INPUT, given), (Section.OUTPUT, put_out)):
+        rows = np.flatnonzero(first & (table.section == section))
+        of_node[table.node[rows]] = spread[rows]
+    with np.errstate(all="ignore"):
+        stretch = np.where(calls.are(NORMALISING) & (given > 0), put_out / given, 0.0)
+    result = np.zeros(len(partner))
+    back = np.flatnonzero((twin >= 0) & (partner >= 0))
+    forward = partner[twin[back]]
+    known = forward >= 0
+    result[back[known]] = stretch[forward[known]]
     return result
 
 

@@ -7,6 +7,8 @@ normalisation or a view has hidden.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,7 +43,6 @@ class Inheritance:
         is_input = np.isin(table.section, _INPUTS)
         self.inputs, self.in_start = _rows_by_node(table, size, flow.counts & is_input)
         self.outputs, self.out_start = _rows_by_node(table, size, flow.counts & ~is_input)
-        self.start: list[int] = np.searchsorted(table.node, np.arange(size + 1)).tolist()
         self.off: list[bool] = (flow.error > SUSPICIOUS * flow.floor).tolist()
         self.error: list[float] = flow.error.tolist()
         self.floor: list[float] = flow.floor.tolist()
@@ -62,6 +63,7 @@ class Inheritance:
         self.family: list[int] = flow.family.tolist()
         self.carries: list[bool] = flow.carries.tolist()
         self.twin: list[int] = flow.twin.tolist()
+        self.mixing: list[float] = flow.mixing.tolist()
         self.reach: list[float] = flow.reach.tolist()
         self.gain: list[float] = flow.gain.tolist()
         self.numel: list[float] = np.fmax(table.numel, 1.0).tolist()
@@ -70,10 +72,9 @@ class Inheritance:
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.latent = [0.0] * rows
         self.root = [-1] * rows
+        self.arguments = flow.arguments
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
-        self.amount = [0.0] * size  # the error of an input times the size of its elements
-        self.most = [1.0] * size  # elements of its largest input
         self.node_taint: dict[int, Place] = {}
         self.put_out = [NONE] * size
         self.inside = [NONE] * size  # worst of what the calls inside have put out so far
@@ -153,6 +154,9 @@ class Inheritance:
         parent = self.parent[node]
         if self.section[row] == Section.PARAMETERS_GRAD:
             worst = max(worst, self._of_gradients(parent))
+            cancelling = self._cancelling(parent, row)
+            if cancelling > 1.0:
+                worst = max(worst[0], self.floor[row]) * cancelling, worst[1]
         elif self.section[row] == Section.OUTPUT:
             worst = max(worst, self.inside[node], self.given[node])
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
@@ -186,6 +190,19 @@ class Inheritance:
         self.bench_way[node] = found
         return found
 
+    def _cancelling(self, node: int, row: int) -> float:
+        """How much a gradient that is a sum over all elements may have cancelled.
+
+        That of a bias in front of a normalisation does so to the last digit.
+        """
+        size = self.scale[row]
+        place = self.in_start[node]
+        if not self.is_line[row] or size <= 0 or place == self.in_start[node + 1]:
+            return 1.0
+        first = self.inputs[place]
+        terms = max(1.0, self.numel[first] / self.numel[row])
+        return max(1.0, math.sqrt(terms) * self.scale[first] / size)
+
     def _blame(self, node: int, row: int, expected: float, root: int) -> int:
         """A tensor is off although nothing that it came from is: who made it so?"""
         producer, other = self.producer[row], self.bench_of[row]
@@ -204,7 +221,9 @@ class Inheritance:
             place = Place(0, node, Cause.OUTPUT)
         elif own < 0 and bench_node < 0:
             parent = self.parent[node]
-            if self.section[row] == Section.PARAMETERS or parent <= 0 or self._is_first(node):
+            # A gradient never comes from outside, as long as something is around it.
+            from_outside = self._is_first(node) and not self.backward[node]
+            if self.section[row] == Section.PARAMETERS or parent <= 0 or from_outside:
                 place = Place(0, node, Cause.EXTERNAL)
             else:
                 place = Place(0, parent, Cause.BETWEEN)
@@ -240,18 +259,19 @@ def _tainted(flow: Flow) -> dict[int, Place]:
 
     Between the ranks of a merged side there is communication that an unsplit run does without.
     """
-    found: dict[int, Place] = {}
+    found: dict[int, Place] = dict(flow.apart)
     npu, bench = flow.npu.table, flow.bench.table
     rows = np.flatnonzero(flow.producer >= 0)
     other = flow.bench_producer[flow.bench_of[rows]]
     lacking = (flow.bench_of[rows] >= 0) & (other >= 0)
     lacking[lacking] = flow.bench_partner[bench.node[other[lacking]]] < 0
     for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
-        found[row] = Place(1, int(bench.node[theirs]), Cause.MISSING)
+        found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
     own = npu.node[flow.producer[rows]]
     extra = flow.partner[own] < 0
     if flow.is_merged:
         extra &= flow.family[own] != Family.COMMUNICATION
     for row, node in zip(rows[extra].tolist(), own[extra].tolist(), strict=True):
-        found[row] = Place(0, node, Cause.EXTRA)
+        if row not in flow.apart:
+            found[row] = Place(0, node, Cause.EXTRA)
     return found

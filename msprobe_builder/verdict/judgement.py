@@ -8,26 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
-from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.result import Graph, PairResult
-from msprobe_builder.verdict.conclusion import conclude
+from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
+from msprobe_builder.verdict.conclusion import UNDECIDED, conclude
+from msprobe_builder.verdict.disagreeing import disagreeing, told_of_ranks
 from msprobe_builder.verdict.evidence import evidence, source_line
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
-from msprobe_builder.verdict.flow import Flow, flow_of, part_of
-from msprobe_builder.verdict.gradients import cut_off
+from msprobe_builder.verdict.findings import Cause, Finding, Roles
+from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.operators import Family
+from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
-# Below this an accusation is weak unless something else than a number differs, too.
-CERTAIN = 24.0
-# What kernels of another precision, such as TF32, may do when the run's own noise is not known.
-_UNKNOWN_NOISE = 0.02
 _MOST = 50  # suspects that are kept of one step and rank
 
 
@@ -76,7 +73,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     if result.bench is None or result.matching is None or result.comparisons is None:
         return None
     if result.task is Task.STRUCTURE:
-        return None
+        return _without_numbers(result)
     flow = flow_of(
         part_of(result.npu.tree, result.npu.table),
         part_of(result.bench.tree, result.bench.table),
@@ -85,12 +82,19 @@ def judge_pair(result: PairResult) -> Judgement | None:
         result.comparisons,
         result.texts,
         result.baseline,
-        is_merged=_is_merged(result),
+        is_merged=is_merged(result),
+        apart=disagreeing(
+            result.npu.tree,
+            result.npu.table,
+            result.npu.provenance,
+            result.bench.provenance,
+            result.comparisons.pairs,
+        ),
     )
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
-    found = _accusations(flow, roles, result, heirs)
+    found = accusations(flow, roles, result, heirs)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
@@ -120,6 +124,33 @@ def judge_pair(result: PairResult) -> Judgement | None:
     )
 
 
+def _without_numbers(result: PairResult) -> Judgement:
+    """What can be said of the structure alone: nothing of who is wrong."""
+    size = len(result.npu.tree)
+    unknown = np.full(size, np.nan)
+    assert result.matching is not None
+    alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
+    sentence = "Cannot tell, because dumps of task structure hold no numbers."
+    if alone:
+        sentence += f" {alone:,} nodes have no partner in the reference."
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=[],
+        role=np.full(size, int(CallRole.UNKNOWN)),
+        given=unknown,
+        shown=unknown,
+        expected=unknown,
+        suspect=np.full(size, -1),
+        reasons={},
+        edges=np.empty((2, 0), dtype=np.int64),
+        conclusion=UNDECIDED,
+        sentence=sentence,
+        compared=0,
+        noise=float("nan"),
+    )
+
+
 def _called_instead(flow: Flow, finding: Finding) -> Finding:
     """Where a module of another name stands for one, that it is called is what is wrong.
 
@@ -140,154 +171,7 @@ def _called_instead(flow: Flow, finding: Finding) -> Finding:
     return replace(finding, node=found, cause=Cause.WIRING)
 
 
-@dataclass(frozen=True)
-class _Accusation:
-    """A finding with how sure it is, and its place among the others."""
-
-    number: int  # of the finding, -1 for one that is none of the pass
-    finding: Finding
-    strength: Strength
-    heirs: int
-    order: tuple[float, ...]
-
-
-def _accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> list[_Accusation]:
-    """Findings that no other explains, and what differs without showing in any number."""
-    assert result.comparisons is not None
-    drifted = _has_drifted(flow, roles)
-    same_calls = _in_common(flow) >= _SAME_CALLS
-    is_merged = _is_merged(result)
-    strength = [
-        Strength.WEAK
-        if drifted and _direction(flow, one.at) is Direction.BACKWARD
-        else _strength(
-            flow,
-            one,
-            int(roles.felt[number]),
-            int(roles.outside[number]),
-            result.texts,
-            is_merged=is_merged,
-            same_calls=same_calls,
-        )
-        for number, one in enumerate(roles.findings)
-    ]
-    found = []
-    for number, one in enumerate(roles.findings):
-        root = one.root
-        while root >= 0 and strength[root] is Strength.WEAK and strength[number] > strength[root]:
-            root = roles.findings[root].root
-        if root < 0:
-            sure = strength[number]
-            order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
-            found.append(_Accusation(number, one, sure, int(heirs[number]), order))
-    known = {(one.finding.side, one.finding.node) for one in found}
-    flags = result.comparisons.requires_grad_equal
-    rows = result.comparisons.pairs.npu[flags == 0]
-    for place, row in [] if _recomputes(result) else cut_off(flow, rows):
-        if (place.side, place.node) not in known:
-            node = int(flow.npu.table.node[row])
-            one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            at = _position(roles, node)
-            found.append(_Accusation(-1, one, Strength.STRONG, 0, (-float(Strength.STRONG), at)))
-            known.add((place.side, place.node))
-    for node in flow.arguments:
-        if (0, node) not in known and roles.source[node] < 0:
-            one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
-            found.append(_Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    return found
-
-
-def _is_merged(result: PairResult) -> bool:
-    return any(graph and graph.provenance for graph in (result.npu, result.bench))
-
-
-_DRIFT = 2.0
-
-
-def _has_drifted(flow: Flow, roles: Roles) -> bool:
-    """Whether the forward pass differs all over by more than rounding, though nobody is found.
-
-    Other samples do that whose statistics are much alike; gradients then differ still more.
-    """
-    if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
-        return False
-    ratio = roles.shown / roles.floor
-    known = ratio[(flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)]
-    return len(known) > 0 and float(np.median(known)) > _DRIFT
-
-
-def _direction(flow: Flow, node: int) -> Direction:
-    return flow.npu.tree.parsed[node].direction
-
-
-def _recomputes(result: PairResult) -> bool:
-    """Whether a side computes again what it needs for gradients: the first time without history."""
-    sides = [result.npu] if result.bench is None else [result.npu, result.bench]
-    return any(bool(graph.tree.is_recompute.any()) for graph in sides)
-
-
-def _position(roles: Roles, node: int) -> float:
-    """Where something found at a node stands among the findings of the pass."""
-    return float(sum(one.at < node for one in roles.findings)) - 0.5
-
-
-def _times(finding: Finding) -> float:
-    return finding.error / finding.expected if finding.expected > 0 else 0.0
-
-
-def _strength(
-    flow: Flow,
-    finding: Finding,
-    felt: int,
-    outside: int,
-    texts: Texts,
-    *,
-    is_merged: bool,
-    same_calls: bool,
-) -> Strength:
-    """Strong only when no noise explains it, and when what came behind has felt it."""
-    differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
-    differs |= finding.side == 0 and finding.node in flow.arguments
-    if _times(finding) < (SUSPICIOUS if differs else CERTAIN):
-        return Strength.WEAK
-    # What a merge puts together from the statistics of ranks is no recorded number either.
-    is_vague = is_merged or flow.noise != flow.noise
-    if is_vague and finding.error < _UNKNOWN_NOISE and (is_merged or not differs):
-        return Strength.WEAK
-    if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
-        return Strength.WEAK
-    # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.
-    is_last = flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD
-    if not felt and not is_last:
-        return Strength.WEAK
-    # Where two implementations divide the work differently, only what leaves the module counts,
-    # and calls of one side alone are no news where so many are.
-    divided = finding.cause in (Cause.EXTRA, Cause.MISSING, Cause.WIRING, Cause.BETWEEN)
-    if divided and not outside and flow.npu.tree.parent[finding.at] > 0:
-        return Strength.WEAK
-    if divided and finding.cause is not Cause.WIRING and not same_calls:
-        return Strength.WEAK
-    # They change while the module runs; when they were read differs between frameworks.
-    if finding.cause is Cause.EXTERNAL and finding.row >= 0:
-        table = (flow.npu if finding.side == 0 else flow.bench).table
-        if texts.values[int(table.name_id[finding.row])].endswith(_RUNNING):
-            return Strength.WEAK
-    return Strength.STRONG
-
-
-# Share of calls with a partner from which on two runs are of one implementation.
-_SAME_CALLS = 0.8
-_RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked")
-
-
-def _in_common(flow: Flow) -> float:
-    """The smaller share of forward calls that have a partner, of both sides."""
-    npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
-    both = np.count_nonzero(npu & (flow.partner >= 0))
-    return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)
-
-
-def _suspect(flow: Flow, accusation: _Accusation, result: PairResult) -> Suspect:
+def _suspect(flow: Flow, accusation: Accusation, result: PairResult) -> Suspect:
     one = accusation.finding
     assert result.bench is not None
     graph: Graph = result.npu if one.side == 0 else result.bench
@@ -307,9 +191,23 @@ def _suspect(flow: Flow, accusation: _Accusation, result: PairResult) -> Suspect
         error=one.error,
         expected=one.expected,
         heirs=heirs,
-        evidence=evidence(flow, one, arguments, heirs, result.texts),
+        evidence=" ".join(
+            [
+                evidence(flow, one, arguments, heirs, result.texts),
+                *_told_of_overflow(graph, one.node),
+                *told_of_ranks(graph.table, graph.provenance, one.node),
+            ]
+        ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
     )
+
+
+def _told_of_overflow(graph: Graph, node: int) -> list[str]:
+    """Whether the overflow check has found the origin of NaN and infinity here."""
+    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
+    if not graph.overflow.any() or node != int(origins[0]):
+        return []
+    return ["The overflow check finds the origin of NaN or infinity here."]
 
 
 def _label(suspect: Suspect, result: PairResult) -> str:
@@ -356,4 +254,5 @@ def _edges(flow: Flow, roles: Roles) -> Int:
     rows = np.flatnonzero(flow.producer >= 0)
     source, target = table.node[flow.producer[rows]], table.node[rows]
     both = (roles.source[source] >= 0) & (roles.source[target] >= 0) & (source != target)
-    return np.unique(np.stack([source[both], target[both]]), axis=1)
+    size = len(roles.source)
+    return np.stack(np.divmod(np.unique(source[both] * size + target[both]), size))

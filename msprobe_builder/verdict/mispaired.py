@@ -14,6 +14,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.calls import Calls
 from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.part import Part
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -37,10 +38,14 @@ def mispaired(
     that row alone.
     """
     off = error > SUSPICIOUS * floor
+    # One tensor of this run against two of the reference: where it fits far better it belongs.
+    made = producer >= 0
+    misfits = off.copy()
+    misfits[made] &= error[made] > np.nan_to_num(error[producer[made]]) / SUSPICIOUS
     used = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT) & ~np.isnan(error))
     right, wrong = np.zeros(len(table), dtype=bool), np.zeros(len(table), dtype=bool)
-    right[producer[used[~off[used] & informative[used]]]] = True
-    wrong[producer[used[off[used]]]] = True
+    right[producer[used[~misfits[used] & informative[used]]]] = True
+    wrong[producer[used[misfits[used]]]] = True
     cleared = off & right & ~wrong
     nodes = np.zeros(len(calls.kind), dtype=bool)
     nodes[table.node[cleared & (table.section == Section.OUTPUT)]] = True
@@ -66,6 +71,16 @@ def other_parameters(
 def _is_keyword(name: str) -> bool:
     section, _, rest = name.partition(".")
     return section == "input" and bool(rest) and not rest[0].isdigit()
+
+
+def other_places(npu: Part, bench: Part, partner: Int, off: Bool) -> Bool:
+    """Rows of later arguments of calls of another name that differ: their order may be another."""
+    table = npu.table
+    numbers = {stem: number for number, stem in enumerate(npu.calls.stems)}
+    known = bench.calls.of_stems(lambda stem: numbers.get(stem, -1))
+    renamed = (partner >= 0) & npu.calls.is_api & (npu.calls.stem != known[partner])
+    later = (table.section == Section.INPUT) & (table.position > 0)
+    return np.asarray(off & later & renamed[table.node])
 
 
 def swapped_operands(

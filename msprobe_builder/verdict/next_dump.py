@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from msprobe_builder.base.codes import Direction, Kind
-
-_NODE = """
-SELECT node.parent_id, kind, direction, value AS stem, step, rank, level, side, node.node_id,
-       subtree_end
-FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
-"""
-_TENSORS = """
-SELECT shape.value, dtype.value, count(*) FROM tensor
-LEFT JOIN text AS shape ON shape.text_id = shape_id
-LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
-WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
-"""
 _RECORD = 320  # bytes of a tensor's entry in dump.json
+_CALL = 2000  # bytes of a call besides: its arguments, its place and its stack
 _INSIDE = 12  # calls inside a module for each tensor at its edge, when they were not recorded
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
+SHOWN = 3  # suspects around which is recorded
 
-def next_dump(connection: sqlite3.Connection, suspects: Sequence[int]) -> str | None:
+
+@dataclass(frozen=True)
+class TensorKind:
+    """How many tensors of a shape and dtype, as Python prints both, a module holds."""
+
+    shape: str
+    dtype: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a suspect lies, and the innermost module around it; empty where there is none.
+
+    ``calls`` and ``tensors`` are those of all calls of the module and of what they call inside.
+    """
+
+    step: int
+    rank: int
+    level: str
+    module: str
+    calls: int
+    tensors: tuple[TensorKind, ...]
+
+
+def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     """JSON with a configuration for the collector and the bytes that it will write.
 
     The modules around the suspects are recorded with all their tensors; where the dump holds
     modules alone the calls inside come first, with statistics. None without suspects.
     """
-    found: dict[str, tuple[int, int]] = {}  # modules and their subtrees
-    steps, ranks, level = set(), set(), None
-    for node in suspects:
-        row = connection.execute(_NODE, (node,)).fetchone()
-        if row is None:
-            continue
-        steps.add(row[4])
-        ranks.add(row[5])
-        level = level or row[6]
-        while row is not None and not (row[1] == Kind.MODULE and row[2] != Direction.NONE):
-            row = connection.execute(_NODE, (row[0],)).fetchone() if row[0] else None
-        if row is not None:
-            found.setdefault(f"{row[3]}.", (row[8], row[9]))
-    if not steps:
+    if not suspects:
         return None
+    found: dict[str, Surroundings] = {}
+    for one in suspects:
+        if one.module:
+            found.setdefault(f"{one.module}.", one)
+    level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
     task = "statistics" if modules_only else "tensor"
     details: dict[str, object] = {"list": sorted(found)} if found else {}
@@ -52,22 +58,29 @@ def next_dump(connection: sqlite3.Connection, suspects: Sequence[int]) -> str | 
         "task": task,
         "level": "mix",
         "dump_path": "./next_dump",
-        "step": sorted(steps),
-        "rank": sorted(ranks),
+        "step": sorted({one.step for one in suspects}),
+        "rank": sorted({one.rank for one in suspects}),
         task: details,
     }
-    size = sum(_size(connection, span, modules_only) for span in found.values()) * 2
+    inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
+    size = sum(_size(found[one], modules_only) for one in inner)
     return json.dumps({"config": config, "expected_bytes": size if found else None})
 
 
-def _size(connection: sqlite3.Connection, span: tuple[int, int], modules_only: bool) -> int:
-    """Bytes of one direction of a module's calls; both are recorded."""
-    total = 0
-    for shape, dtype, count in connection.execute(_TENSORS, span):
+def _is_inside(name: str, other: str) -> bool:
+    """Whether a module is called inside of another one of the list, which takes it along."""
+    path, above = (one.rstrip(".").rpartition(".")[0] for one in (name, other))
+    return path.startswith(f"{above}.")
+
+
+def _size(module: Surroundings, modules_only: bool) -> int:
+    """Bytes of all calls of a module and of what is called inside."""
+    total = module.calls * _CALL
+    for kind in module.tensors:
         numel = 1
-        for part in str(shape or "").strip("[]()").split(","):
+        for part in kind.shape.strip("[]()").split(","):
             numel *= int(part) if part.strip().isdecimal() else 1
-        width = next((size for bits, size in _BYTES.items() if bits in str(dtype)), 4)
+        width = next((size for bits, size in _BYTES.items() if bits in kind.dtype), 4)
         own = _RECORD * _INSIDE if modules_only else _RECORD + numel * width
-        total += own * int(count)
+        total += own * kind.count
     return total

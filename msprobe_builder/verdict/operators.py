@@ -19,7 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import UNINITIALISED
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.calls import Calls, operator_of
+from msprobe_builder.verdict.distance import is_other_precision
+from msprobe_builder.verdict.part import Part
 
 
 class Family(IntEnum):
@@ -40,6 +45,7 @@ _WORDS = {
     "index_add scatter_add lerp layer_norm batch_norm group_norm instance_norm std var norm",
     Family.PRODUCT: "matmul rmatmul mm bmm linear addmm baddbmm addbmm einsum conv1d conv2d conv3d "
     "conv_transpose1d conv_transpose2d conv_transpose3d dot mv outer bilinear "
+    "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
     "log nll_loss binary_cross_entropy_with_logits kl_div",
@@ -79,3 +85,18 @@ CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cud
 def carries(calls: Calls) -> NDArray[np.bool_]:
     """Calls that hand on numbers they were given, at other places or in another type."""
     return calls.are(_CARRIES)
+
+
+# What is common to all elements is taken out, and out of the gradient as well.
+NORMALISING = frozenset(
+    "layer_norm batch_norm group_norm instance_norm rms_norm normalize native_layer_norm "
+    "native_batch_norm softmax log_softmax batchnorm layernorm groupnorm".split()
+)
+
+
+def has_other_precision(npu: Part, bench: ParameterTable, comparisons: Comparisons) -> bool:
+    """Whether it is the habit of two runs that types differ."""
+    calls = npu.calls
+    products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
+    rows = products[npu.table.node] & (npu.table.section == Section.OUTPUT)
+    return is_other_precision(npu.table, bench, comparisons, np.asarray(rows))

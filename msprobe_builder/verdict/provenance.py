@@ -2,9 +2,9 @@
 
 A dump does not say which tensor is which, but two recordings of one tensor have equal statistics,
 shape and type. The producer of an input is the latest call that had finished by then and put out a
-tensor with the same fingerprint. What a module is given counts as handed on to the calls inside.
-Where no fingerprint fits exactly one without shape and order of summation is tried: views that
-were not recorded change the one, contiguous copies the other.
+tensor with the same fingerprint. What a module is given, and its weights, count as handed on to the
+calls inside. Where no fingerprint fits exactly one without shape and order of summation is tried:
+views that were not recorded change the one, contiguous copies the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     is_input = tensor & (table.section == Section.INPUT)
     is_output = tensor & (table.section == Section.OUTPUT)
     is_module = calls.is_module
-    handed = is_input & is_module[table.node]
+    is_weight = tensor & (table.section == Section.PARAMETERS)
+    handed = (is_input | is_weight) & is_module[table.node]
     inner = tree.subtree_end > np.arange(len(tree))
     is_gradient = tensor & (table.section == Section.PARAMETERS_GRAD)
     passed_on = (is_output & (inner & is_module)[table.node]) | is_gradient

@@ -53,8 +53,7 @@ class Pass(Inheritance):
         if first == last:
             self.given[node] = self._of_twin(node) if self.backward[node] else NONE
             return
-        worst, amount, most = NONE, 0.0, 1.0
-        taint = None
+        worst, taint = NONE, None
         backward = self.backward[node]
         for row in self.inputs[first:last]:
             producer = self.producer[row]
@@ -73,17 +72,13 @@ class Pass(Inheritance):
             latent = self.latent[row]
             if latent > worst[0]:
                 worst = latent, self.root[row]
-            if latent > 0.0:
-                amount = max(amount, latent * self.scale[row])
-            if self.numel[row] > most:
-                most = self.numel[row]
             if self.taint:
                 taint = taint or self.taint.get(row)
         if backward:
             worst = max(worst, self._of_twin(node))
         if taint is not None:
             self.node_taint[node] = taint
-        self.given[node], self.amount[node], self.most[node] = worst, amount, most
+        self.given[node] = worst
 
     # What it puts out.
 
@@ -95,7 +90,9 @@ class Pass(Inheritance):
         if has_inside:
             given = max(given, self.inside[node])
         worst, worst_ratio, suspect = NONE, -1.0, False
-        taint = self._own_taint(node)
+        taint = self.node_taint.get(node)
+        if node in self.arguments:
+            taint = Place(0, node, Cause.ARGUMENT)
         for row in self.outputs[first:last]:
             seen = self.error[row]
             if has_inside or self.section[row] == Section.PARAMETERS_GRAD:
@@ -168,13 +165,8 @@ class Pass(Inheritance):
             and given[1] < 0
             and self.partner[node] >= 0
             and not self.backward[node]
-            and node not in self.flow.arguments
+            and node not in self.arguments
         )
-
-    def _own_taint(self, node: int) -> Place | None:
-        if node in self.flow.arguments:
-            return Place(0, node, Cause.ARGUMENT)
-        return self.node_taint.get(node)
 
     def _hides(self, node: int, row: int, taint: Place) -> bool:
         """Whether the output may differ although its statistics agree.
@@ -196,33 +188,35 @@ class Pass(Inheritance):
         family = self.family[node]
         if family == Family.UNINITIALISED or self._is_cast_back(node):
             return WORST
-        if family == Family.RANDOM and node not in self.flow.arguments:
+        if family == Family.RANDOM and node not in self.arguments:
             return WORST
         if error == 0.0:
             return self.floor[row] * self.gain[node]
-        if family == Family.SUM and self.scale[row] > 0 and self.amount[node] > 0:
-            error = self.amount[node] / self.scale[row]
+        if family == Family.SUM and self.scale[row] > 0:
+            error = self._amount(node) / self.scale[row] or error
         elif family == Family.CURVE:
             error *= self.reach[node]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
             # What is picked may hold all of the error, which noise does not.
-            whole = self.amount[node] * math.sqrt(self.most[node] / self.numel[row])
+            first, last = self.in_start[node], self.in_start[node + 1]
+            most = max((self.numel[one] for one in self.inputs[first:last]), default=1.0)
+            whole = self._amount(node) * math.sqrt(most / self.numel[row])
             error = max(error, whole / self.scale[row])
         elif self.backward[node]:
-            error *= self._cancelling(node, row)
+            error *= max(self._cancelling(node, row), self._subtracted(node, row))
         return min(max(error, self.floor[row]) * self.gain[node], WORST)
 
-    def _cancelling(self, node: int, row: int) -> float:
-        """How much a gradient that is a sum over all elements may have cancelled.
+    def _amount(self, node: int) -> float:
+        """The largest error of its inputs times the size of their elements."""
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        return max((self.latent[row] * self.scale[row] for row in rows), default=0.0)
 
-        That of a bias in front of a normalisation does so to the last digit.
-        """
-        size = self.scale[row]
-        first = self.start[node]
-        if not self.is_line[row] or size <= 0 or self.scale[first] <= 0:
+    def _subtracted(self, node: int, row: int) -> float:
+        """How much of a gradient a normalisation may have taken out."""
+        first, last = self.in_start[node], self.in_start[node + 1]
+        if not self.mixing[node] or first == last or self.scale[row] <= 0:
             return 1.0
-        terms = max(1.0, self.numel[first] / self.numel[row])
-        return max(1.0, math.sqrt(terms) * self.scale[first] / size)
+        return max(1.0, self.mixing[node] * self.scale[self.inputs[first]] / self.scale[row])
 
     def _has_chosen(self, node: int) -> bool:
         return bool(self.choices) and self.choices[-1] == node

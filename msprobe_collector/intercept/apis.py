@@ -14,14 +14,19 @@ from torch.utils._device import DeviceContext
 
 from msprobe_collector.intercept.call_sites import as_written
 from msprobe_collector.intercept.functional_collectives import WAIT, FunctionalCollectives
-from msprobe_collector.intercept.names import Action, Api, changes_arguments, describe_function
+from msprobe_collector.intercept.names import (
+    ENTERED,
+    Action,
+    Api,
+    changes_arguments,
+    describe_function,
+)
 from msprobe_collector.intercept.operators import take_operator
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.session import Session
 
 _DEVICE_CONTEXT = DeviceContext.__torch_function__.__code__
-_SEED_OF_BACKWARD = torch.autograd._make_grads.__code__
 
 
 Finish: TypeAlias = Callable[[Pending, Any], None]
@@ -71,7 +76,7 @@ class CallMode(TorchFunctionMode):
             except Exception:  # noqa: S110 - without memory there is nothing to expose
                 pass
             return func(*args, **kwargs)
-        return self._run_engine(func, args, kwargs)
+        return self._enter(func, args, kwargs)
 
     def _record(
         self,
@@ -85,8 +90,6 @@ class CallMode(TorchFunctionMode):
         operator = take_operator()
         if operator is not None:
             label = f"Tensor.{operator}"
-        elif frame.f_code is _SEED_OF_BACKWARD:
-            return func(*args, **kwargs)
         finish: Finish | None = None
         if label.startswith("Distributed."):
             if label == WAIT:
@@ -99,12 +102,12 @@ class CallMode(TorchFunctionMode):
             written = args, _without_defaults(api, kwargs)
         return record_call(self._session, label, func, args, kwargs, written, frame, finish)
 
-    def _run_engine(
+    def _enter(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run backward with this mode on, because hooks and recomputation run inside."""
+        """Run ``func`` with this mode on."""
         with self:
-            return _ENGINE_ENTRIES[func](*args, **kwargs)
+            return _ENTRIES[func](*args, **kwargs)
 
 
 def put_on(mode: CallMode) -> None:
@@ -195,7 +198,7 @@ def _without_defaults(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _without_dispatch(function: types.FunctionType) -> Callable[..., Any]:
+def _without_dispatch(function: Any) -> Callable[..., Any]:
     """``function`` without the check that would hand the call to the mode again."""
     checks = dict.fromkeys(("has_torch_function", "has_torch_function_unary"), _never)
     names = {**function.__globals__, **checks}
@@ -210,11 +213,6 @@ def _never(*_arguments: Any) -> bool:
     return False
 
 
-_ENGINE: tuple[Any, ...] = (
-    torch.Tensor.backward,
-    torch.autograd.backward,
-    torch.autograd.grad,
-)
-_ENGINE_ENTRIES: dict[Any, Callable[..., Any]] = {
-    function: _without_dispatch(function) for function in _ENGINE
+_ENTRIES: dict[Any, Callable[..., Any]] = {
+    function: _without_dispatch(function) for function in ENTERED
 }

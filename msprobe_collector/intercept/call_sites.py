@@ -7,6 +7,7 @@ keywords. The call instruction of the caller tells how many were positional and 
 from __future__ import annotations
 
 import dis
+import inspect
 from bisect import bisect_right
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 _HAND_ON = torch.overrides.handle_torch_function.__code__
+# ``F.max_pool2d`` and its like choose between two functions and hand all arguments on.
+_CHOOSE = torch.nn.functional.max_pool2d.__code__
 _PLAIN_CALLS = frozenset({"CALL", "CALL_FUNCTION", "CALL_METHOD"})
 _KEYWORD_CALLS = frozenset({"CALL_KW", "CALL_FUNCTION_KW"})
 
@@ -37,9 +40,14 @@ def as_written(
     if frame.f_code is not _HAND_ON or not isinstance(function, FunctionType) or callee is None:
         return None
     code = callee.f_code
-    if code is not function.__code__ or callee.f_back is None:
+    caller = callee.f_back
+    if function.__code__ is _CHOOSE and caller is not None and caller.f_code is _CHOOSE:
+        caller = caller.f_back
+    elif code is not function.__code__:
         return None
-    shape = _shape_at(callee.f_back)
+    if caller is None or code.co_flags & inspect.CO_VARARGS:
+        return None
+    shape = _shape_at(caller)
     if shape is None:
         return None
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -81,6 +89,6 @@ def _shapes_of(code: CodeType) -> dict[int, Shape | None]:
             keywords = ()
         elif kind in _KEYWORD_CALLS:
             shapes[instruction.offset] = Shape(instruction.arg or 0, constant)
-        elif kind.startswith("CALL"):
-            shapes[instruction.offset] = None  # f(*args): nothing to be learned
+        else:  # f(*args), an operator: nothing to be learned
+            shapes[instruction.offset] = None
     return shapes

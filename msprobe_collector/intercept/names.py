@@ -18,7 +18,7 @@ class Action(Enum):
     RECORD = 0
     IGNORE = 1  # reads no values: shapes, flags, queries
     EXPOSE = 2  # hands out memory that may change without the version counter noticing
-    BACKWARD = 3  # runs the autograd engine, in which calls must be seen, too
+    ENTER = 3  # what it calls is seen instead of it
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def describe_function(function: Any) -> Api:
     """The name and treatment of a function that a torch function mode hands us."""
     if isinstance(function, types.MethodWrapperType):
         return _describe_property(function)
-    if function in _BACKWARD:
-        return Api("Tensor.backward", Action.BACKWARD)
+    if function in ENTERED:
+        return Api("Tensor.backward", Action.ENTER)
     label = _labels().get(function)
     if label is None:
         label = _label_outside_the_namespaces(function)
@@ -143,9 +143,8 @@ def _label_outside_the_namespaces(function: Any) -> str:
 def _labels() -> dict[Any, str]:
     """Every public function of torch by identity; the first namespace that has it names it."""
     labels: dict[Any, str] = {}
-    # ``2 / x`` and ``x /= 2`` reach functions whose names date from Python 2.
-    for name in ("__rtruediv__", "__itruediv__"):
-        labels[getattr(torch.Tensor, name)] = f"Tensor.{name}"
+    # ``x /= 2`` reaches a function whose name dates from Python 2.
+    labels[torch.Tensor.__itruediv__] = "Tensor.__itruediv__"
     for name in _VF_FUNCTIONS:
         labels[getattr(torch._C._VariableFunctions, name)] = f"VF.{name}"
     for name, function in vars(F).items():
@@ -158,10 +157,23 @@ def _labels() -> dict[Any, str]:
     for name, function in vars(torch).items():
         if isinstance(function, _METHOD_TYPES):
             labels.setdefault(function, f"Torch.{name}")
+    for name, function in vars(torch.linalg).items():  # established without their namespace
+        if isinstance(function, _METHOD_TYPES) and not name.startswith("_"):
+            labels.setdefault(function, f"Torch.{name}")
     return labels
 
 
-_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
+# The engine, because hooks and recomputation run inside; operators that are two calls.
+ENTERED = frozenset(
+    {
+        torch.Tensor.backward,
+        torch.autograd.backward,
+        torch.autograd.grad,
+        torch.Tensor.__rtruediv__,
+        torch.Tensor.__rfloordiv__,
+        torch.Tensor.__rmatmul__,
+    }
+)
 
 
 def _none_defaults(function: Any) -> frozenset[str]:

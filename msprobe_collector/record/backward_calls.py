@@ -8,15 +8,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.gradients import Backward, OpenBackwards, trace, watch
+from msprobe_collector.record.items import Item
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.overflow import is_origin_backward
 from msprobe_collector.record.parameters import ParameterGradients
+from msprobe_collector.unseen import unseen
 
 
 class BackwardCalls:
@@ -41,6 +44,9 @@ class BackwardCalls:
         if not ledger.config.collects_direction("backward"):
             return
         edges = pending.edges or []
+        if call.path:  # of modules, dumps show the places that take a gradient
+            edges = [edge for edge in edges if edge is not None]
+            outputs = [tensor for tensor in outputs if tensor.requires_grad]
         graph = trace(edges, outputs, pending.first_node)
         if graph.outputs:
             describe = partial(ledger.describe_gradient, call.backward_name)
@@ -73,9 +79,19 @@ class BackwardCalls:
         """The last node of a call has run, or nothing more will."""
         if backward.done:
             return
-        ledger = self._ledger
+        call = backward.call
+        if call.path and self.open.has_inside(call):
+            backward.is_over = True  # it is written down after what was called inside it
+            return
         backward.settle()
         self.open.remove(backward)
+        self._write(backward)
+        around = self.open.waiting_for(call)
+        if around is not None:
+            self.end(around)
+
+    def _write(self, backward: Backward) -> None:
+        ledger = self._ledger
         call = backward.call
         if not ledger.listening or not ledger.selection.keep_backward(call):
             return
@@ -83,11 +99,7 @@ class BackwardCalls:
         if call.path:
             self.parameters.note_backward(call.backward_name)
         ledger.selection.leave(call.backward_name)
-        record: dict[str, Any] = {}
-        if ledger.config.collects("backward", "input"):
-            record["input"] = backward.received
-        if ledger.config.collects("backward", "output"):
-            record["output"] = backward.sent
+        record = self._record(backward)
         if ledger.overflow is not None:
             ledger.items.settle()
             if not is_origin_backward(record):
@@ -96,12 +108,29 @@ class BackwardCalls:
         ledger.add_record(call.backward_name, record)
         ledger.flush_if_due()
 
+    def _record(self, backward: Backward) -> dict[str, Any]:
+        """The established keys, and the gradients by argument where those do not show them."""
+        config = self._ledger.config
+        record: dict[str, Any] = {}
+        is_module = bool(backward.call.path)
+
+        def add(key: str, at_last_node: list[Item | None], name: str, own: list[Any]) -> None:
+            record[key] = own if is_module else at_last_node
+            if not is_module and (name in backward.elsewhere or not _alike(own, at_last_node)):
+                record[name] = own
+
+        if config.collects("backward", "input"):
+            add("input", backward.last_received, "output_gradients", backward.received)
+        if config.collects("backward", "output"):
+            add("output", backward.last_sent, "input_gradients", backward.sent)
+        return record
+
     def _end_task(self, task: int) -> None:
         """A backward pass is over: what still waits for gradients gets none."""
         ledger = self._ledger
         try:
-            with torch._C.DisableTorchFunction():
-                for backward in self.open.of_task(task):
+            with unseen():
+                for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
                 self.parameters.end_pass()
                 ledger.items.forget()  # reducers write to gradients from C++
@@ -120,8 +149,9 @@ class BackwardCalls:
 
     def settle(self) -> None:
         """End what has begun; hand out the gradients of parameters."""
-        for backward in self.open.all():
-            self.end(backward)
+        with unseen():
+            for backward in reversed(self.open.all()):
+                self.end(backward)
         self.parameters.settle()
         self._tasks.clear()
 
@@ -129,3 +159,8 @@ class BackwardCalls:
         self.settle()
         self.parameters.end_step()
         self._watched = []
+
+
+def _alike(own: list[Item | None], other: list[Item | None]) -> bool:
+    """The same tensors at the same places, whatever is missing behind the last one."""
+    return all(left is right for left, right in zip_longest(own, other))

@@ -1,9 +1,13 @@
-"""The true gradients of a call's inputs and outputs.
+"""The gradients of a call's inputs and outputs.
 
 A call adds nodes to the autograd graph between its inputs and its outputs. The node of an output
 receives the whole gradient of that output; a node with an edge to an input sends this call's
 contribution to the gradient of that input. Both are read by hooks on these nodes: no tensor is
 viewed, copied or marked, and a tensor that is used elsewhere, too, keeps the shares apart.
+
+The established dumps show of an API what its *last* node, that of the first output, receives and
+sends. So both are collected; they differ where a call adds several nodes, or orders its gradients
+in its own way.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from torch.autograd.graph import Node
 
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.items import Item
+from msprobe_collector.unseen import unseen
 
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
@@ -41,12 +46,16 @@ class Backward:
 
     __slots__ = (
         "__weakref__",
+        "_at_last_node",
         "_describe",
         "_missing",
-        "_parts",
         "_sums",
         "call",
         "done",
+        "elsewhere",
+        "is_over",
+        "last_received",
+        "last_sent",
         "received",
         "sent",
         "task",
@@ -63,19 +72,59 @@ class Backward:
         self.call = call
         self.received: list[Item | None] = [None] * outputs
         self.sent: list[Item | None] = [None] * inputs
+        self.last_received: list[Item | None] = []
+        self.last_sent: list[Item | None] = []
+        self.is_over = False  # but a call inside it is not
         self.task = -1  # of the autograd engine, once it began
         self.done = False
         self.waiting_nodes = 0
         self._describe = describe
         self._missing: dict[int, int] = {}
-        self._parts: dict[int, int] = {}
         self._sums: dict[int, torch.Tensor] = {}
+        self.elsewhere: set[str] = set()  # sides of which not all is at the last node
+        # What the last node handles while it runs, so that nothing is described twice.
+        self._at_last_node: dict[tuple[str, int], list[Item]] = {}
+
+    def pass_last_node(self, sent: Gradients, received: Gradients, is_own: bool) -> None:
+        """What the last node of an API received and sent, as the established dumps have it.
+
+        A call that only hands its input on has no node of its own: what comes goes on.
+        """
+        self.last_received = self._describe_all(received, "input", "output_gradients")
+        if not is_own:
+            sent = received
+        self.last_sent = self._describe_all(sent, "output", "input_gradients")
+
+    def _describe_all(self, gradients: Gradients, key: str, side: str) -> list[Item | None]:
+        found = []
+        for position, gradient in enumerate(gradients):
+            item = None
+            if gradient is not None:
+                item = self._describe(gradient, f"{key}.{position}")
+                if item is not None:
+                    self._at_last_node.setdefault((side, id(gradient)), []).append(item)
+            found.append(item)
+        return found
+
+    def leave_last_node(self) -> None:
+        self._at_last_node.clear()
+
+    def _item(self, gradient: torch.Tensor, side: str, position: int) -> Item | None:
+        """The record of a gradient of an output or an input; that at the last node if it is one."""
+        known = self._at_last_node.get((side, id(gradient)))
+        if known:  # a tensor that is sent twice is there twice
+            return known.pop(0) if len(known) > 1 else known[0]
+        if self.call.path:  # of a module nothing else is written
+            side = "input" if side == "output_gradients" else "output"
+        else:
+            self.elsewhere.add(side)
+        return self._describe(gradient, f"{side}.{position}")
 
     def expect(self, position: int) -> None:
         self._missing[position] = self._missing.get(position, 0) + 1
 
     def receive(self, position: int, gradient: torch.Tensor) -> None:
-        self.received[position] = self._describe(gradient, f"input.{position}")
+        self.received[position] = self._item(gradient, "output_gradients", position)
 
     def send(self, position: int, gradient: torch.Tensor | None) -> None:
         """One edge's share of the gradient of an input; the shares are added in turn."""
@@ -84,20 +133,19 @@ class Backward:
         if gradient is not None:
             before = self._sums.pop(position, None)
             if before is not None:
-                with torch.no_grad(), torch._C.DisableTorchFunction():
-                    gradient = before + gradient
+                gradient = before + gradient
             if left:
                 self._sums[position] = gradient
                 return
         else:
             gradient = None if left else self._sums.pop(position, None)
         if gradient is not None:
-            self.sent[position] = self._describe(gradient, f"output.{position}")
+            self.sent[position] = self._item(gradient, "input_gradients", position)
 
     def settle(self) -> None:
         """Take what has come as the result: no more nodes will run."""
         for position, gradient in self._sums.items():
-            self.sent[position] = self._describe(gradient, f"output.{position}")
+            self.sent[position] = self._item(gradient, "input_gradients", position)
         self._sums.clear()
         self.done = True
 
@@ -108,9 +156,11 @@ _Event: TypeAlias = Callable[[Backward], None]
 class Graph:
     """The nodes that a call added: whose hooks tell what."""
 
-    __slots__ = ("outputs", "passed_on", "shares")
+    __slots__ = ("last", "last_is_own", "outputs", "passed_on", "shares")
 
     def __init__(self) -> None:
+        self.last: Node | None = None  # the node of the first output
+        self.last_is_own = False  # it was made by this call
         # node → (index among its gradients, position of the output)
         self.outputs: dict[Node, list[tuple[int, int]]] = {}
         # node → (index of its edge, positions of the input)
@@ -132,6 +182,9 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
         if node is None:
             continue
         key = (node, tensor.output_nr)
+        if graph.last is None:
+            graph.last = node
+            graph.last_is_own = key not in positions
         if key in positions:
             graph.passed_on[position] = positions[key]
         elif node not in graph.outputs and node._sequence_nr() >= first_node:
@@ -198,6 +251,8 @@ def watch(
             graph.outputs.get(node, ()),
             graph.shares.get(node, ()),
             graph.passed_on,
+            node is graph.last and not backward.call.path,
+            graph.last_is_own,
             report,
         )
         if backward.call.path and run.outputs:
@@ -213,6 +268,8 @@ class _NodeRun(NamedTuple):
     outputs: Sequence[tuple[int, int]]
     shares: Sequence[tuple[int, list[int]]]
     passed_on: dict[int, list[int]]
+    is_last: bool  # of an API
+    last_is_own: bool
     report: Callable[[str, BaseException], None]
 
     def fail(self, error: BaseException) -> None:
@@ -225,7 +282,7 @@ def _before_node(run: _NodeRun, began: _Event, ended: _Event, received: Gradient
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             began(run.backward)
             _receive(run, received)
             if not run.shares:
@@ -240,7 +297,7 @@ def _after_entered_node(
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             _send(run, sent)
             _count(run.backward, ended)
     except Exception as error:
@@ -253,10 +310,14 @@ def _after_node(
     if run.backward.done:
         return
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             began(run.backward)
+            if run.is_last:
+                run.backward.pass_last_node(sent, received, run.last_is_own)
             _receive(run, received)
             _send(run, sent)
+            if run.is_last:
+                run.backward.leave_last_node()
             _count(run.backward, ended)
     except Exception as error:
         run.fail(error)
@@ -301,6 +362,17 @@ class OpenBackwards:
 
     def all(self) -> list[Backward]:
         return list(self._open)
+
+    def has_inside(self, call: Call) -> bool:
+        """Whether a call that ``call`` made is open."""
+        return any(backward.call.parent is call for backward in self._open)
+
+    def waiting_for(self, call: Call) -> Backward | None:
+        """The module around ``call`` if it is over but for what is inside."""
+        for backward in self._open:
+            if backward.is_over and backward.call is call.parent:
+                return backward
+        return None
 
     def enclosing(self, path: str) -> Call | None:
         """The module whose backward runs around a call at ``path`` ("" for an API)."""

@@ -228,10 +228,11 @@ class Items:
         if isinstance(value, list | tuple) and isinstance(record, list):
             pairs = zip(record, value, strict=True)
             return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
-        if isinstance(value, dict) and isinstance(record, dict):
+        parts = _parts(value) if isinstance(record, dict) else None
+        if parts is not None:
             return {
-                key: self.attach(record.get(str(key)), part, f"{path}.{key}")
-                for key, part in value.items()
+                str(key): self.attach(record.get(str(key)), part, f"{path}.{key}")
+                for key, part in parts
             }
         return record
 

@@ -20,7 +20,6 @@ from msprobe_collector.record.items import Item, Items
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
-from msprobe_collector.unseen import unseen
 from msprobe_collector.write.step_files import StepFiles, tensor_directory
 from msprobe_collector.write.tensor_files import TensorFiles
 
@@ -134,13 +133,15 @@ class Ledger:
         return not is_finite(gradients)
 
     def describe_gradient(self, name: str, gradient: torch.Tensor, where: str) -> Item | None:
-        """The record of a gradient of the call ``name``; None when nothing is recorded now."""
+        """The record of a gradient of the call ``name``; None when nothing is recorded now.
+
+        Call inside :func:`unseen`.
+        """
         if not self.listening:
             return None
         try:
             path = self.save_path(name)
-            with unseen():
-                return self.items.tensor(gradient, path and f"{path}.{where}", born=True)
+            return self.items.tensor(gradient, path and f"{path}.{where}", born=True)
         except Exception as error:
             self.report(name, error)
             return None

@@ -49,7 +49,9 @@ def is_origin(record: dict[str, Any]) -> bool:
 
 
 def is_origin_backward(record: dict[str, Any]) -> bool:
-    return is_finite(record.get("input")) and not is_finite(record.get("output"))
+    given = [record.get(key) for key in ("input", "output_gradients")]
+    found = [record.get(key) for key in ("output", "input_gradients")]
+    return is_finite(given) and not is_finite(found)
 
 
 def is_finite(record: Any) -> bool:

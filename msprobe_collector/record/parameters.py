@@ -17,6 +17,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.record.items import Item
+from msprobe_collector.unseen import unseen
 
 Describe: TypeAlias = Callable[[str, torch.Tensor, str], "Item | None"]
 Write: TypeAlias = Callable[[str, "dict[str, Item]"], None]
@@ -61,7 +62,7 @@ class ParameterGradients:
 
     def _arrive(self, stem: str, name: str, gradient: torch.Tensor) -> None:
         if stem in self._kept:
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 self._seen.add((stem, name))
                 self._take(stem, name, gradient)
 
@@ -96,10 +97,11 @@ class ParameterGradients:
         self.end_pass()
         for (stem, name), watched in self._watched.items():
             gradient = watched.parameter.grad
-            unseen = (stem, name) not in self._seen and stem in self._kept
-            if unseen and gradient is not None and _identity(gradient) != watched.gradient:
+            missed = (stem, name) not in self._seen and stem in self._kept
+            if missed and gradient is not None and _identity(gradient) != watched.gradient:
                 watched.gradient = _identity(gradient)
-                self._take(stem, name, gradient)
+                with unseen():
+                    self._take(stem, name, gradient)
         for stem, gradients in self._arriving.items():
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)

@@ -142,13 +142,10 @@ class Session:
             pending.record.update(input_args=[], input_kwargs={})
         if call.kept and self.config.collects("forward", "output"):
             path = ledger.save_path(call.forward_name)
-            results = result if type(result) in (tuple, list) else (result,)
-            describe = self.items.describe
             with unseen():
-                pending.record["output"] = [
-                    describe(value, path and f"{path}.output.{position}", outputs, born=True)
-                    for position, value in enumerate(results)
-                ]
+                pending.record["output"] = self.items.describe(
+                    _as_results(result), path and f"{path}.output", outputs, born=True
+                )
         else:
             collect_tensors(result, outputs)
         if not call.path and not outputs and not pending.has_tensors:
@@ -192,9 +189,8 @@ class Session:
                 return
             if pending.held is not None:
                 attach_inputs(self.items, record, pending.held, name)
-            results = result if type(result) in (tuple, list) else (result,)
             record["output"] = self.items.attach(
-                record.get("output"), list(results), f"{name}.output"
+                record.get("output"), _as_results(result), f"{name}.output"
             )
             ledger.count_overflow(name)
         ledger.add_record(name, record)
@@ -211,3 +207,8 @@ class Session:
 
     def capture(self, frame: FrameType | None, base: FrameType | None, below: int) -> int:
         return self.ledger.stacks.capture(frame, base, below)
+
+
+def _as_results(result: Any) -> Any:
+    """A tuple holds several results, by name where they have names; anything else is one."""
+    return result if isinstance(result, tuple) else (result,)

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from msprobe_collector.write.tensor_store import host_bytes
+
 _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _EXACT_INTEGER = 2**53
@@ -173,9 +175,6 @@ def _read_row(numbers: list[float], kind: str) -> Values:
 
 def checksum(tensor: torch.Tensor) -> str:
     """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
-    here = tensor.detach().cpu()
-    here = here.resolve_conj().resolve_neg().contiguous()
-    if not here.numel():
-        return f"{zlib.crc32(b''):08x}"
-    content: Any = here.reshape(-1).view(torch.uint8).numpy()
+    here = tensor if tensor.is_cpu else tensor.detach().cpu()
+    _owner, content = host_bytes(here)
     return f"{zlib.crc32(content):08x}"

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-_encode = json.JSONEncoder(default=str).encode
+_encode = json.JSONEncoder(default=str, check_circular=False).encode
+_encode_text = json.encoder.encode_basestring_ascii
 
 
 class AppendedObject:
@@ -109,6 +110,7 @@ class StepFiles:
             "task": task,
             "level": level,
             "framework": "pytorch",
+            "argument_gradients": True,  # see BackwardCalls
             "dump_data_dir": str(tensor_directory(directory)) if saves_tensors else None,
         }
         head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'
@@ -124,7 +126,7 @@ class StepFiles:
         self._data: list[tuple[str, Any]] = []
         self._added = 0
         self._latest: dict[str, Any] = {}
-        self._parents: list[tuple[str, Any]] = []
+        self._parents: list[tuple[str, str | None]] = []
         self._placed: set[str] = set()
         self._callers: list[tuple[str, int]] = []
         self._groups = 0
@@ -172,7 +174,7 @@ class StepFiles:
             [_entry(name, record) for name, record in self._latest.items()],
         )
         self._construct.append(
-            [f" {_encode(child)}: {_encode(parent)}" for child, parent in parents]
+            [f" {_encode_text(child)}: {_encode_parent(parent)}" for child, parent in parents]
         )
         self._stack.append(self._stack_groups(callers, lines))
 
@@ -196,7 +198,11 @@ class StepFiles:
 
 
 def _entry(name: str, record: Any) -> str:
-    return f"  {_encode(name)}: {_encode(record)}"
+    return f"  {_encode_text(name)}: {_encode(record)}"
+
+
+def _encode_parent(name: str | None) -> str:
+    return "null" if name is None else _encode_text(name)
 
 
 def tensor_directory(directory: Path) -> Path:

@@ -7,11 +7,11 @@ thousands of tensors; a file for each of them takes longer than the numbers do.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,6 +20,22 @@ from msprobe_collector.write.step_files import AppendedObject
 
 DATA, INDEX = "tensors.bin", "index.json"
 _ALIGNMENT = 64  # bytes, so that any type can be mapped
+
+
+def host_bytes(tensor: torch.Tensor) -> tuple[torch.Tensor, memoryview]:
+    """The bytes of a plain tensor in the host's memory, row by row, and the tensor they are of.
+
+    They are good while that tensor lives. Call inside :func:`unseen`.
+    """
+    plain = tensor
+    if plain.is_conj() or plain.is_neg() or not plain.is_contiguous():
+        plain = plain.detach().resolve_conj().resolve_neg().contiguous()
+    size = plain.numel() * plain.itemsize
+    if not size:
+        return plain, memoryview(b"")
+    # Through the address: NumPy lacks some types and takes several calls.
+    content = (ctypes.c_ubyte * size).from_address(plain.data_ptr())
+    return plain, memoryview(content).cast("B")
 
 
 class TensorStore:
@@ -38,11 +54,7 @@ class TensorStore:
     def add(self, name: str, tensor: torch.Tensor) -> None:
         """Write a tensor of the host's memory; OSError when the disk takes no more."""
         with unseen():
-            plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-            content = memoryview(b"")
-            if plain.numel():
-                numbers: Any = plain.reshape(-1).view(torch.uint8).numpy()
-                content = memoryview(numbers).cast("B")
+            plain, content = host_bytes(tensor)
         size = len(content)
         with self._lock:
             offset = self._end

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from msprobe_builder.dump.argument_gradients import by_argument
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.gradients import is_one_step, recorded_gradients, tells_all
 from msprobe_operators.dump.operands import CannotRebuildError, Operands, Source, operands, rebuild
 from msprobe_operators.dump.rerun import (
     Function,
@@ -127,12 +129,19 @@ def _rows(
     if not wants_backward or not there.gradients:
         yield _untested(call, "backward", "no operand of it takes a gradient", options)
         return
+    compared, gradients = "device", here.gradients
+    if given.is_real and (tells_all(call) or is_one_step(here.results)):
+        stored = recorded_gradients(
+            call, (given.args, given.kwargs), there.gradients, options.source
+        )
+        if stored is not None:
+            compared, gradients = "recorded", stored
     pairs = [
         (one, other)
-        for one, other in zip(here.gradients, there.gradients, strict=True)
+        for one, other in zip(gradients, there.gradients, strict=True)
         if one is not None and other is not None
     ]
-    places = [n for n, one in enumerate(here.gradients) if one is not None]
+    places = [n for n, one in enumerate(gradients) if one is not None]
 
     def moved_gradients(relative: float) -> list[Any] | None:
         found = moved(relative, gradients=True)
@@ -154,7 +163,7 @@ def _rows(
                 wrong,
                 wrong / _WRONG_GRADIENT,
             )
-    yield _row(call, "backward", verdict, "device", kind, options)
+    yield _row(call, "backward", verdict, compared, kind, options)
 
 
 def _reference(
@@ -180,7 +189,7 @@ def _gradients_of_results(
         return None
     recorded: list[Tensor] = []
     if call.backward is not None:
-        leaves = call.backward.get("input")
+        leaves = by_argument(call.backward).get("input")
         for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
             if isinstance(leaf, dict) and "shape" in leaf:
                 place = f"{call.name}.backward.{number}"

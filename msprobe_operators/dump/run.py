@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -41,15 +41,18 @@ def check_dump(
     workers: int = 1,
     journal: Path | None = None,
     report: Callable[[int], None] = lambda _: None,
+    only: Sequence[str] = (),
 ) -> list[CheckRow]:
-    """Rows for all calls of a dump, in their order.
+    """Rows for all calls of a dump, in their order; ``only`` restricts them by their names.
 
+    ``Functional.linear`` names all calls of it, ``Functional.linear.3`` (with or without direction)
+    one; UsageError for a name that no call has.
     With ``journal`` finished calls are written there as they come, and what stands there already
     for the same dump and options is not run again.
     """
     key = _fingerprint(dump, options, devices)
     known = {} if journal is None else _read(journal, key)
-    calls = list(recorded_calls(dump))
+    calls = _chosen(list(recorded_calls(dump)), only, dump)
     left = [call for call in calls if call.name not in known]
     stream = None
     if journal is not None:
@@ -68,6 +71,19 @@ def check_dump(
         if stream is not None:
             stream.close()
     return [row for call in calls for row in known.get(call.name, [])]
+
+
+def _chosen(calls: list[RecordedCall], only: Sequence[str], dump: Path) -> list[RecordedCall]:
+    chosen: set[str] = set()
+    for given in only:
+        wanted = given.removesuffix(".forward").removesuffix(".backward")
+        found = {call.name for call in calls if f"{call.name}.".startswith(f"{wanted}.")}
+        if not found:
+            raise UsageError(
+                f"{dump} has no call {given}; give a name such as Functional.linear.3."
+            )
+        chosen |= found
+    return [call for call in calls if call.name in chosen] if only else calls
 
 
 def _results(

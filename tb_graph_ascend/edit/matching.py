@@ -9,7 +9,16 @@ from msprobe_builder.database.read.edits import read_edit_state
 from msprobe_builder.database.read.names import read_names
 from msprobe_builder.database.read.nodes import NodeState, read_node_states
 from msprobe_builder.match.match_file import parse_match_file
-from msprobe_builder.rematch.edits import MATCH, UNMATCH, Change, Edits, redo, undo
+from msprobe_builder.rematch.edits import (
+    CONFIRM,
+    MATCH,
+    REJECT,
+    UNMATCH,
+    Change,
+    Edits,
+    redo,
+    undo,
+)
 from msprobe_builder.rematch.graphs import GraphPair, pair_of, read_pairs
 from msprobe_builder.rematch.imports import import_pairs
 from msprobe_builder.rematch.operations import Conflict, Operation, Outcome, carry_out
@@ -19,7 +28,12 @@ from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.limits import MAX_OPERATIONS
 from tb_graph_ascend.problems import bad_request, conflict, not_found
 
-ACTIONS = {pb.MATCH_ACTION_MATCH: MATCH, pb.MATCH_ACTION_UNMATCH: UNMATCH}
+ACTIONS = {
+    pb.MATCH_ACTION_MATCH: MATCH,
+    pb.MATCH_ACTION_UNMATCH: UNMATCH,
+    pb.MATCH_ACTION_CONFIRM: CONFIRM,
+    pb.MATCH_ACTION_REJECT: REJECT,
+}
 CODES = {action: code for code, action in ACTIONS.items()}
 
 
@@ -106,7 +120,7 @@ def _operation(pair: GraphPair, asked: pb.MatchOperation) -> Operation:
         raise bad_request(
             "bad_body",
             f"There is no action {asked.action}.",
-            "Give MATCH_ACTION_MATCH or MATCH_ACTION_UNMATCH.",
+            f"Give one of: {', '.join(map(pb.MatchAction.Name, ACTIONS))}.",
         )
     return Operation(
         ACTIONS[asked.action],
@@ -150,6 +164,9 @@ def _add_outcome(
 def _conflict_problem(connection: sqlite3.Connection, met: Conflict) -> Exception:
     nodes = {met.node} if met.partner is None else {met.node, met.partner}
     names = read_names(connection, nodes)
+    if not met.is_automatic:
+        message = f"{names[met.node]} has no automatic match with this node."
+        return conflict("not_automatic", message, "Load the graph again.")
     if met.partner is None:
         message = f"{names[met.node]} is not matched with this node."
         return conflict("not_matched", message, "Load the graph again.")
@@ -163,9 +180,12 @@ def _conflict_problem(connection: sqlite3.Connection, met: Conflict) -> Exceptio
 def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> None:
     """Bring up to date what follows from the changes, and report them."""
     connection = edits.connection
-    npu = {change.npu for change in edits.changes}
-    bench = {change.bench for change in edits.changes}
-    changed = refresh(connection, pairs, npu, bench) if edits.changes else set()
+    # Who answers for a match has no part in how it is measured.
+    moved = [change for change in edits.changes if change.action != CONFIRM]
+    npu = {change.npu for change in moved}
+    bench = {change.bench for change in moved}
+    changed = refresh(connection, pairs, npu, bench) if moved else set()
+    changed |= {node for change in edits.changes for node in (change.npu, change.bench)}
     states = read_node_states(connection, changed)
     _add_changes(connection, pairs, edits.changes, states, report)
     for pair in pairs:
@@ -214,4 +234,6 @@ def _state(index: int, state: NodeState, other_first: int) -> pb.NodeState:
         grade=pb.Grade.Name(state.grade),
         error=state.error,
         unmatched_reason=state.unmatched_reason,
+        match_source=pb.MatchSource.Name(state.source),
+        match_certainty=state.certainty,
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS
 from msprobe_builder.database.read.communication import CommunicationPartner
-from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord
+from msprobe_builder.database.read.groups import CallGroup
+from msprobe_builder.database.read.nodes import NodeDetail, NodeRecord, OperatorCheck
 from msprobe_builder.database.read.parameters import (
     Comparison,
     Parameter,
@@ -23,14 +24,19 @@ from tb_graph_ascend.problems import Problem
 
 def encode_problem(problem: Problem) -> pb.Problem:
     """The body of every answer with a status of 400 or above."""
-    return pb.Problem(
-        code=problem.code, message=problem.message, remedy=problem.remedy, revision=problem.revision
+    # Whatever is quoted, half a character among it must not cost the answer itself.
+    message, remedy = (
+        words.encode("utf-8", "backslashreplace").decode()
+        for words in (problem.message, problem.remedy)
     )
+    return pb.Problem(code=problem.code, message=message, remedy=remedy, revision=problem.revision)
 
 
-def encode_catalog(logdir: str, files: Iterable[pb.DatabaseFile]) -> pb.Catalog:
+def encode_catalog(
+    logdir: str, files: Iterable[pb.DatabaseFile], *, open_to_network: bool
+) -> pb.Catalog:
     """The list of files."""
-    return pb.Catalog(logdir=logdir, files=files)
+    return pb.Catalog(logdir=logdir, files=files, open_to_network=open_to_network)
 
 
 def encode_file(
@@ -50,6 +56,7 @@ def encode_file(
     message.created_at = content.meta.get("created_at", "")
     message.overflow_checked = content.meta.get("overflow_checked") == "1"
     message.writable = is_writable
+    message.alignment = content.meta.get("alignment", "")
     if is_writable:
         message.edits.CopyFrom(encode_edit_state(content.edits))
     message.graphs.extend(
@@ -65,6 +72,8 @@ def encode_file(
             bench_unmatched=pair.bench_unmatched,
             overflow_counts=pair.overflow_counts,
             bench_overflow_counts=pair.bench_overflow_counts,
+            automatic=pair.automatic,
+            groups=pair.groups,
         )
         for pair in content.graphs
     )
@@ -133,11 +142,39 @@ def encode_node(revision: str, detail: NodeDetail) -> pb.NodeDetail:
         rows=(_encode_row(row) for row in detail.rows),
         history=map(encode_edit, detail.history),
         verdict=None if detail.verdict is None else encode_node_verdict(detail.verdict),
+        group=None if detail.group is None else _encode_group(detail.group),
+    )
+
+
+def encode_groups(revision: str, groups: list[CallGroup]) -> pb.Groups:
+    """The groups of a step and rank."""
+    return pb.Groups(revision=revision, groups=map(_encode_group, groups))
+
+
+def _encode_group(group: CallGroup) -> pb.CallGroup:
+    npu, bench = group.first
+    return pb.CallGroup(
+        operation=group.operation,
+        npu=[node - npu for node in group.npu],
+        bench=[node - bench for node in group.bench],
+        grade=pb.Grade.Name(group.grade),
+        error=group.error,
+        certainty=group.certainty,
+        rows=(
+            pb.GroupRow(
+                npu_index=row.npu - npu,
+                bench_index=row.bench - bench,
+                npu_name=row.npu_name,
+                bench_name=row.bench_name,
+                row=_encode_row(row.row),
+            )
+            for row in group.rows
+        ),
     )
 
 
 def _encode_record(record: NodeRecord) -> pb.NodeRecord:
-    candidate = record.candidate
+    candidate, check = record.candidate, record.operator_check
     return pb.NodeRecord(
         index=record.index,
         name=record.name,
@@ -168,6 +205,15 @@ def _encode_record(record: NodeRecord) -> pb.NodeRecord:
         match_note=record.match.note,
         communication=map(_encode_partner, record.communication),
         origin_ranks=record.origin_ranks,
+        operator_check=None if check is None else _encode_check(check),
+        match_evidence=record.match.evidence,
+        match_certainty=record.match.certainty,
+    )
+
+
+def _encode_check(check: OperatorCheck) -> pb.OperatorCheck:
+    return pb.OperatorCheck(
+        status=check.status, compared=check.compared, times=check.times, reason=check.reason
     )
 
 

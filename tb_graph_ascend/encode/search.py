@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msprobe_builder.base.codes import Source, words
 from msprobe_builder.database.read.across import NodePlace
 from msprobe_builder.database.read.search import Hit
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.query.candidates import Candidate
 
 NO_NUMBER = -1.0
+SOURCES = words(Source)
 
 
 def encode_hits(revision: str, hits: list[Hit], total: int, end: int) -> pb.SearchResult:
@@ -24,6 +26,8 @@ def encode_hits(revision: str, hits: list[Hit], total: int, end: int) -> pb.Sear
         overflow=[hit.overflow for hit in hits],
         unmatched_reason=[hit.unmatched_reason for hit in hits],
         module=[hit.module for hit in hits],
+        match_source=["" if hit.source is None else SOURCES[hit.source] for hit in hits],
+        match_certainty=[_number(hit.certainty) for hit in hits],
         next=str(end) if end < total else "",
         total=total,
     )
@@ -40,6 +44,7 @@ def encode_candidates(revision: str, candidates: list[Candidate]) -> pb.Candidat
                 reasons=candidate.reasons,
                 matched_index=candidate.matched,
                 matched_name=candidate.matched_name,
+                likelihood=candidate.likelihood,
             )
             for candidate in candidates
         ),

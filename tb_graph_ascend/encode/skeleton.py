@@ -29,6 +29,9 @@ def encode_skeleton(revision: str, skeleton: Skeleton) -> pb.Skeleton:
         "overflow": _varints(skeleton.overflow),
         "unmatched_reason": _varints(skeleton.unmatched_reason),
         "role": _varints(skeleton.role),
+        "match_source": _varints(skeleton.match_source),
+        "match_certainty": _varints(skeleton.match_certainty),
+        "group": _varints(skeleton.group),
     }
     message = pb.Skeleton(
         revision=revision,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,10 +12,16 @@ from pathlib import Path
 from msprobe_builder.database import open as checked
 from msprobe_builder.database.problems import DamagedError as DamagedError
 from msprobe_builder.database.problems import FileError, file_error
+from msprobe_builder.database.verify import findings
 from tb_graph_ascend.files.discover import DatabaseFile, read_file
 from tb_graph_ascend.files.open_files import held_open
 from tb_graph_ascend.limits import BUSY_SECONDS, QUERY_SECONDS
 from tb_graph_ascend.problems import ProblemError, cannot_show, try_again
+
+# What values of a type or size raise that nothing of ours writes.
+UNEXPECTED = (ArithmeticError, LookupError, TypeError, ValueError)
+
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -31,6 +38,24 @@ def open_database(file: DatabaseFile) -> Iterator[sqlite3.Connection]:
             yield connection
     except (sqlite3.Error, DamagedError, FileError, OSError) as error:
         raise problem_of(file, error) from error
+    except UNEXPECTED as error:
+        blame(file, error)
+        raise
+
+
+def blame(file: DatabaseFile, error: Exception) -> None:
+    """ProblemError if the file is to blame for an exception that nobody foresaw.
+
+    It is when something is wrong with it; that a sound file cannot be shown is a fault of ours.
+    """
+    try:
+        with held_open(file.path), closing(_connect(file)) as connection:
+            found = next(findings(connection), None)
+    except (sqlite3.Error, DamagedError, FileError, OSError) as trouble:
+        raise problem_of(file, trouble) from error
+    if found is not None:
+        _log.warning("Could not answer for %s, which is damaged: %s", file.path, found)
+        raise problem_of(file, DamagedError(found.rstrip("."))) from error
 
 
 def check_header(file: DatabaseFile) -> None:
@@ -51,7 +76,6 @@ def _connect(file: DatabaseFile) -> sqlite3.Connection:
     mode = checked.read_mode(file.name, file.path, file.header)
     connection = connect(file.path, mode, BUSY_SECONDS)
     try:
-        connection.execute("BEGIN")
         checked.prepare_reading(connection, file.name)
     except BaseException:
         connection.close()

@@ -80,6 +80,10 @@ class LogDirectory:
             )
         return file
 
+    def look_again(self) -> None:
+        """Have the next request walk anew: a file was just made."""
+        self._found_at = float("-inf")
+
     def _search(self) -> dict[str, Path]:
         found = dict(self._walk())
         self._found, self._found_at = found, time.monotonic()

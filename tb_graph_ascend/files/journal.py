@@ -14,13 +14,15 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
+from msprobe_builder.database.open import BUSY_SECONDS, connect
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.meta import read_meta
 from tb_graph_ascend.files.open_files import read_part, read_start
 
 _HEADER = 28  # bytes that are used of its first sector
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # also ends a journal that names another file
 _UNKNOWN_COUNT = 0xFFFFFFFF
 _MOST_RECORDS = 100_000  # looked through for the first page
-_CREATED_AT = "SELECT value FROM meta WHERE key = 'created_at'"
 _SECOND = 1.0  # created_at has no fractions
 
 
@@ -94,11 +96,11 @@ def _created_at(path: Path) -> float | None:
     """When the file was built, in seconds since the epoch; read past the journal."""
     try:
         # The caller holds the file open; immutable: neither locks nor journals.
-        with closing(
-            sqlite3.connect(f"{real_path(path).as_uri()}?mode=ro&immutable=1", uri=True)
-        ) as database:
-            database.execute("PRAGMA trusted_schema = OFF")
-            [[value]] = database.execute(_CREATED_AT)
-        return datetime.fromisoformat(value).timestamp()
-    except (sqlite3.Error, ValueError, TypeError):
+        with closing(connect(real_path(path), "mode=ro&immutable=1", BUSY_SECONDS)) as database:
+            created_at = read_meta(database).get("created_at", "")
+    except (sqlite3.Error, DamagedError):
+        return None
+    try:
+        return datetime.fromisoformat(created_at).timestamp()
+    except ValueError:
         return None

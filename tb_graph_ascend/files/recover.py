@@ -12,6 +12,7 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
+from msprobe_builder.database.open import read_something
 from msprobe_builder.database.problems import is_busy
 from tb_graph_ascend.files.database import connect
 from tb_graph_ascend.files.discover import DatabaseFile, read_file
@@ -27,7 +28,6 @@ from tb_graph_ascend.files.open_files import held_open
 from tb_graph_ascend.limits import BUSY_SECONDS
 from tb_graph_ascend.problems import ProblemError, cannot_show
 
-_READ = "SELECT count(*) FROM sqlite_schema"
 # Reading past a journal closes the file without regard to the locks of other threads.
 _one_at_a_time = threading.Lock()
 
@@ -77,7 +77,7 @@ def _is_readable(path: Path) -> bool:
     """Whether a reader needs no recovery; also when the file is locked or no database."""
     with closing(connect(path, "mode=ro", BUSY_SECONDS)) as database:
         try:
-            database.execute(_READ).fetchone()
+            read_something(database)
         except sqlite3.OperationalError as error:
             return is_busy(error)
         except sqlite3.DatabaseError:
@@ -96,7 +96,7 @@ def _recover(file: DatabaseFile, *, may_write: bool) -> None:
         )
     with closing(connect(file.path, "mode=rw", BUSY_SECONDS)) as database:
         try:
-            database.execute(_READ).fetchone()
+            read_something(database)
         except sqlite3.Error:
             return  # whoever reads the file next is told why
 

@@ -10,10 +10,12 @@ from contextlib import closing
 from http import HTTPStatus
 from typing import TypeVar
 
-from msprobe_builder.database.open import prepare_writing
+from msprobe_builder.database.open import begin_writing, prepare_writing, roll_back, store
 from msprobe_builder.database.problems import FileError, is_interrupted, is_read_only
 from tb_graph_ascend.files.database import (
+    UNEXPECTED,
     DamagedError,
+    blame,
     check_header,
     connect,
     problem_of,
@@ -45,10 +47,9 @@ def write(
         with held_open(file.path), closing(connect(file.path, "mode=rw", WAIT_SECONDS)) as database:
             deadline = time.monotonic() + CHANGE_SECONDS
             database.set_progress_handler(lambda: time.monotonic() > deadline, 200_000)
-            _begin(database)
+            begin_writing(database)
             try:
                 prepare_writing(database, file.name)
-                _refuse_triggers(database)
                 before = _revision(file)
                 if before != expected:
                     raise conflict(
@@ -60,13 +61,15 @@ def write(
                 result = change(database)
                 if dry_run or not database.total_changes:
                     return result, before
-                database.execute("COMMIT")
+                store(database)
             finally:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
+                roll_back(database)
             return result, _revision_after(file, before)
     except (sqlite3.Error, DamagedError, FileError, OSError) as error:
         raise _problem_of(file, error) from error
+    except UNEXPECTED as error:
+        blame(file, error)
+        raise
 
 
 def _problem_of(
@@ -110,22 +113,6 @@ def read_only(file: DatabaseFile) -> ProblemError:
         f"{file.name} or its directory may not be written by the user who runs TensorBoard.",
         "Allow it with chmod u+w on both, or copy the file to a directory of your own.",
     )
-
-
-def _begin(database: sqlite3.Connection) -> None:
-    # A rollback journal, deleted last: the file alone is always complete. Also across a loss of
-    # power, so the directory is synced after the journal has gone.
-    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = OFF"):
-        database.execute(f"PRAGMA {pragma}")
-    database.execute("PRAGMA temp_store = MEMORY")
-    database.execute("BEGIN IMMEDIATE")
-
-
-def _refuse_triggers(database: sqlite3.Connection) -> None:
-    """A file of ours has none; in others they would run with every change."""
-    row = database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchone()
-    if row is not None:
-        raise DamagedError(f"it has a trigger, {row[0]}")
 
 
 def _revision(file: DatabaseFile) -> str:

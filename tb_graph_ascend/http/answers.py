@@ -55,10 +55,10 @@ def answer(
             return not_modified(etag)
         body = _serialise(found.build(), content_type)
     except ProblemError as error:
-        return _refuse(request, error, methods)
+        return refuse(request, error, methods)
     except Exception:
         _log.exception("Could not answer %s", request.full_path)
-        return _refuse(request, internal_error(), methods)
+        return refuse(request, internal_error(), methods)
     return respond(request, body, content_type, etag=etag)
 
 
@@ -80,7 +80,8 @@ def _serialise(message: Message, content_type: str) -> bytes:
     return text.encode("utf-8")
 
 
-def _refuse(request: Request, error: ProblemError, methods: tuple[str, ...]) -> Response:
+def refuse(request: Request, error: ProblemError, methods: tuple[str, ...]) -> Response:
+    """The answer that tells a problem."""
     content_type = FORMATS.get(request.args.get("format", ""), PROTOBUF_TYPE)
     body = _serialise(encode_problem(error.problem), content_type)
     response = respond(request, body, content_type, status=error.status, cache="no-store")

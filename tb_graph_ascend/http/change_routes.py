@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from tb_graph_ascend.edit.convert import convert
 from tb_graph_ascend.edit.matching import import_file, match, redo_next, undo_last
 from tb_graph_ascend.files.discover import LogDirectory
 from tb_graph_ascend.files.recover import recovered
@@ -50,7 +51,15 @@ class ChangeRoutes:
         """Match the pairs of a match file."""
         return self._change(read_body(request, pb.ImportRequest, self._hosts), import_file)
 
-    def _change(self, body: Body, work: Work[Body]) -> Message:
+    def convert(self, request: Request) -> Message:
+        """Write a file of the reference tool as one of ours, beside it."""
+        body = read_body(request, pb.ConvertRequest, self._hosts)
+        self._require_leave()
+        made = convert(self._logdir.file(body.file))
+        self._logdir.look_again()
+        return pb.Converted(file=made)
+
+    def _require_leave(self) -> None:
         if not self._writable:
             raise ProblemError(
                 HTTPStatus.FORBIDDEN,
@@ -58,6 +67,9 @@ class ChangeRoutes:
                 "This TensorBoard was started with --graph_ascend_readonly.",
                 "Start it without this option to change matches.",
             )
+
+    def _change(self, body: Body, work: Work[Body]) -> Message:
+        self._require_leave()
         for field in ("author", "reason"):  # which undoing has not
             if len(getattr(body, field, "")) > MAX_TEXT:
                 raise bad_request(

@@ -45,6 +45,16 @@ def is_trusted(page: SplitResult, allowed: Collection[str] = ()) -> bool:
     )
 
 
+def listens_for_others(host: str | None, *, bind_all: bool) -> bool:
+    """Whether a TensorBoard with these options can be reached from other machines."""
+    if bind_all or not host:
+        return bind_all
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
 def _is_number(name: str) -> bool:
     try:
         ipaddress.ip_address(name.partition("%")[0])

@@ -6,7 +6,14 @@ import re
 
 from werkzeug.wrappers import Request
 
-from msprobe_builder.database.read.search import EXECUTION, MAX_PAGE, ORDERS, Search
+from msprobe_builder.base.codes import Source, words
+from msprobe_builder.database.read.search import (
+    EXECUTION,
+    MAX_PAGE,
+    ORDERS,
+    TEXT_CONDITIONS,
+    Search,
+)
 from tb_graph_ascend.limits import MAX_NUMBER
 from tb_graph_ascend.problems import ProblemError, bad_request
 
@@ -45,8 +52,19 @@ def read_side(request: Request, name: str) -> int:
     return SIDES[value]
 
 
-def read_search(request: Request) -> Search:
-    """What to look for; every parameter may be left out."""
+def read_choice(request: Request, name: str, choices: tuple[str, ...], otherwise: str) -> str:
+    """A parameter that is one of some words, ``otherwise`` when it is left out."""
+    value = _optional(request, name) or otherwise
+    if value not in choices:
+        raise _bad(name, value, f"Leave it out or give one of: {', '.join(choices)}.")
+    return value
+
+
+def read_search(request: Request, offset: int | None = None, limit: int | None = None) -> Search:
+    """What to look for; every parameter may be left out.
+
+    ``offset`` and ``limit`` stand in for those of the request.
+    """
     order = _optional(request, "order") or EXECUTION
     if order not in ORDERS:
         raise _bad("order", order, f"Give order as {' or '.join(ORDERS)}.")
@@ -59,23 +77,23 @@ def read_search(request: Request) -> Search:
     return Search(
         name=_optional(request, "name"),
         regex=regex == "1",
-        operator=_optional(request, "operator"),
-        dtype=_optional(request, "dtype"),
-        input_dtype=_optional(request, "input_dtype"),
-        output_dtype=_optional(request, "output_dtype"),
-        shape=_optional(request, "shape"),
-        below=_optional(request, "below"),
+        texts={name: _optional(request, name) for name in TEXT_CONDITIONS},
         direction=DIRECTIONS[direction] if direction else None,
         grades=_codes(request, "grade", 6),
         overflows=_codes(request, "overflow", 3),
         reasons=tuple(filter(None, _optional(request, "reason").split(","))),
+        sources=_sources(request),
         side=read_side(request, "side") if _optional(request, "side") else None,
         step=read_number(request, "step") if _optional(request, "step") else None,
         rank=read_number(request, "rank") if _optional(request, "rank") else None,
         order=order,
-        offset=read_number(request, "cursor") if _optional(request, "cursor") else 0,
-        limit=_limit(request),
+        offset=_offset(request) if offset is None else offset,
+        limit=_limit(request) if limit is None else limit,
     )
+
+
+def _offset(request: Request) -> int:
+    return read_number(request, "cursor") if _optional(request, "cursor") else 0
 
 
 def _limit(request: Request) -> int:
@@ -85,6 +103,16 @@ def _limit(request: Request) -> int:
     if not 0 < limit <= MAX_PAGE:
         raise _bad("limit", str(limit), f"Give limit as a number from 1 to {MAX_PAGE}.")
     return limit
+
+
+def _sources(request: Request) -> tuple[int, ...]:
+    """Codes of words separated by commas: which rule or person matched a node."""
+    value = _optional(request, "source")
+    known = words(Source)
+    found = value.split(",") if value else []
+    if not set(found) <= set(known):
+        raise _bad("source", value, f"Give words of {', '.join(known)}, separated by commas.")
+    return tuple(map(known.index, found))
 
 
 def _codes(request: Request, name: str, highest: int) -> tuple[int, ...]:

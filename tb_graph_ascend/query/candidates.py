@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.candidates import (
     Signature,
     StoredNode,
     nodes_alike,
     nodes_near,
+    nodes_of_equal_output,
+    read_likely,
     read_signatures,
     read_stored_node,
     read_stored_nodes,
@@ -25,6 +28,7 @@ NEARBY = 100  # of those only because of where they are executed
 WINDOW = 2000  # nodes before and after the expected one in which these are looked for
 # What speaks for a candidate; each counts more than all that follow together.
 REASONS = (
+    "same_values",
     "same_name",
     "same_path",
     "same_neighbours",
@@ -45,6 +49,7 @@ class Candidate:
     reasons: tuple[str, ...]
     matched: int | None
     matched_name: str
+    likelihood: float | None = None  # by the evidence that automatic matching weighs
 
 
 @dataclass(frozen=True)
@@ -68,14 +73,21 @@ def rank_candidates(
     own = read_stored_node(connection, node)
     parent = None if own.parent is None else partner_of(connection, graph.side, own.parent)
     place = _find_place(connection, own, graph, other)
-    found = _considered(connection, own, parent, place, other)
+    likely = read_likely(connection, node, other)
+    found = _considered(connection, own, parent, place, other, likely)
+    equal = nodes_of_equal_output(connection, node, [one.node for one in found])
     signatures = read_signatures(connection, [own.node, *(one.node for one in found)])
     partners = partners_of(connection, other.side, [one.node for one in found])
 
-    def rank_of(one: StoredNode) -> tuple[int, bool, int]:
-        reasons = set(_reasons(own, one, parent, place, signatures))
+    def reasons_of(one: StoredNode) -> tuple[str, ...]:
+        values = ("same_values",) if one.node in equal else ()
+        return (*values, *_reasons(own, one, parent, place, signatures))
+
+    def rank_of(one: StoredNode) -> tuple[float, int, bool, int]:
+        reasons = set(reasons_of(one))
         weight = sum(reason in reasons and 1 << bit for bit, reason in enumerate(reversed(REASONS)))
-        return -weight, one.node in partners, abs(one.node - place.expected)
+        distance = abs(one.node - place.expected)
+        return -likely.get(one.node, 0.0), -weight, one.node in partners, distance
 
     best = sorted(found, key=rank_of)[:SHOWN]
     names = read_names(connection, (one.node for one in best))
@@ -83,14 +95,21 @@ def rank_candidates(
     taker_names = read_names(connection, takers.values())
     return [
         Candidate(
-            index=one.node - other.first,
+            index=_index(other, one.node),
             name=names[one.node],
-            reasons=tuple(_reasons(own, one, parent, place, signatures)),
-            matched=takers[one.node] - graph.first if one.node in takers else None,
+            reasons=reasons_of(one),
+            matched=_index(graph, takers[one.node]) if one.node in takers else None,
             matched_name=taker_names[takers[one.node]] if one.node in takers else "",
+            likelihood=likely.get(one.node),
         )
         for one in best
     ]
+
+
+def _index(graph: Graph, node: int) -> int:
+    if node not in graph:
+        raise DamagedError(f"a match leads to node {node}, which is of another graph")
+    return node - graph.first
 
 
 def _reasons(
@@ -138,12 +157,13 @@ def _considered(
     parent: int | None,
     place: _Place,
     other: Graph,
+    likely: Iterable[int],
 ) -> list[StoredNode]:
-    """Nodes that do the same, have the same path, parent or neighbours, the nearest first."""
+    """Likely nodes, and those that do the same, have the same path, parent or neighbours."""
     found = nodes_alike(connection, own, parent, other, place.expected, CONSIDERED)
     if own.parent is not None:
         near = range(
             max(place.first, place.expected - WINDOW), min(place.last, place.expected + WINDOW) + 1
         )
         found += nodes_near(connection, own, near, place.expected, NEARBY)
-    return read_stored_nodes(connection, found)
+    return read_stored_nodes(connection, [*likely, *found])

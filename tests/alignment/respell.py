@@ -339,3 +339,33 @@ def other_sizes(before: Recording) -> Recording:
         return tensor | {"shape": [size if size <= 2 else 3 * size for size in shape]}
 
     return _tensors_changed(before, new)
+
+
+def without_statistics(before: Recording) -> Recording:
+    """A structure dump: names, types and shapes alone."""
+    keys = ("Max", "Min", "Mean", "Norm")
+    return _tensors_changed(
+        before, lambda tensor: {key: tensor[key] for key in tensor if key not in keys}
+    )
+
+
+def scaled_behind(call: str, factor: float) -> Change:
+    """From a call on, every tensor has other values; one that is handed on stays the same."""
+
+    def change(before: Recording) -> Recording:
+        names = list(before.data)
+        behind = set(names[names.index(call) + 1 :])
+
+        def new(tensor: dict[str, Any]) -> dict[str, Any]:
+            keys = [
+                key
+                for key in ("Max", "Min", "Mean", "Norm")
+                if isinstance(tensor.get(key), int | float)
+            ]
+            return tensor | {key: tensor[key] * factor for key in keys}
+
+        changed = _tensors_changed(before, new)
+        data = {name: (changed if name in behind else before).data[name] for name in before.data}
+        return replace(before, data=data)
+
+    return change

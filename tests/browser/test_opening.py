@@ -82,7 +82,7 @@ def test_opens_at_the_first_suspect_with_animations_too(
     wait_for_details(frame, second)
     wait_for_row(frame, second)
     # The focus is in the graph, whatever led there.
-    page.keyboard.press("S")
+    page.keyboard.press("V")
     wait_for_details(frame, first)
 
 

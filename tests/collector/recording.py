@@ -80,6 +80,18 @@ def tensors(record: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]
             yield from tensors(part, f"{path}.{position}")
 
 
+def input_gradients(backward: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """The gradient of each tensor among the arguments of a call."""
+    found: list[dict[str, Any] | None] = backward.get("input_gradients", backward["output"])
+    return found
+
+
+def output_gradients(backward: dict[str, Any]) -> list[dict[str, Any] | None]:
+    """The gradient of each tensor that a call returned."""
+    found: list[dict[str, Any] | None] = backward.get("output_gradients", backward["input"])
+    return found
+
+
 def saved_tensor(directory: Path, name: str) -> torch.Tensor:
     """A tensor of the dump in ``directory``, from a file of its own or from that of the step."""
     folder = directory / "dump_tensor_data"

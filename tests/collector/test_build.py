@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -107,3 +108,31 @@ def test_the_example_shows_its_fault(tmp_path: Path, build_database: Callable[..
         "ORDER BY seq LIMIT 1",
     )
     assert found == [("Tensor.__mul__.1.forward",)]  # the scale of the second block
+
+
+def test_gradients_by_argument_are_compared_where_both_sides_have_them(
+    tmp_path: Path, build_database: Callable[..., Path]
+) -> None:
+    """Against a dump of the established form, the established gradients are."""
+    build, data = MODELS["llama"]
+    model, batch = build(), data()
+    dump = record(tmp_path / "ours", lambda: loss_of(model, batch).backward(), model)
+    shutil.copytree(dump.directory, tmp_path / "theirs")
+    path = tmp_path / "theirs" / "dump.json"
+    content = json.loads(path.read_text())
+    del content["argument_gradients"]
+    for entry in content["data"].values():
+        entry.pop("input_gradients", None)
+        entry.pop("output_gradients", None)
+    path.write_text(json.dumps(content))
+    query = (
+        "SELECT shape FROM tensor_view WHERE node = 'Functional.linear.0.backward' "
+        "AND name LIKE '%output.0'"
+    )
+    hidden = dump.data["Functional.linear.0.forward"]["input_args"][0]["shape"]
+    merged = dump.data["Functional.linear.0.backward"]["output"][0]["shape"]
+    for bench, wanted in ((dump.directory, hidden), (path.parent, merged)):
+        database = build_database(dump.directory, bench, "--exact")
+        assert {shape for (shape,) in rows(database, query)} == {str(wanted)}
+        unmatched = "SELECT name FROM node_view WHERE side = 'npu' AND unmatched_reason IS NOT NULL"
+        assert rows(database, unmatched) == []

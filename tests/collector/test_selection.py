@@ -92,7 +92,7 @@ def test_a_scope_may_reach_into_backward(tmp_path: Path) -> None:
     ("mode", "forward", "backward"),
     [
         (["forward"], {"input_args", "input_kwargs", "output", "is_recompute"}, None),
-        (["backward"], None, {"input", "output"}),
+        (["backward"], None, {"input", "output", "input_gradients"}),
         (["input"], {"input_args", "input_kwargs", "is_recompute"}, {"input"}),
         (["forward", "output"], {"output", "is_recompute"}, None),
     ],

@@ -19,7 +19,7 @@ from torch import nn
 from msprobe_collector.record.statistics import Measured, measure
 from msprobe_collector.unseen import unseen
 from tests.collector.models import MODELS, Decoder, loss_of
-from tests.collector.recording import Dump, record, tensors
+from tests.collector.recording import Dump, input_gradients, output_gradients, record, tensors
 
 
 def expect(item: dict[str, Any] | None, tensor: torch.Tensor, where: str) -> None:
@@ -157,12 +157,12 @@ def test_every_input_gets_the_share_of_its_own_call(tmp_path: Path) -> None:
     z = torch.nn.functional.layer_norm(in_norm, (4,))
     wanted = torch.autograd.grad((y * z).sum(), [in_linear, w, b, in_norm, y, z])
     linear = dump.data["Functional.linear.0.backward"]
-    for item, gradient in zip(linear["output"], wanted[:3], strict=True):
+    for item, gradient in zip(input_gradients(linear), wanted[:3], strict=True):
         expect(item, gradient, "linear")
-    expect(linear["input"][0], wanted[4], "output of linear")
+    expect(output_gradients(linear)[0], wanted[4], "output of linear")
     norm = dump.data["Functional.layer_norm.0.backward"]
-    expect(norm["output"][0], wanted[3], "layer_norm")
-    expect(norm["input"][0], wanted[5], "output of layer_norm")
+    expect(input_gradients(norm)[0], wanted[3], "layer_norm")
+    expect(output_gradients(norm)[0], wanted[5], "output of layer_norm")
 
 
 nnf = torch.nn.functional
@@ -173,7 +173,7 @@ CASES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "Torch.cat": lambda x, y: torch.cat([x, y], dim=1),
     "Torch.where": lambda x, y: torch.where(torch.tensor([True, False, True, False]), x, y),
     "Torch.einsum": lambda x, y: torch.einsum("ij,kj->ik", x, y),
-    "Torch.linalg_solve": lambda x, y: torch.linalg.solve(x[:, :3] + torch.eye(3), y),
+    "Torch.solve": lambda x, y: torch.linalg.solve(x[:, :3] + torch.eye(3), y),
     "Torch.fft_fft": lambda x, y: torch.fft.fft(x),  # noqa: ARG005
     "Torch.special_expit": lambda x, y: torch.special.expit(x),  # noqa: ARG005
     "Tensor.__getitem__": lambda x, y: x[:, 1:],  # noqa: ARG005
@@ -200,10 +200,10 @@ def test_gradients_agree_with_autograd_grad(label: str, tmp_path: Path) -> None:
     wanted = torch.autograd.grad(loss(), [x, y], allow_unused=True)
     dump = record(tmp_path, lambda: loss().backward(), level="L1")
     entry = dump.data[f"{label}.0.backward"]
-    if label == "Torch.linalg_solve":
-        expect(entry["output"][1], wanted[1], label)
+    if label == "Torch.solve":
+        expect(input_gradients(entry)[1], wanted[1], label)
         return
-    found = [item for item in entry["output"] if item is not None]
+    found = [item for item in input_gradients(entry) if item is not None]
     used: list[torch.Tensor] = list(filter(torch.is_tensor, wanted))
     assert len(found) == len(used)
     for item, gradient in zip(found, used, strict=True):
@@ -216,8 +216,42 @@ def test_the_same_tensor_twice_keeps_its_two_gradients(tmp_path: Path) -> None:
     left, right = (x.detach().clone().requires_grad_() for _ in range(2))
     wanted = torch.autograd.grad(torch.matmul(left, right).sum(), [left, right])
     entry = dump.data["Torch.matmul.0.backward"]
-    expect(entry["output"][0], wanted[0], "left")
-    expect(entry["output"][1], wanted[1], "right")
+    expect(input_gradients(entry)[0], wanted[0], "left")
+    expect(input_gradients(entry)[1], wanted[1], "right")
+
+
+def test_backward_shows_what_the_last_node_sends(tmp_path: Path) -> None:
+    """The established keys hold what a hook on the output's node sees, in its order."""
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    w = torch.randn(5, 4, requires_grad=True)
+    seen: dict[str, Any] = {}
+
+    def step(watch: bool = False) -> None:
+        flat_x = x[0]
+        y = torch.addmm(torch.ones(3, 5, requires_grad=True), flat_x, w.t())
+        z = torch.matmul(x, w.t())
+        if watch:
+            for name, tensor in (("addmm", y), ("matmul", z)):
+
+                def keep(sent: Any, received: Any, name: str = name) -> None:
+                    seen[name] = sent, received
+
+                node: Any = tensor.grad_fn
+                node.register_hook(keep)
+        ((y**2).sum() + (z**2).sum()).backward()
+
+    step(watch=True)
+    dump = record(tmp_path, step, level="L1")
+    for name, (sent, received) in seen.items():
+        entry = dump.data[f"Torch.{name}.0.backward"]
+        for side, gradients in (("output", sent), ("input", received)):
+            assert len(entry[side]) == len(gradients)
+            for item, gradient in zip(entry[side], gradients, strict=True):
+                assert (item is None) == (gradient is None)
+                if gradient is not None:
+                    expect(item, gradient, name)
+    wanted = torch.autograd.grad((torch.matmul(x, w.t()) ** 2).sum(), [x])
+    expect(dump.data["Torch.matmul.0.backward"]["input_gradients"][0], wanted[0], "x")
 
 
 def test_in_place_calls_show_before_and_after(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 SAME, NOISE, HALF = "same", "noise", "bf16"
+AUTOCAST, FP16 = "autocast", "fp16"  # mixed precision against float32
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,15 @@ class Case:
     size: tuple[tuple[str, int], ...] = ()
     level: str = "mix"
     summary: str = "statistics"
+    task: str = "statistics"
 
     @property
     def name(self) -> str:
         layer = "" if self.layer is None else f"@{self.layer}"
         size = "".join(f",{key}={value}" for key, value in self.size)
-        other = (
-            ""
-            if (self.level, self.summary) == ("mix", "statistics")
-            else f" {self.level} {self.summary}"
-        )
+        way = (self.level, self.summary, self.task)
+        usual = ("mix", "statistics", "statistics")
+        other = "".join(f" {one}" for one, most in zip(way, usual, strict=True) if one != most)
         fault = f"{self.fault or 'control'}{layer}"
         return f"{self.architecture}{size} {fault} {self.kind} #{self.seed}{other}"
 
@@ -204,6 +204,31 @@ def second() -> list[Case]:
 def third() -> list[Case]:
     """New architectures that were never looked at."""
     return _of_all_kinds(THIRD, ("routed", "depthwise", "tied"), seed=60)
+
+
+_SOME = [
+    *(SECOND[number] for number in (2, 9, 18)),
+    *(THIRD[number] for number in (2, 10, 15, 18, 21)),
+    Case("llama", "attention_scale", 1, seed=91),
+    Case("gpt2", "bias_missing", 0, seed=92),
+    Case("resnet", "slope_leaks", 1, seed=93),
+    Case("t5", "mask_weak", 1, seed=94),
+]
+
+
+def other_ways() -> list[Case]:
+    """Some of them in mixed precision, of modules alone, as checksums and as tensors."""
+    controls = [Case(name, None, seed=95) for name in ("scan", "tied", "resnet")]
+    cases = _SOME + controls
+    ways: list[dict[str, str]] = [
+        {"kind": AUTOCAST},
+        {"kind": FP16},
+        *({"level": "L0", "kind": kind} for kind in (SAME, NOISE, HALF)),
+        {"summary": "md5"},
+        *({"task": "tensor", "kind": kind} for kind in (SAME, NOISE, HALF)),
+        {"task": "structure"},
+    ]
+    return [replace(case, **way) for way in ways for case in cases]  # type: ignore[arg-type]
 
 
 def _of_all_kinds(faults: list[Case], names: tuple[str, ...], seed: int) -> list[Case]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from torch import nn
 
 from msprobe_builder.dump.names import Direction, format_name, parse_name
 from tests.collector.recording import Dump, record
-from tests.faults.cases import ARCHITECTURES, HALF, NOISE, Case
+from tests.faults.cases import ARCHITECTURES, AUTOCAST, FP16, HALF, NOISE, Case
 from tests.faults.noise import RelativeNoise
 from tests.faults.planting import culprit_lines, fault, planted
 
@@ -30,10 +32,27 @@ def run(case: Case, folder: Path) -> set[str]:
     with fault(case.fault, case.layer):
         npu = _record(case, folder / "npu", is_npu=True)
     bench = _record(case, folder / "bench", is_npu=False)
-    return culprits(case, npu) | culprits(case, bench)
+    if case.level != "L0" or case.fault is None:
+        return culprits(case, npu) | culprits(case, bench)
+    # Of modules alone the one in which the call is made is to blame.
+    found = set()
+    with fault(case.fault, case.layer):
+        whole = _record(replace(case, level="mix"), folder / "whole_npu", is_npu=True)
+    for dump in (whole, _record(replace(case, level="mix"), folder / "whole", is_npu=False)):
+        for name in culprits(case, dump):
+            above = (one for one in _ancestry(name, dump) if one.startswith("Module."))
+            found.add(next(above, None) or _next_module(name, dump))
+    return found
 
 
 def _record(case: Case, folder: Path, *, is_npu: bool) -> Dump:
+    model, step = prepared(case, is_npu=is_npu)
+    summary = {"summary_mode": case.summary} if case.task == "statistics" else {}
+    return record(folder, step, model, level=case.level, task=case.task, **{case.task: summary})
+
+
+def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]]:
+    """The model of one side, and what trains it for a step."""
     make, kind = ARCHITECTURES[case.architecture]
     torch.manual_seed(case.seed)
     model = make(**dict(case.size))
@@ -48,12 +67,16 @@ def _record(case: Case, folder: Path, *, is_npu: bool) -> Dump:
     if is_npu and case.kind == NOISE:
         noise = RelativeNoise(LEVEL, case.seed)
 
+    cast: Any = contextlib.nullcontext()
+    if is_npu and case.kind in (AUTOCAST, FP16):
+        cast = torch.autocast("cpu", torch.bfloat16 if case.kind == AUTOCAST else torch.float16)
+
     def step() -> None:
-        with noise:
+        with noise, cast:
             for data, labels in batches:
                 loss_of(model, data, labels).backward()
 
-    return record(folder, step, model, level=case.level, statistics={"summary_mode": case.summary})
+    return model, step
 
 
 def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -136,6 +159,13 @@ def culprits(case: Case, dump: Dump) -> set[str]:
     if case.fault == "other_data":
         found |= _first_calls(dump)
     return found
+
+
+def _next_module(name: str, dump: Dump) -> str:
+    """What is wrong outside of all modules shows at the module that is called next."""
+    names = list(dump.parents)
+    modules = (one for one in names[names.index(name) :] if one.startswith("Module."))
+    return next(modules, name)
 
 
 _UNET = ("down.0", "down.1", "middle", "up.0", "up.1")

@@ -1,7 +1,8 @@
-"""Score the verdict: python -m tests.faults.scoring [developed|held-out|second|third] [WORD …]
+"""Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
-then top-1, top-3 and strong accusations of somebody else for each kind of noise.
+Parts are developed (the default), held-out, second, third and other-ways. Words select cases by
+parts of their names. Prints each case whose best suspect is not the culprit, then top-1, top-3 and
+strong accusations of somebody else for each kind of noise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.faults.cases import Case, developed, held_out, second, third
+from tests.faults.cases import Case, developed, held_out, other_ways, second, third
 from tests.faults.record import run
 
 
@@ -48,7 +49,13 @@ def score(case: Case, folder: Path) -> Score:
 
 def main(arguments: list[str]) -> None:
     """Score all cases that are asked for."""
-    parts = {"developed": developed, "held-out": held_out, "second": second, "third": third}
+    parts = {
+        "developed": developed,
+        "held-out": held_out,
+        "second": second,
+        "third": third,
+        "other-ways": other_ways,
+    }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)
     words = [one for one in arguments if one not in parts]
     total: dict[tuple[str, str], Counter[str]] = {}
@@ -57,7 +64,8 @@ def main(arguments: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             found = score(case, Path(folder))
-        of_kind = total.setdefault(("fault" if case.fault else "control", case.kind), Counter())
+        way = " ".join([case.kind, case.level, case.summary, case.task])
+        of_kind = total.setdefault(("fault" if case.fault else "control", way), Counter())
         of_kind.update(_counted(found))
         if found.place != 1 and (case.fault or found.verdict.suspects):
             best: Any = found.verdict.suspects[:1]

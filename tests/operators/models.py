@@ -70,6 +70,84 @@ class Convolutions(nn.Module):
         return self.head(x.flatten(1))  # type: ignore[no-any-return]
 
 
+class Experts(nn.Module):
+    """Every token goes through the two experts that its router prefers, as in Mixtral."""
+
+    def __init__(self, width: int, count: int = 4) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, count, bias=False)
+        self.experts = nn.ModuleList(GatedMlp(width) for _ in range(count))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        shares, chosen = functional.softmax(self.router(rows), -1, dtype=torch.float32).topk(2)
+        shares = (shares / shares.sum(-1, keepdim=True)).to(rows.dtype)
+        result = torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            row, place = torch.where(chosen == number)
+            result.index_add_(0, row, expert(rows[row]) * shares[row, place, None])
+        return result.reshape(x.shape)
+
+
+class Mixture(nn.Module):
+    """Rows of tokens (batch, time) to logits (batch, time, 50), with experts in every layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 32)
+        self.layers = nn.ModuleList(nn.Sequential(Attention(32), Experts(32)) for _ in range(2))
+        self.norm = nn.RMSNorm(32)
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x: Tensor = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))  # type: ignore[no-any-return]
+
+
+class Vision(nn.Module):
+    """Images (batch, 3, 16, 16) to logits (batch, 50) by patches and attention, as in ViT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 32, 4, stride=4)
+        self.first = nn.Parameter(torch.zeros(1, 1, 32))
+        self.places = nn.Parameter(torch.linspace(-1, 1, 17 * 32).reshape(1, 17, 32))
+        self.block = nn.TransformerEncoderLayer(32, 4, 64, 0.1, "gelu", batch_first=True)
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.first.expand(len(x), -1, -1), x], 1) + self.places
+        return self.head(self.block(x)[:, 0])  # type: ignore[no-any-return]
+
+
+class Residual(nn.Module):
+    """Images (batch, 3, 16, 16) to logits (batch, 50) past convolutions, as in ResNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(8, 8, 3, padding=1, bias=False),
+                nn.BatchNorm2d(8),
+                nn.ReLU(inplace=True),
+                nn.Conv2d(8, 8, 3, padding=1, bias=False),
+                nn.BatchNorm2d(8),
+            )
+            for _ in range(2)
+        )
+        self.head = nn.Linear(8, 50)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.stem(images)
+        for block in self.blocks:
+            x = functional.relu(x + block(x))
+        return self.head(x.mean((2, 3)))  # type: ignore[no-any-return]
+
+
 class Square(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -110,13 +188,19 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
     "decoder": (Decoder, tokens),
     "convolutions": (Convolutions, images),
     "custom": (Custom, vectors),
+    "mixture": (Mixture, tokens),
+    "vision": (Vision, images),
+    "residual": (Residual, images),
 }
 
 
 def train(
     name: str, mode: Any = None, *, dtype: torch.dtype = torch.float32, steps: int = 2
 ) -> list[Tensor]:
-    """Losses of each step and all parameters after the last; the same at every call."""
+    """Losses of each step, all parameters and gradients after the last, and the random state.
+
+    The same at every call.
+    """
     make, give = MODELS[name]
     torch.manual_seed(1)
     model = make().to(dtype)
@@ -139,4 +223,6 @@ def train(
                     mode.step()
     finally:
         close_module_tracker(model)
-    return [*losses, *(p.detach().clone() for p in model.parameters()), torch.get_rng_state()]
+    parameters = [parameter.detach().clone() for parameter in model.parameters()]
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return [*losses, *parameters, *gradients, torch.get_rng_state()]

@@ -64,6 +64,7 @@ def test_right_operators_are_not_accused(name: str, dtype: torch.dtype) -> None:
     mode = CompareWithCPU(verbose=False)
     train(name, mode, dtype=dtype, steps=1)
     assert [row.sentence for row in mode.results.failures] == []
+    assert sum(row.passed for row in mode.results) > 50
     assert {row.direction for row in mode.results if row.passed} == {
         "forward",
         "backward",

@@ -101,8 +101,37 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
         "tb_graph_ascend/generated/graph_pb2.py",
         "tb_graph_ascend/generated/graph_pb2.pyi",
     } <= names
-    packages = ("msprobe_builder/", "tb_graph_ascend/", "msprobe_collector/", "msprobe_graph-")
-    assert not [name for name in names if not name.startswith(packages)]
+    packages = ("builder/", "collector/", "operators/", "graph-")
+    ours = ("tb_graph_ascend/", *(f"msprobe_{package}" for package in packages))
+    assert not [name for name in names if not name.startswith(ours)]
+
+
+def test_the_same_source_gives_the_same_wheel(
+    source_distribution: Path, wheel: Path, python: Path, tmp_path: Path
+) -> None:
+    """Byte for byte, on another day, in another folder, under another umask."""
+    with tarfile.open(source_distribution) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    [folder] = (tmp_path / "source").iterdir()
+    for path in folder.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    before = os.umask(0o077)
+    try:
+        run_alone(python, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path / "wheel", folder)
+    finally:
+        os.umask(before)
+    [again] = (tmp_path / "wheel").iterdir()
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_nothing_of_it_runs_at_installation(wheel: Path, source_distribution: Path) -> None:
+    """A wheel has no hooks of its own; nothing may be imported at every start of Python either."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert not [name for name in names if name.endswith((".pth", "sitecustomize.py", ".sh"))]
+    assert not [name for name in names if "/scripts/" in name and ".data/" in name]
+    with tarfile.open(source_distribution) as archive:
+        assert not [name for name in archive.getnames() if name.endswith("/setup.py")]
 
 
 def test_tensorboard_of_the_empty_environment_offers_the_tab(address: str) -> None:

@@ -16,6 +16,7 @@ from tests.plugin.conftest import EXAMPLE, Ask, client_of, node
 
 # As docs/http-api.md lists them: each counts more than all that follow together.
 REASONS = (
+    "same_values",
     "same_name",
     "same_path",
     "same_neighbours",
@@ -44,6 +45,7 @@ def test_more_and_weightier_reasons_come_first(renamed: Path) -> None:
         nodes = connection.execute(
             "SELECT seq FROM node_view WHERE side = 'npu' AND matched IS NULL ORDER BY seq"
         ).fetchall()
+        expected = {index: expected_place(connection, index) for (index,) in nodes}
     assert len(nodes) > 20
     seen: set[str] = set()
     ties = 0
@@ -54,17 +56,46 @@ def test_more_and_weightier_reasons_come_first(renamed: Path) -> None:
         for one in answer:
             assert list(one.reasons) == sorted(one.reasons, key=one_of)
             weights = tuple(reason not in one.reasons for reason in REASONS)
-            order.append((weights, one.HasField("matched_index")))  # the free ones before others
+            # The free ones come before others, then those near to where the node belongs.
+            away = abs(one.index - expected[index])
+            order.append((weights, one.HasField("matched_index"), away))
             seen.update(one.reasons)
         assert order == sorted(order)
-        ties += len(order) - len({weights for weights, _ in order})
+        ties += len(order) - len({weights for weights, *_ in order})
     assert seen >= {"same_path", "same_operator", "same_parent", "same_shapes", "same_parameters"}
     assert ties
 
 
+def expected_place(connection: sqlite3.Connection, index: int) -> int:
+    """As far behind the partner of the matched node before it, and before that of the next."""
+    matched = connection.execute(
+        "SELECT npu.node_id - npu_graph.first_node, bench.node_id - bench_graph.first_node"
+        " FROM match JOIN node AS npu ON npu.node_id = npu_node"
+        " JOIN node AS bench ON bench.node_id = bench_node"
+        " JOIN graph AS npu_graph ON npu_graph.graph_id = npu.graph_id"
+        " JOIN graph AS bench_graph ON bench_graph.graph_id = bench.graph_id"
+    ).fetchall()
+    [[end, nodes]] = connection.execute(
+        "SELECT subtree_end - first_node, (SELECT node_count FROM graph WHERE side = 1)"
+        " FROM node JOIN graph USING (graph_id) WHERE side = 0 AND node_id - first_node = ?",
+        (index,),
+    )
+    before = max(pair for pair in matched if pair[0] < index)
+    behind = min((pair for pair in matched if pair[0] > end), default=(0, 0))
+    last = behind[1] - 1 if behind[1] > before[1] else nodes - 1
+    return int(min(before[1] + index - before[0], last))
+
+
 def one_of(reason: str) -> int:
     """The order in which reasons are named."""
-    named = ("same_name", "same_path", "same_neighbours", "same_parent", "same_operator")
+    named = (
+        "same_values",
+        "same_name",
+        "same_path",
+        "same_neighbours",
+        "same_parent",
+        "same_operator",
+    )
     return (*named, "same_shapes", "same_parameters", "same_order").index(reason)
 
 

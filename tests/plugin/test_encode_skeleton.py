@@ -15,7 +15,7 @@ SIGNED = st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**31), 2**31 
 ERRORS = st.lists(st.floats(width=32, allow_nan=False), max_size=50)
 INTEGERS = (
     *("stem", "direction", "call", "kind", "subtree_size", "micro_step", "grade", "overflow"),
-    *("unmatched_reason", "role"),
+    *("unmatched_reason", "role", "match_source", "match_certainty", "group"),
 )
 
 

@@ -154,6 +154,12 @@ def test_odd_rows_are_the_trouble_of_one(two: Path, statement: str) -> None:
     assert found[EXAMPLE] in ("", "damaged")
 
 
+def test_a_column_that_we_do_not_know_is_no_damage(two: Path) -> None:
+    with closing(sqlite3.connect(two / EXAMPLE)) as database:
+        database.execute("ALTER TABLE meta ADD COLUMN more")
+    assert [file.problem.code for file in catalog(client_of(two)).files] == ["", ""]
+
+
 DIE_IN_THE_MIDDLE = """
 import os, sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -229,7 +229,7 @@ def test_redo_of_a_file_written_before_undone_edits_were_overtaken(
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(
             "INSERT INTO edit SELECT 9, 9, edited_at, author, action, npu_node,"
-            " bench_node, source, reason, 1 FROM edit WHERE edit_id = 1"
+            " bench_node, source, reason, 1, NULL, NULL FROM edit WHERE edit_id = 1"
         )
         connection.commit()
     response = post(ask, "redo", {"file": FILE, "revision": revision_of(ask, FILE)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import urllib.error
@@ -123,3 +124,36 @@ def test_a_running_tensorboard_passes_problems_on(
         with caught.value as answer:
             assert answer.code == status
             assert pb.Problem.FromString(answer.read()).remedy
+
+
+OTHER = """
+from tensorboard.plugins import base_plugin
+class Other(base_plugin.TBPlugin):
+    plugin_name = "graph_ascend"
+    def get_plugin_apps(self): return {}
+    def is_active(self): return True
+"""
+
+
+def test_a_plugin_of_the_same_name_is_named_instead_of_a_traceback(tmp_path: Path) -> None:
+    """As the reference tool's viewer, whose entry point this is."""
+    folder = tmp_path / "tb_graph_ascend-8.3.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tb-graph-ascend\nVersion: 8.3.2\n"
+    )
+    points = "[tensorboard_plugins]\ngraph_ascend = other_viewer:Other\n"
+    (folder / "entry_points.txt").write_text(points)
+    (tmp_path / "other_viewer.py").write_text(OTHER)
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(tmp_path), "--port", "0"]
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert "tb-graph-ascend provides the same tab, graph_ascend" in done.stderr
+    assert "pip uninstall tb-graph-ascend" in done.stderr
+    assert "Traceback" not in done.stderr

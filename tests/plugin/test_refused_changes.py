@@ -63,6 +63,9 @@ def test_a_full_disk_changes_nothing_and_is_not_called_damage(
     "content",
     [
         '{"a": "\\ud800"}',
+        '{"\\ud800": "a"}',
+        '{"a": "b", "a": "c"}',
+        '{"matches": [{"npu": "a", "npu": "b", "bench": "c"}], "version": 1}',
         '{"version": 1, "matches": [{"npu": "a", "bench": "\\udfff"}]}',
         '{"version": 1, "matches": [{"npu": "a", "bench": "b", "step": 4294967296}]}',
         '{"version": 1, "matches": [{"npu": "a", "bench": "b", "rank": -1}]}',

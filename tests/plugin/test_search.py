@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.database.read.search import Search, search
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.query import expressions
 from tests.conftest import BuildDatabase
@@ -144,6 +145,25 @@ def test_search_by_shape(ask_other: Ask, other: Path, connection: sqlite3.Connec
     ).fetchall()
     assert found(ask_other, other, shape=shape) == expected
     assert found(ask_other, other, shape=shape.strip("[]").replace(" ", "")) == expected
+
+
+def test_what_lies_below_is_found_in_one_pass(connection: sqlite3.Connection) -> None:
+    """Steps of SQLite's machine, by hundreds: as many times more as there are more nodes."""
+    hundreds = 0
+
+    def count() -> None:
+        nonlocal hundreds
+        hundreds += 1
+
+    [[nodes]] = connection.execute("SELECT count(*) FROM node")
+    connection.set_progress_handler(count, 100)
+    try:
+        assert search(
+            connection, Search(texts={"below": "no.such.module"}), expressions.matching
+        ) == ([], 0)
+    finally:
+        connection.set_progress_handler(None, 0)
+    assert hundreds < nodes
 
 
 def test_search_by_severity(ask_other: Ask, other: Path, connection: sqlite3.Connection) -> None:

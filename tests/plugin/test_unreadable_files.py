@@ -111,6 +111,7 @@ DAMAGED_NODES = {
     "text for a statistic": "UPDATE tensor SET max = 'big' WHERE node_id = 14",
     "unknown section": "UPDATE tensor SET section = 4 WHERE node_id = 14",
     "unknown match source": "UPDATE match SET source = 9 WHERE npu_node = 14",
+    "partner in another graph": "UPDATE match SET bench_node = 206 WHERE npu_node = 14",
     "negative ordinal": "UPDATE comparison SET bench_ordinal = -1 WHERE npu_ordinal = 3",
     "text for a line": "UPDATE frame SET line = 'last' WHERE frame_id = 1",
 }
@@ -169,6 +170,13 @@ def test_a_damaged_node_is_refused_alone(ask: Ask, logdir: Path, damage: str) ->
     assert response.status_code == 422
     assert problem_of(response).code == "damaged"
     assert ask("node", **{**GOOD["node"], "index": 5}).status_code == 200
+
+
+def test_a_nearest_node_of_another_graph_is_damage(ask: Ask, logdir: Path) -> None:
+    near = {**GOOD["node"], "index": 4}
+    assert ask("node", **near).status_code == 200
+    damage_rows(logdir / EXAMPLE, "UPDATE unmatched SET candidate_id = 206 WHERE node_id = 15")
+    assert problem_of(ask("node", **near)).code == "damaged"
 
 
 @pytest.mark.slow

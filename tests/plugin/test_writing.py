@@ -289,6 +289,33 @@ def test_ending_a_match_that_is_not_there_is_refused(ask: Ask) -> None:
     report(change(ask, FILE, operation(5, there, "UNMATCH")))
     response = change(ask, FILE, operation(5, there, "UNMATCH"))
     assert (response.status_code, problem_of(response).code) == (409, "not_matched")
+    name = node(ask, file=FILE, index=5).npu.name
+    assert problem_of(response).message == f"{name} is not matched with this node."
+    assert problem_of(response).remedy == "Load the graph again."
+
+
+def test_a_change_that_takes_too_long_leaves_nothing(
+    ask: Ask, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = partner(ask, 5)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(
+            "INSERT INTO edit (batch, edited_at, action, npu_node, bench_node, source)"
+            " WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT 200000)"
+            " SELECT value, '', 'match', 1, 1, 3 FROM n"
+        )
+        connection.commit()
+    before = database.read_bytes()
+    revision = revision_of(ask, FILE)
+    monkeypatch.setattr("tb_graph_ascend.files.writing.CHANGE_SECONDS", -1.0)
+    wanted = operation(5, there, "UNMATCH")
+    response = change(ask, FILE, wanted, revision=revision)
+    assert response.status_code == 503
+    problem = problem_of(response)
+    assert problem.code == "too_slow"
+    assert problem.message.startswith(f"The change of {FILE} took longer than")
+    assert problem.message.endswith("nothing was changed.")
+    assert database.read_bytes() == before
 
 
 def test_files_with_triggers_are_not_written(ask: Ask, database: Path) -> None:

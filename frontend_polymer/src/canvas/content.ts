@@ -33,6 +33,7 @@ export function drawItems(frame: Frame, items: Item[]): void {
   drawMarks(frame, items);
   drawStrips(frame, items);
   drawHits(frame, items);
+  drawSuspects(frame, items);
   if (frame.placer.geometry.font > 0) {
     const columns = columnsOf(frame);
     drawChevrons(frame, items);
@@ -140,6 +141,31 @@ function drawHits({ surface, hits, palette }: Frame, items: Item[]): void {
     else if (!isOpen && (hits[lowerBound(hits, from)] ?? to) < to) {
       context.strokeRect(box.x - 4.5, box.y + 0.5, 2, box.height - 1);
     }
+  }
+}
+
+/** A target at the left edge of who may be to blame; hollow where a folded module hides it. */
+function drawSuspects({ surface, suspects, palette, placer }: Frame, items: Item[]): void {
+  if (suspects.length === 0 || placer.geometry.rowHeight < OUTLINED_ROW) return;
+  const { context } = surface;
+  const radius = Math.min(6, placer.geometry.rowHeight / 4);
+  context.lineWidth = 1.5;
+  for (const { id, box, isOpen, from, to } of items) {
+    const isOne = suspects[lowerBound(suspects, id)] === id;
+    const hides = !isOpen && (suspects[lowerBound(suspects, from)] ?? to) < to;
+    if (!isOne && !hides) continue;
+    const y = box.y + box.height / 2;
+    context.beginPath();
+    context.roundRect(box.x - radius, y - radius, 2 * radius, 2 * radius, radius);
+    context.fillStyle = isOne ? palette.suspect : palette.background;
+    context.fill();
+    context.strokeStyle = isOne ? palette.background : palette.suspect;
+    context.stroke();
+    if (!isOne) continue;
+    context.beginPath();
+    context.roundRect(box.x - radius / 3, y - radius / 3, radius / 1.5, radius / 1.5, radius / 3);
+    context.fillStyle = palette.background;
+    context.fill();
   }
 }
 

@@ -1,10 +1,12 @@
 import { rowAt, shownNode } from '../layout/rows';
+import { drawBands } from './band-drawing';
 import { drawItems } from './content';
 import type { Frame } from './frame';
 import { itemOf, itemsOf } from './items';
 import { drawOverview } from './overview';
 import { stickyRows } from './sticky';
 import { HATCH_SIZE } from './sheet';
+import { drawTrail } from './trail';
 import { unitAt, yOf } from './viewport';
 
 /** Draws one pane. The cost depends on the pixels of the pane, not on the size of the graph. */
@@ -20,6 +22,8 @@ export function drawPane(frame: Frame): void {
     drawItems(frame, itemsOf(frame, first, last));
   }
   drawHover(frame);
+  drawBands(frame);
+  drawTrail(frame);
   drawOutline(frame, frame.counterpart, palette.counterpart);
   drawOutline(frame, frame.selected, palette.selection);
   drawSticky(frame);

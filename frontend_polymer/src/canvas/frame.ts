@@ -2,6 +2,7 @@ import type { Graph } from '../data/graph';
 import type { Side } from '../generated/graph_pb';
 import type { Rows } from '../layout/rows';
 import type { Tree } from '../layout/tree';
+import type { Band } from './band';
 import type { Placer } from './geometry';
 import type { Measure } from './measure';
 import type { Palette } from './palette';
@@ -32,6 +33,11 @@ export interface Frame {
   readonly hover: number;
   /** Whether only nodes without match stand out. */
   readonly picks: boolean;
+  /** Who may be to blame on this side, ascending. */
+  readonly suspects: Int32Array;
+  readonly bands: readonly Band[];
+  /** The way of what is wrong, from where it began. */
+  readonly trail: Int32Array;
   /** Search hits of this side, ascending. */
   readonly hits: Int32Array;
 }

@@ -3,7 +3,8 @@ import { colouringOf, type Known } from '../data/colouring';
 import type { Graph } from '../data/graph';
 import { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
-import { otherSide } from '../layout/sides';
+import { otherSide, type PerSide } from '../layout/sides';
+import type { Band } from './band';
 import { drawPane } from './draw';
 import { geometryOf, Placer } from './geometry';
 import { canvasRuler, Measure } from './measure';
@@ -31,6 +32,18 @@ const DOCUMENTED: Colours = {
   asPower: false,
 };
 
+/** What the verdict adds to the picture. */
+export interface Marks {
+  /** Who may be to blame, ascending. */
+  readonly suspects: PerSide<Int32Array>;
+  /** Calls that only together have a counterpart. */
+  readonly bands: PerSide<readonly Band[]>;
+  /** The way of what is wrong, from where it began; all nodes of the npu side. */
+  readonly trail: Int32Array;
+}
+
+const UNMARKED: Marks = { suspects: [NONE, NONE], bands: [[], []], trail: NONE };
+
 /** What is pointed out in the picture. */
 export interface Attention {
   readonly selected: NodeRef | null;
@@ -47,11 +60,13 @@ export class Painter {
   private tones: [Tones | null, Tones | null] = [null, null];
   private pyramids: [Pyramid | null, Pyramid | null] = [null, null];
   private hits: [Int32Array, Int32Array] = [NONE, NONE];
+  private marks = UNMARKED;
   readonly measure = new Measure(canvasRuler(document.createElement('canvas').getContext('2d')!));
 
   setHierarchy(hierarchy: Hierarchy | null): void {
     this.hierarchy = hierarchy;
     this.hits = [NONE, NONE];
+    this.marks = UNMARKED;
     this.readTones();
   }
 
@@ -75,6 +90,10 @@ export class Painter {
 
   setHits(side: Side, hits: Int32Array): void {
     this.hits = side === Side.NPU ? [hits, NONE] : [NONE, hits];
+  }
+
+  setMarks(marks: Marks): void {
+    this.marks = marks;
   }
 
   rowsChanged(): void {
@@ -128,7 +147,9 @@ export class Painter {
     const { rows, expansion } = this.hierarchy!;
     return {
       ...{ side, tree, tones, rows, graph: tree.graph, open: expansion.open[side] },
-      ...{ palette: this.palette, hits: this.hits[side] },
+      ...{ palette: this.palette, hits: this.hits[side], suspects: this.marks.suspects[side] },
+      bands: this.marks.bands[side],
+      trail: side === Side.NPU ? this.marks.trail : NONE,
       selected: selected?.side === side ? selected.index : -1,
     };
   }

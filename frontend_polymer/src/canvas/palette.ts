@@ -44,6 +44,8 @@ export interface Palette {
   readonly veil: string;
   readonly counterpart: string;
   readonly hit: string;
+  /** Who may be to blame, and the way of what is wrong. */
+  readonly suspect: string;
   readonly minimapBackground: string;
   /** Over what the pane does not show. */
   readonly minimapShade: string;
@@ -80,6 +82,7 @@ const LIGHT: Surroundings = {
   veil: 'rgba(255, 255, 255, 0.65)',
   counterpart: '#6d9bff',
   hit: '#9333ea',
+  suspect: '#b3261e',
   minimapBackground: '#f4f5f7',
   minimapShade: 'rgba(244, 245, 247, 0.3)',
 };
@@ -103,6 +106,7 @@ const DARK: Surroundings = {
   veil: 'rgba(27, 29, 32, 0.65)',
   counterpart: '#5579c4',
   hit: '#c792ff',
+  suspect: '#ff8a80',
   minimapBackground: '#222529',
   minimapShade: 'rgba(27, 29, 32, 0.3)',
 };

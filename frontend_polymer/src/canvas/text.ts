@@ -69,6 +69,7 @@ function addName(frame: Frame, item: Item, end: number, pieces: Piece[]): void {
     { choices: type === '' ? [] : [`· ${type}`], lead: font * 0.3 },
     { choices: layers === 0 ? [] : [`×${layers}`], lead: font * 0.4, weight: STRONG },
     { choices: callTexts(graph, node), lead: font * 0.75 },
+    { choices: automaticText(graph, node), lead: font * 0.75 },
   ];
   for (const { choices, lead, weight = REGULAR } of details) {
     const width = (choice: string) => measure.width(choice, font, weight);
@@ -77,6 +78,11 @@ function addName(frame: Frame, item: Item, end: number, pieces: Piece[]): void {
     pieces.push({ text: fitting, x: x + lead, y, colour: quiet, weight });
     x += lead + width(fitting);
   }
+}
+
+/** `≈ 87 %` where evidence alone says that the two belong together. */
+function automaticText(graph: Graph, node: number): string[] {
+  return graph.isAutomatic(node) ? [`≈ ${graph.certainty[node]} %`, '≈'] : [];
 }
 
 function addError(frame: Frame, item: Item, columns: Columns, error: string, to: Piece[]): void {

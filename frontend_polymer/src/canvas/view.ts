@@ -10,7 +10,7 @@ import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
 import { scrollTo, stateOf } from './look';
-import { Painter, type Colours } from './painter';
+import { Painter, type Colours, type Marks } from './painter';
 import type { Palette } from './palette';
 import { Panes } from './panes';
 import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
@@ -113,6 +113,11 @@ export class HierarchyView extends Emitter {
 
   setColours(colours: Colours): void {
     this.painter.setColours(colours);
+    this.invalidate();
+  }
+
+  setMarks(marks: Marks): void {
+    this.painter.setMarks(marks);
     this.invalidate();
   }
 

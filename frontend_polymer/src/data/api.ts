@@ -4,11 +4,15 @@ import {
   MeasuresSchema,
   NodeAcrossSchema,
   NodeDetailSchema,
+  NodeFlowSchema,
   SearchResultSchema,
+  GroupsSchema,
   type Catalog,
+  type Groups,
   type Measures,
   type NodeAcross,
   type NodeDetail,
+  type NodeFlow,
   type SearchResult,
   type Side,
 } from '../generated/graph_pb';
@@ -67,6 +71,17 @@ export async function fetchNode(
   return decoded(() => fromBinary(NodeDetailSchema, body));
 }
 
+/** Where the tensors of a node come from and where they go. */
+export async function fetchFlow(
+  fetch: Fetch,
+  key: GraphKey,
+  index: number,
+  signal: AbortSignal,
+): Promise<NodeFlow> {
+  const body = await fetchBytes(fetch, routeUrl('flow', { ...key, index }), signal);
+  return decoded(() => fromBinary(NodeFlowSchema, body));
+}
+
 /** How far the outputs of each node of the debug side are off, by the size of their tensors. */
 export async function fetchMeasures(
   fetch: Fetch,
@@ -75,6 +90,16 @@ export async function fetchMeasures(
 ): Promise<Measures> {
   const body = await fetchBytes(fetch, routeUrl('measures', { ...key }), signal);
   return decoded(() => fromBinary(MeasuresSchema, body));
+}
+
+/** Calls that do together what calls of the other side do. */
+export async function fetchGroups(
+  fetch: Fetch,
+  key: Omit<GraphKey, 'side'>,
+  signal: AbortSignal,
+): Promise<Groups> {
+  const body = await fetchBytes(fetch, routeUrl('groups', { ...key }), signal);
+  return decoded(() => fromBinary(GroupsSchema, body));
 }
 
 /** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */

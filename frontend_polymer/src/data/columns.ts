@@ -20,6 +20,9 @@ export interface SkeletonColumns {
   unmatchedReason: Int32Array;
   unmatchedReasons: string[];
   role: Int32Array;
+  matchSource: Int32Array;
+  matchCertainty: Int32Array;
+  group: Int32Array;
 }
 
 const number = (name: string): number => {
@@ -37,6 +40,7 @@ const INTEGER_COLUMNS = new Map<number, IntegerColumn>(
     [
       ...['stem', 'direction', 'call', 'kind', 'subtreeSize', 'microStep', 'grade'],
       ...['partnerOffset', 'overflow', 'unmatchedReason', 'role'],
+      ...['matchSource', 'matchCertainty', 'group'],
     ] as IntegerColumn[]
   ).map((name) => [number(name), name]),
 );
@@ -92,7 +96,14 @@ function emptyColumns(): SkeletonColumns {
     ...{ revision: '', nodeCount: 0, stems: [], unmatchedReasons: [] },
     ...{ stem: none, direction: none, call: none, kind: none, subtreeSize: none },
     ...{ microStep: none, grade: none, partnerOffset: none, overflow: none },
-    ...{ unmatchedReason: none, role: none, error: new Float32Array() },
+    ...{
+      unmatchedReason: none,
+      role: none,
+      matchSource: none,
+      matchCertainty: none,
+      group: none,
+      error: new Float32Array(),
+    },
   };
 }
 

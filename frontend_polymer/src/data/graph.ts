@@ -1,4 +1,11 @@
-import { type CallRole, Direction, Grade, Kind, type Overflow } from '../generated/graph_pb';
+import {
+  type CallRole,
+  Direction,
+  Grade,
+  Kind,
+  MatchSource,
+  type Overflow,
+} from '../generated/graph_pb';
 import { decodeColumns, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
@@ -39,6 +46,12 @@ export class Graph {
   readonly unmatchedReasons: readonly string[];
   /** What the verdict says of the node; `UNKNOWN` on the bench side and without a verdict. */
   readonly role: Uint8Array;
+  /** Which rule or person matched the node; that of names where it has no partner. */
+  readonly source: Uint8Array;
+  /** How sure a match by evidence is, 50 … 100 percent; 0 for all others. */
+  readonly certainty: Uint8Array;
+  /** Place in the groups of the step and rank, -1 for none. */
+  readonly group: Int32Array;
   readonly rollup: Rollup;
   readonly deepest: number;
   private readonly labels = new Map<number, Label>();
@@ -67,7 +80,33 @@ export class Graph {
     ({ parent: this.parent, end: this.end, depth: this.depth } = nest(size));
     this.deepest = this.depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
     this.partner = partners(columns.partnerOffset, this.grade);
+    this.source = ofMatched(columns.matchSource, this.grade);
+    this.certainty = ofMatched(columns.matchCertainty, this.grade);
+    this.group = optional(columns, 'group').map((value) => value - 1);
     this.rollup = new Rollup(this.grade, this.overflow);
+  }
+
+  /** Whether evidence alone matched the node, and nobody has confirmed it. */
+  isAutomatic(index: number): boolean {
+    return this.source[index] === AUTOMATIC && this.partner[index]! >= 0;
+  }
+
+  /** The same graph as if nothing had been matched by evidence. */
+  withoutAutomatic(): Graph {
+    const [grade, partner] = [this.grade.slice(), this.partner.slice()];
+    const error = this.error.slice();
+    for (let index = 0; index < this.count; index++) {
+      if (!this.isAutomatic(index)) continue;
+      [grade[index], partner[index], error[index]] = [Grade.UNMATCHED, -1, -1];
+    }
+    const rollup = new Rollup(grade, this.overflow);
+    const made: Graph = Object.create(this) as Graph;
+    return Object.defineProperties(made, {
+      grade: { value: grade },
+      partner: { value: partner },
+      error: { value: error },
+      rollup: { value: rollup },
+    });
   }
 
   static decode(bytes: Uint8Array): Graph {
@@ -149,12 +188,16 @@ export class Graph {
   }
 }
 
+const AUTOMATIC: number = MatchSource.AUTOMATIC;
+
 type Integers = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' | 'subtreeSize';
+
+type Optional = 'overflow' | 'unmatchedReason' | 'role' | 'group';
 
 /** A column with one value of [0, limit) per node. */
 function checked(
   columns: SkeletonColumns,
-  name: Integers | 'overflow' | 'unmatchedReason' | 'role',
+  name: Integers | Optional,
   limit = Infinity,
 ): Int32Array {
   const values = columns[name];
@@ -169,11 +212,7 @@ function checked(
   return values;
 }
 
-function optional(
-  columns: SkeletonColumns,
-  name: 'overflow' | 'unmatchedReason' | 'role',
-  limit: number,
-): Int32Array {
+function optional(columns: SkeletonColumns, name: Optional, limit = Infinity): Int32Array {
   if (columns[name].length === 0) return new Int32Array(columns.nodeCount);
   return checked(columns, name, limit);
 }
@@ -197,6 +236,18 @@ function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: U
   }
   if (end[0] !== count) throw damaged('it has more than one root');
   return { parent, end, depth };
+}
+
+/** Values come only for nodes that are matched, in their order; none at all are zeros. */
+function ofMatched(values: Int32Array, grade: Uint8Array): Uint8Array {
+  const result = new Uint8Array(grade.length);
+  if (values.length === 0) return result;
+  let next = 0;
+  for (let index = 0; index < grade.length; index++) {
+    if (GRADES[grade[index]!] !== Grade.UNMATCHED) result[index] = values[next++] ?? 0;
+  }
+  if (next !== values.length) throw damaged('a column of matches has the wrong length');
+  return result;
 }
 
 /** Offsets come only for nodes that are matched, in their order. */

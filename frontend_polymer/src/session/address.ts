@@ -13,7 +13,7 @@ import { ALL_MICRO_STEPS, INITIAL_VIEW, type Look, type ViewState } from './stat
 
 export const TAB = '#graph_ascend';
 /** Tabs of the panel at the bottom, besides the tensors. */
-const TABS = ['stack', 'communication', 'across', 'match'];
+const TABS = ['flow', 'stack', 'communication', 'across', 'match'];
 const PREFIX = 'p.graph_ascend.';
 
 /** The fragment for a view; a step and a rank mean their graph, none of them that the file decides. */
@@ -38,6 +38,8 @@ export function toFragment(view: ViewState): string {
     sync: view.sync ? '' : '0',
     colours: view.colours === 'precision' ? '' : view.colours,
     powers: view.powers ? '1' : '',
+    trail: view.trail ? '1' : '',
+    automatic: view.automatic ? '' : '0',
     only: view.only === null ? '' : SIDE_NAMES[view.only],
     tab: view.tab,
   };
@@ -69,6 +71,8 @@ export function fromFragment(fragment: string): ViewState {
     sync: get('sync') !== '0',
     colours: COLOUR_MODES.find((mode) => mode === get('colours')) ?? 'precision',
     powers: get('powers') === '1',
+    trail: get('trail') === '1',
+    automatic: get('automatic') !== '0',
     only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
     tab: TABS.find((tab) => tab === get('tab')) ?? '',
     look: readLook(get),
@@ -91,6 +95,7 @@ const HARMLESS = [
   'scope=graph',
   'order=execution',
   'sync=1',
+  'automatic=1',
   'page=graph',
   'colours=precision',
 ];

@@ -1,5 +1,13 @@
 import type { ProblemError } from '../data/problem';
-import type { Catalog, DatabaseFile, GraphPair, Measures, NodeDetail } from '../generated/graph_pb';
+import type {
+  Catalog,
+  DatabaseFile,
+  GraphPair,
+  Groups,
+  Measures,
+  NodeDetail,
+  NodeFlow,
+} from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
 import type { FileHits, Hits } from './hits';
@@ -13,8 +21,13 @@ export interface AppState {
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
   readonly measures: Measures | null;
+  /** Calls that only together have a counterpart; comes after the graphs. */
+  readonly groups: Groups | null;
   readonly selected: NodeRef | null;
   readonly detail: NodeDetail | null;
+  /** Of the node selected last that somebody asked it of. */
+  readonly flow: Flow | null;
+  readonly flowProblem: string;
   readonly hits: Hits | null;
   /** Instead of `hits`, when all steps and ranks are searched. */
   readonly fileHits: FileHits | null;
@@ -37,14 +50,23 @@ export interface AppState {
   readonly trail: readonly ViewState[];
 }
 
+/** Where the tensors of a node come from and go. */
+export interface Flow {
+  readonly node: NodeRef;
+  readonly found: NodeFlow;
+}
+
 export type News = 'changed' | 'gone' | 'broken';
 
 /** While there is no graph. */
 export const NOTHING_SHOWN = {
   graphs: null,
   measures: null,
+  groups: null,
   selected: null,
   detail: null,
+  flow: null,
+  flowProblem: '',
   hits: null,
   pick: false,
   picked: null,

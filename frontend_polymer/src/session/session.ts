@@ -2,6 +2,7 @@ import {
   browserFetch,
   fetchCatalog,
   fetchGraph,
+  fetchGroups,
   fetchMeasures,
   fetchNode,
   type Fetch,
@@ -15,6 +16,7 @@ import type { ColourMode } from '../data/codes';
 import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
+import { Tracing } from './tracing';
 import { initialSelection } from './verdict';
 
 /**
@@ -26,7 +28,10 @@ export class Session {
   private loading = new AbortController();
   private loadingDetail = new AbortController();
   readonly finding: Finding;
+  readonly tracing: Tracing;
   private isWalking = false;
+  /** The graphs as the file has them. */
+  private loaded: Graphs | null = null;
 
   constructor(
     view: ViewState,
@@ -44,6 +49,7 @@ export class Session {
       jumps: 0,
       trail: [],
     });
+    this.tracing = new Tracing(this.store, this.fetch);
     this.finding = new Finding(this.store, this.fetch, (place) => void this.goTo(place));
   }
 
@@ -75,7 +81,7 @@ export class Session {
     } catch {
       return; // whoever asks for something will hear of it
     }
-    if (signal.aborted || this.state.busy) return;
+    if (signal.aborted) return;
     const before = fileOf(this.state);
     this.store.update({ catalog });
     const file = fileOf(this.state);
@@ -141,8 +147,12 @@ export class Session {
   }
 
   /** Changes how the graph is shown, not what. */
-  setView(change: Partial<Pick<ViewState, 'sync' | 'only' | 'colours' | 'powers' | 'tab'>>): void {
-    this.store.update({ view: { ...this.state.view, ...change } });
+  setView(change: Partial<Shown>): void {
+    const view = { ...this.state.view, ...change };
+    const isOther = view.automatic !== this.state.view.automatic;
+    const graphs = isOther && this.loaded ? { graphs: seen(this.loaded, view) } : {};
+    this.store.update({ view, ...graphs });
+    if (isOther) this.finding.run();
   }
 
   /** Adds to what the address asks for and cannot have; the note goes with the next jump. */
@@ -286,7 +296,12 @@ export class Session {
     if (!graphs?.[Side.BENCH]) return;
     const { file, step, rank } = view;
     try {
-      const measures = await fetchMeasures(this.fetch, { file, step, rank }, signal);
+      const key = { file, step, rank };
+      if ((pairOf(this.state)?.groups ?? 0) > 0) {
+        const groups = await fetchGroups(this.fetch, key, signal);
+        if (!signal.aborted) this.store.update({ groups });
+      }
+      const measures = await fetchMeasures(this.fetch, key, signal);
       const isOurs = !signal.aborted && measures.revision === graphs[Side.NPU].revision;
       if (isOurs) this.store.update({ measures });
     } catch {
@@ -331,7 +346,8 @@ export class Session {
       hasBench(this.state) ? fetchGraph(this.fetch, { ...key, side: Side.BENCH }, signal) : null,
     ]);
     const [npu, bench] = graphs;
-    if (bench === null || bench.revision === npu.revision) return graphs;
+    this.loaded = graphs;
+    if (bench === null || bench.revision === npu.revision) return seen(graphs, this.state.view);
     throw new ProblemError('changed', `${file} was changed while it was read.`, 'Try again.');
   }
 
@@ -340,6 +356,19 @@ export class Session {
     this.store.update({ ...NOTHING_SHOWN, busy: null, problem: asProblem(error) });
   }
 }
+
+/** The graphs with or without what was matched by evidence alone. */
+function seen(graphs: Graphs, { automatic }: ViewState): Graphs {
+  if (automatic) return graphs;
+  const [npu, bench] = graphs;
+  return [npu.withoutAutomatic(), bench?.withoutAutomatic() ?? null];
+}
+
+/** How the graph is shown, not what. */
+type Shown = Pick<
+  ViewState,
+  'sync' | 'only' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab'
+>;
 
 /** A single graph has no errors to colour by; where values overflow is what there is to see. */
 function startColours(state: AppState): ColourMode {

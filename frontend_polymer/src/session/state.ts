@@ -22,6 +22,10 @@ export interface ViewState {
   readonly colours: ColourMode;
   /** Whether small numbers are written as powers of ten. */
   readonly powers: boolean;
+  /** Whether what was matched by evidence alone counts as matched. */
+  readonly automatic: boolean;
+  /** Whether the way of what is wrong to the selected node is drawn. */
+  readonly trail: boolean;
   /** The only side that is shown; null for both. */
   readonly only: Side | null;
   /** What the panel at the bottom shows; empty for the tensors. */
@@ -47,6 +51,8 @@ export const INITIAL_VIEW: ViewState = {
   sync: true,
   colours: 'precision',
   powers: false,
+  trail: false,
+  automatic: true,
   only: null,
   tab: '',
   look: null,

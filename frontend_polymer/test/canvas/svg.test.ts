@@ -36,6 +36,9 @@ function draw(hierarchy: Hierarchy, rowHeight: number, theme: 'light' | 'dark', 
     measure: new Measure((text) => text.length * 0.5),
     ...{ selected: 1, counterpart: -1, hover: -1, picks: false },
     hits: Int32Array.of(2),
+    suspects: new Int32Array(),
+    trail: new Int32Array(),
+    bands: [],
   });
   return surface.text();
 }

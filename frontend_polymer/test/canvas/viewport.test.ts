@@ -52,6 +52,21 @@ test('heights of the pane and of the layout convert both ways', () => {
 });
 
 describe('a clamped view', () => {
+  test('reaches exactly the margin at both ends', () => {
+    everywhere((_, extent, view) => {
+      const scale = view.rowHeight / UNITS_PER_ROW;
+      if (extent.units * scale <= extent.height - 2 * MARGIN) return;
+      expect(yOf(panBy(view, extent, 0, -1e9), 0)).toBeCloseTo(MARGIN, 3);
+      const end = panBy(view, extent, 0, 1e9);
+      expect(yOf(end, extent.units)).toBeCloseTo(extent.height - MARGIN, 3);
+    });
+  });
+
+  test('of everything leaves the margin above and below', () => {
+    const extent = { width: 800, height: 416, units: 100 * UNITS_PER_ROW, contentWidth: () => 800 };
+    expect(fit(extent)).toEqual({ rowHeight: 4, top: (-MARGIN * UNITS_PER_ROW) / 4, left: 0 });
+  });
+
   test('stays as it is when clamped again', () => {
     everywhere((_, extent, view) => expect(clamp(view, extent)).toEqual(view));
   });

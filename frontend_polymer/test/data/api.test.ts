@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { browserFetch, fetchBytes } from '../../src/data/api';
-import { decodeProblem, ProblemError } from '../../src/data/problem';
+import { asProblem, damaged, decodeProblem, ProblemError } from '../../src/data/problem';
 import { ProblemSchema } from '../../src/generated/graph_pb';
 
 const problem = toBinary(
@@ -57,7 +57,10 @@ test('an answer that is not ours is reported by its status', async () => {
 });
 
 test('no answer is a problem of its own', async () => {
-  expect(await failure('/broken')).toMatchObject({ code: 'no-answer', status: 0 });
+  expect(await failure('/broken')).toMatchObject({
+    ...{ code: 'no-answer', status: 0, message: 'The server does not answer.' },
+    remedy: expect.stringContaining('still running') as string,
+  });
 });
 
 test('an aborted request fails as aborted', async () => {
@@ -71,4 +74,18 @@ test('an aborted request fails as aborted', async () => {
 
 test('an empty body of an error is not taken for a problem', () => {
   expect(decodeProblem(500, new Uint8Array())).toMatchObject({ code: 'http-error', status: 500 });
+});
+
+test('whatever was thrown is told in its own words', () => {
+  expect(asProblem(new TypeError('Nothing there.'))).toMatchObject({
+    ...{ code: 'unexpected', message: 'Nothing there.', remedy: '', status: 0 },
+  });
+  expect(asProblem('odd')).toMatchObject({ code: 'unexpected', message: 'odd' });
+  const known = damaged('no hierarchy');
+  expect(asProblem(known)).toBe(known);
+  expect(known).toMatchObject({
+    code: 'damaged-answer',
+    message: "The server's answer is damaged: no hierarchy.",
+    remedy: 'Reload the page; if it stays, build the file again.',
+  });
 });

@@ -34,6 +34,8 @@ describe('the address fragment', () => {
       sync: false,
       colours: 'overflow' as const,
       powers: true,
+      trail: true,
+      automatic: false,
       tab: 'stack',
       only: Side.NPU,
       look: {

@@ -1,112 +1,15 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
-import type { Fetch } from '../../src/data/api';
 import {
   CatalogSchema,
-  Direction,
-  DatabaseFileSchema,
-  GraphPairSchema,
-  Grade,
-  Kind,
-  NodeDetailSchema,
   ProblemSchema,
   SearchResultSchema,
   Side,
 } from '../../src/generated/graph_pb';
 import { Session } from '../../src/session/session';
-import { INITIAL_VIEW, type ViewState } from '../../src/session/state';
+import { INITIAL_VIEW } from '../../src/session/state';
+import { add, at, catalog, detail, FILE, Line, opened, pair, SKELETONS } from './line';
 import { encodePair, type Sketch } from '../graphs/synthetic';
-
-const add = (call: number): Sketch => ({
-  ...{ stem: 'Torch.add', kind: Kind.API, direction: Direction.FORWARD, call, key: `add${call}` },
-  grade: Grade.OK,
-});
-const MODEL: Sketch = { stem: 'DefaultModel', key: 'root', children: [add(0), add(1)] };
-const SKELETONS = encodePair(MODEL, MODEL);
-const FILE = 'one.vis.db';
-
-const pair = (step: number, rank: number, benchNodes = 3) =>
-  create(GraphPairSchema, { step, rank, npuNodes: 3, benchNodes, microSteps: 1 });
-
-function catalog(revision = 'r1', graphs = [pair(0, 0), pair(0, 1), pair(1, 0)], problem = '') {
-  const file = create(DatabaseFileSchema, {
-    ...{ file: FILE, revision, graphs },
-    ...(problem
-      ? { problem: { code: problem, message: 'It is broken.', remedy: 'Build it.' } }
-      : {}),
-  });
-  return toBinary(CatalogSchema, create(CatalogSchema, { files: [file] }));
-}
-
-const detail = (revision = 'r1') =>
-  toBinary(NodeDetailSchema, create(NodeDetailSchema, { revision }));
-
-/** A request that waits for its answer, as long as the test likes. */
-interface Asked {
-  readonly route: string;
-  readonly query: URLSearchParams;
-  readonly signal: AbortSignal;
-  answer(body: Uint8Array, status?: number): Promise<void>;
-  refuse(): Promise<void>;
-}
-
-/** A server that answers when it is told to, in any order. */
-class Line {
-  readonly asked: Asked[] = [];
-
-  readonly fetch: Fetch = (url, { signal }) =>
-    new Promise((resolve, reject) => {
-      signal?.addEventListener('abort', () => reject(signal.reason as Error));
-      this.asked.push({
-        route: url.pathname.slice(1),
-        query: url.searchParams,
-        signal: signal!,
-        answer: async (body, status = 200) => {
-          resolve(new Response(new Uint8Array(body), { status }));
-          await settled();
-        },
-        refuse: async () => {
-          reject(new TypeError('Failed to fetch'));
-          await settled();
-        },
-      });
-    });
-
-  /** The oldest request of a route that has not been taken yet. */
-  next(route: string): Asked {
-    const place = this.asked.findIndex((one) => one.route === route);
-    expect(place, `no request for ${route}`).toBeGreaterThanOrEqual(0);
-    return this.asked.splice(place, 1)[0]!;
-  }
-
-  async skeletons(): Promise<void> {
-    const [npu, bench] = [this.next('skeleton'), this.next('skeleton')];
-    await npu.answer(SKELETONS[0]);
-    await bench.answer(SKELETONS[1]!);
-    this.next('measures');
-  }
-}
-
-/** Promises that wait for nothing but each other have run. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 20; turn++) await Promise.resolve();
-  await new Promise((resolve) => setImmediate(resolve));
-}
-
-const at = (change: Partial<ViewState> = {}): ViewState => ({
-  ...{ ...INITIAL_VIEW, file: FILE, page: 'graph' },
-  ...change,
-});
-
-/** A session that shows the first graph. */
-async function opened(view = at()): Promise<{ session: Session; line: Line }> {
-  const line = new Line();
-  const session = new Session(view, line.fetch);
-  void session.refresh();
-  await line.next('catalog').answer(catalog());
-  await line.skeletons();
-  return { session, line };
-}
 
 beforeAll(() => {
   vi.stubGlobal('document', { baseURI: 'http://viewer.test/' });

@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.database.problems import DamagedError
-from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
+from msprobe_builder.database.read.cells import (
+    MAX_NODE,
+    integer,
+    number,
+    optional_integer,
+    text,
+)
 from msprobe_builder.database.read.graphs import Graph
 
+EQUAL = 1e-5  # runs that are equal but for rounding agree this well
 Signature = tuple[tuple[int, object], ...]  # section and shape of each parameter
 
 _NODE = (
@@ -151,3 +158,30 @@ def _nodes(rows: Iterable[tuple[object, ...]]) -> list[StoredNode]:
         )
         for node, parent, end, kind, stem_id, stem, direction, call in rows
     ]
+
+
+def read_likely(connection: sqlite3.Connection, node: int, other: Graph) -> dict[int, float]:
+    """Likelihood of each node of ``other`` that the build found likely for a node."""
+    rows = connection.execute(
+        "SELECT candidate_id, likelihood FROM likely WHERE node_id = ? ORDER BY place", (node,)
+    )
+    return {
+        integer(candidate, other.first, other.last): number(likelihood) or 0.0
+        for candidate, likelihood in rows
+    }
+
+
+def nodes_of_equal_output(
+    connection: sqlite3.Connection, own: int, nodes: Iterable[int]
+) -> set[int]:
+    """Which nodes put out what a node does, as the statistics tell and as far as rounding goes."""
+    rows = connection.execute(
+        "SELECT DISTINCT theirs.node_id FROM tensor AS own JOIN tensor AS theirs"
+        " ON theirs.section = 1 AND theirs.node_id IN (SELECT value FROM json_each(:nodes))"
+        " AND abs(own.norm - theirs.norm) <= :equal * abs(own.norm)"
+        " AND abs(own.max - theirs.max) <= :equal * max(abs(own.max), abs(own.min))"
+        " AND abs(own.min - theirs.min) <= :equal * max(abs(own.max), abs(own.min))"
+        " WHERE own.node_id = :own AND own.section = 1 AND own.max != own.min",
+        {"nodes": json.dumps(list(nodes)), "own": own, "equal": EQUAL},
+    )
+    return {node for (node,) in rows}

@@ -11,7 +11,7 @@ from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
 from msprobe_builder.database.read.names import read_names
 
-ACTIONS = {"match": 0, "unmatch": 1}
+ACTIONS = {"match": 0, "unmatch": 1, "confirm": 2, "reject": 3}
 CHOSEN_SOURCES = (int(Source.MANUAL), int(Source.FILE))
 
 _EDITS = (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from msprobe_builder.base.codes import SIDES
+from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_text, text
 
 NPU, BENCH = range(len(SIDES))
@@ -50,7 +51,15 @@ def find_graph(connection: sqlite3.Connection, step: int, rank: int, side: int) 
     rows = connection.execute(
         f"{_GRAPH} WHERE step = ? AND rank = ? AND side = ?", (step, rank, side)
     )
-    return next(_graphs(rows), None)
+    graph = next(_graphs(rows), None)
+    if graph is not None:
+        # Columns of this many nodes are made next: believe no number that rows do not bear out.
+        ends = {graph.first, graph.last}
+        query = "SELECT count(*) FROM node WHERE node_id IN (?, ?)"
+        [[found]] = connection.execute(query, (graph.first, graph.last))
+        if found != len(ends):
+            raise DamagedError(f"the first or last of {graph.count} nodes of a graph is missing")
+    return graph
 
 
 def other_side(connection: sqlite3.Connection, graph: Graph) -> Graph | None:

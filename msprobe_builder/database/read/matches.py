@@ -6,7 +6,9 @@ import json
 import sqlite3
 from collections.abc import Iterable
 
+from msprobe_builder.base.codes import Kind
 from msprobe_builder.database.read.cells import MAX_NODE, integer
+from msprobe_builder.database.read.names import read_names
 
 _COLUMNS = (("npu_node", "bench_node"), ("bench_node", "npu_node"))  # own and partner, by side
 
@@ -64,3 +66,14 @@ def matched_neighbours(
     above = connection.execute(f"{query} DESC LIMIT 1", (nodes.start, before)).fetchone()
     below = connection.execute(f"{query} LIMIT 1", (behind + 1, nodes.stop - 1)).fetchone()
     return above, below
+
+
+def matched_names(connection: sqlite3.Connection, kind: Kind) -> list[tuple[str, str]]:
+    """Names of matched npu nodes of a kind and of their partners, in order of execution."""
+    rows = connection.execute(
+        "SELECT npu_node, bench_node FROM match JOIN node ON node_id = npu_node"
+        " JOIN graph USING (graph_id) WHERE kind = ? ORDER BY node_id - first_node, graph_id",
+        (int(kind),),
+    ).fetchall()
+    names = read_names(connection, {node for pair in rows for node in pair})
+    return [(names[npu], names[bench]) for npu, bench in rows]

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from msprobe_builder.base.codes import Source, words
+from msprobe_builder.base.codes import Evidence, Source, words
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import (
     MAX_NODE,
@@ -20,6 +20,7 @@ from msprobe_builder.database.read.cells import (
 from msprobe_builder.database.read.communication import CommunicationPartner, read_partners
 from msprobe_builder.database.read.edits import Edit, read_history
 from msprobe_builder.database.read.graphs import NPU, Graph
+from msprobe_builder.database.read.groups import CallGroup, read_group_of
 from msprobe_builder.database.read.names import stored_name
 from msprobe_builder.database.read.parameters import (
     Parameter,
@@ -32,20 +33,25 @@ from msprobe_builder.database.read.roles import NodeVerdict, read_node_verdict
 from msprobe_builder.database.read.stacks import StackFrame, read_stack
 
 _SOURCES = words(Source)
+_EVIDENCE = {int(kind): kind.name.lower() for kind in Evidence}
+_HOW = "source, author, matched_at, note, evidence, certainty"
 _PARTNERS = (
-    "SELECT bench_node, source, author, matched_at, note FROM match WHERE npu_node = ?",
-    "SELECT npu_node, source, author, matched_at, note FROM match WHERE bench_node = ?",
+    f"SELECT bench_node, {_HOW} FROM match WHERE npu_node = ?",
+    f"SELECT npu_node, {_HOW} FROM match WHERE bench_node = ?",
 )
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who or what matched a node; author, time and note only of matches by hand."""
+    """Who or what matched a node; author, time and note only of matches by hand, evidence and
+    certainty only of those that were found by evidence."""
 
     source: str = ""
     author: str = ""
     matched_at: str = ""
     note: str = ""
+    evidence: str = ""
+    certainty: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,16 @@ class Candidate:
 
     index: int
     name: str
+
+
+@dataclass(frozen=True)
+class OperatorCheck:
+    """What running the operator again on what the dump holds has shown."""
+
+    status: str
+    compared: str
+    times: float | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,7 @@ class NodeRecord:
     match: Origin
     communication: tuple[CommunicationPartner, ...]
     origin_ranks: tuple[int, ...]
+    operator_check: OperatorCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,7 @@ class NodeDetail:
     rows: tuple[ParameterRow, ...]
     history: tuple[Edit, ...]
     verdict: NodeVerdict | None = None  # of the npu node
+    group: CallGroup | None = None  # that the node belongs to
 
 
 def read_node(
@@ -97,7 +115,9 @@ def read_node(
     origin = Origin()
     if match is not None:
         source = _SOURCES[integer(match[1], 0, len(_SOURCES) - 1)]
-        origin = Origin(source, *map(text, match[2:]))
+        evidence = _EVIDENCE.get(match[5], "")
+        author, at, note = map(text, match[2:5])
+        origin = Origin(source, author, at, note, evidence, number(match[6]))
     own_record = _read_record(connection, graph, other, node, origin)
     own_parameters = read_parameters(connection, node)
     partner, partner_record = None, None
@@ -106,19 +126,20 @@ def read_node(
         partner = integer(match[0], other.first, other.last)
         partner_record = _read_record(connection, other, graph, partner, origin)
         partner_parameters = read_parameters(connection, partner)
+    group = read_group_of(connection, node)
     if graph.side == NPU:
         comparisons = read_comparisons(connection, node)
         rows = pair_parameters(own_parameters, partner_parameters, comparisons)
         history = read_history(connection, (node, partner))
         verdict = read_node_verdict(connection, graph.first, node)
-        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict)
+        return NodeDetail(own_record, partner_record, tuple(rows), tuple(history), verdict, group)
     comparisons = read_comparisons(connection, partner)
     rows = pair_parameters(partner_parameters, own_parameters, comparisons)
     history = read_history(connection, (partner, node))
     verdict = None
     if other is not None and partner is not None:
         verdict = read_node_verdict(connection, other.first, partner)
-    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict)
+    return NodeDetail(partner_record, own_record, tuple(rows), tuple(history), verdict, group)
 
 
 def _read_record(
@@ -162,7 +183,17 @@ def _read_record(
                 "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank", (node,)
             )
         ),
+        operator_check=_read_check(connection, node),
     )
+
+
+def _read_check(connection: sqlite3.Connection, node: int) -> OperatorCheck | None:
+    row = connection.execute(
+        "SELECT status, compared, times, reason FROM operator_check WHERE node_id = ?", (node,)
+    ).fetchone()
+    if row is None:
+        return None
+    return OperatorCheck(text(row[0]), text(row[1]), number(row[2]), text(row[3]))
 
 
 def _read_name(connection: sqlite3.Connection, node: int) -> tuple[str, object]:
@@ -199,12 +230,15 @@ class NodeState:
     error: float | None
     partner: int | None
     unmatched_reason: str
+    source: int = 0  # Source of a matched node
+    certainty: float | None = None  # of a match that evidence made
 
 
 def read_node_states(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, NodeState]:
     """State of each of the nodes."""
     rows = connection.execute(
-        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name"
+        "SELECT node_id, grade, error, ifnull(own.bench_node, theirs.npu_node), name,"
+        " ifnull(own.source, theirs.source), ifnull(own.certainty, theirs.certainty)"
         " FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
         " LEFT JOIN match AS own ON own.npu_node = node_id"
         " LEFT JOIN match AS theirs ON theirs.bench_node = node_id"
@@ -217,6 +251,8 @@ def read_node_states(connection: sqlite3.Connection, nodes: Iterable[int]) -> di
             number(error),
             optional_integer(partner, 0, MAX_NODE),
             text(reason),
+            optional_integer(source, 0, len(_SOURCES) - 1) or 0,
+            number(certainty),
         )
-        for node, grade, error, partner, reason in rows
+        for node, grade, error, partner, reason, source, certainty in rows
     }

@@ -6,12 +6,13 @@ import json
 import sqlite3
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
 from msprobe_builder.database.read.cells import flag, integer, number, optional_text, text
 
 MAX_ORDINAL = 2**31
+_FLOATS = {float, type(None)}
 # Inputs, parameters, outputs, gradients of parameters: the order in which a module computes.
 SECTION_ORDER = (0, 2, 1, 3)
 
@@ -20,13 +21,9 @@ _OF_NODES = " FROM json_each(?) AS wanted JOIN {} ON node_id = wanted.value"
 _OVERFLOWING = "SELECT node_id, ordinal" + _OF_NODES.format("overflow_parameter")
 _RECIPES = "SELECT node_id, ordinal, recipe" + _OF_NODES.format("recipe_view")
 _TENSORS = (
-    "SELECT node_id, ordinal, section, name.value, type.value, dtype.value, shape.value,"
+    "SELECT node_id, ordinal, section, name_id, type_id, dtype_id, shape_id,"
     " requires_grad, md5, file, nan_flags, max, min, mean, norm"
     f"{_OF_NODES.format('tensor')}"
-    " LEFT JOIN text AS name ON name.text_id = name_id"
-    " LEFT JOIN text AS type ON type.text_id = type_id"
-    " LEFT JOIN text AS dtype ON dtype.text_id = dtype_id"
-    " LEFT JOIN text AS shape ON shape.text_id = shape_id"
 )
 _ARGUMENTS = (
     "SELECT node_id, ordinal, section, name.value, type.value, content.value"
@@ -35,16 +32,18 @@ _ARGUMENTS = (
     " LEFT JOIN text AS type ON type.text_id = type_id"
     " LEFT JOIN text AS content ON content.text_id = value_id"
 )
+COMPARISON_COLUMNS = (
+    "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error, nan_flags, note.value,"
+    f" {', '.join(METRICS)}"
+)
 _COMPARISONS = (
-    "SELECT npu_node, npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error,"
-    f" nan_flags, note.value, {', '.join(METRICS)}"
+    f"SELECT npu_node, {COMPARISON_COLUMNS}"
     " FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
     " LEFT JOIN text AS note ON note.text_id = note_id ORDER BY npu_node, npu_ordinal"
 )
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A tensor, or with ``value`` anything else that was passed or returned."""
 
     ordinal: int
@@ -60,10 +59,10 @@ class Parameter:
     value: str | None = None
     overflows: bool = False
     recipe: str = ""  # how a merged value was made
+    is_tensor: bool = False
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The error metrics of a pair of tensors; ``metrics`` in the order of METRICS."""
 
     npu_ordinal: int
@@ -75,8 +74,7 @@ class Comparison:
     note: str
 
 
-@dataclass(frozen=True)
-class ParameterRow:
+class ParameterRow(NamedTuple):
     """A parameter of both sides, or of the one that has it."""
 
     npu: Parameter | None
@@ -129,24 +127,30 @@ def read_parameters_of(
         for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
             recipes[node, ordinal] = recipe
     found: dict[int, list[Parameter]] = {node: [] for node in nodes}
+    tensors = connection.execute(_TENSORS, wanted).fetchall()
+    # Few texts stand in many rows: each is read once.
+    texts = _texts(connection, {one for row in tensors for one in row[3:7]})
     for (
         node, ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
         *statistics,
-    ) in connection.execute(_TENSORS, wanted):  # fmt: skip
+    ) in tensors:  # fmt: skip
+        key = node, ordinal
         found[node].append(
             Parameter(
-                ordinal=integer(ordinal, 0, MAX_ORDINAL),
-                section=integer(section, 0, 3),
-                name=text(name),
-                type=text(kind),
-                dtype=text(dtype),
-                shape=text(shape),
-                statistics=_numbers(statistics, nan_flags),
-                requires_grad=flag(requires_grad),
-                md5=text(md5),
-                file=text(file),
-                overflows=(node, ordinal) in bad,
-                recipe=text(recipes.get((node, ordinal))),
+                integer(ordinal, 0, MAX_ORDINAL),
+                integer(section, 0, 3),
+                texts[name],
+                texts[kind],
+                texts[dtype],
+                texts[shape],
+                _numbers(statistics, nan_flags),
+                flag(requires_grad),
+                text(md5),
+                text(file),
+                None,
+                bool(bad) and key in bad,
+                text(recipes[key]) if key in recipes else "",
+                True,
             )
         )
     for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
@@ -177,19 +181,36 @@ def read_comparisons_of(
     """The same of many nodes."""
     found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
     rows = connection.execute(_COMPARISONS, (json.dumps(list(npu_nodes)),))
-    for node, npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics in rows:
-        found[node].append(
-            Comparison(
-                npu_ordinal=integer(npu, 0, MAX_ORDINAL),
-                bench_ordinal=integer(bench, 0, MAX_ORDINAL),
-                metrics=_numbers(metrics, nan_flags),
-                md5_equal=flag(md5_equal),
-                requires_grad_equal=flag(requires_grad_equal),
-                error=number(error),
-                note=text(note),
-            )
-        )
+    for node, *columns in rows:
+        found[node].append(comparison_of(columns))
     return found
+
+
+def _texts(connection: sqlite3.Connection, wanted: set[int | None]) -> dict[int | None, str]:
+    """Texts by their ids; NULL, and an id without a text, is the empty one."""
+    found: dict[int | None, str] = dict.fromkeys(wanted, "")
+    known = json.dumps([one for one in wanted if type(one) is int])
+    for text_id, value in connection.execute(
+        "SELECT text_id, text.value FROM json_each(?) AS wanted JOIN text"
+        " ON text_id = wanted.value",
+        (known,),
+    ):
+        found[text_id] = text(value)
+    return found
+
+
+def comparison_of(columns: Sequence[Any]) -> Comparison:
+    """The comparison in the columns COMPARISON_COLUMNS of a row."""
+    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = columns
+    return Comparison(
+        npu_ordinal=integer(npu, 0, MAX_ORDINAL),
+        bench_ordinal=integer(bench, 0, MAX_ORDINAL),
+        metrics=_numbers(metrics, nan_flags),
+        md5_equal=flag(md5_equal),
+        requires_grad_equal=flag(requires_grad_equal),
+        error=number(error),
+        note=text(note),
+    )
 
 
 def _ordinal(parameter: Parameter) -> int:
@@ -198,6 +219,6 @@ def _ordinal(parameter: Parameter) -> int:
 
 def _numbers(values: list[object], nan_flags: object) -> tuple[float | None, ...]:
     bits = integer(nan_flags)
-    if not bits and all(type(value) is float for value in values):
+    if not bits and set(map(type, values)) <= _FLOATS:
         return tuple(values)  # type: ignore[arg-type]  # nearly all are
     return tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))

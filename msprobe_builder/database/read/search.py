@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from msprobe_builder.base.codes import Source
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, number, optional_integer, text
 from msprobe_builder.database.read.names import NAME_SQL, read_names
@@ -27,22 +28,71 @@ ORDERS = {
 }
 
 
+def _lower(value: str) -> str:
+    """Lower case as SQLite makes it: of ASCII letters alone."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in value)
+
+
+def _path(value: str) -> str:
+    return _lower(value).removeprefix("module.")
+
+
+def _compact(value: str) -> str:
+    return value.replace(" ", "")
+
+
+# The name of a module ends in its class, which a path may leave out. CROSS JOIN: modules first, or
+# SQLite would look at every module for every node.
+_BELOW = """node.node_id IN (
+    SELECT inner.node_id FROM node AS module JOIN text AS name ON module.stem_id = name.text_id
+    CROSS JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
+    WHERE module.kind = 0 AND lower(name.value) IN (:value, 'module.' || :value)
+    OR module.kind = 0
+        AND lower(substr(name.value, 1, length(:value) + 8)) = 'module.' || :value || '.'
+        AND instr(substr(name.value, length(:value) + 9), '.') = 0)"""
+
+_OPERATOR = (
+    "stem_id IN (SELECT text_id FROM text WHERE lower(value) = :value"
+    " OR lower(substr(value, -length(:value) - 1)) = '.' || :value)"
+)
+_OF_TENSORS = (
+    "node.node_id IN (SELECT tensor.node_id FROM tensor WHERE {} IN"
+    " (SELECT text_id FROM text WHERE replace(value, ' ', '') IN"
+    " (:value, 'torch.' || :value, '[' || :value || ']')))"
+)
+
+
+@dataclass(frozen=True)
+class TextCondition:
+    """A test in SQL of what stands at ``:value``, and how that is written there."""
+
+    sql: str
+    clean: Callable[[str], str]
+
+
+# What can be asked for as a text of its own, by the name that requests give it.
+TEXT_CONDITIONS = {
+    "operator": TextCondition(_OPERATOR, _lower),
+    "dtype": TextCondition(_OF_TENSORS.format("dtype_id"), _compact),
+    "input_dtype": TextCondition(_OF_TENSORS.format("section IN (0, 2) AND dtype_id"), _compact),
+    "output_dtype": TextCondition(_OF_TENSORS.format("section IN (1, 3) AND dtype_id"), _compact),
+    "shape": TextCondition(_OF_TENSORS.format("shape_id"), _compact),
+    "below": TextCondition(_BELOW, _path),  # path of a module: itself and everything below it
+}
+
+
 @dataclass(frozen=True)
 class Search:
     """What to look for; None and empty mean anything."""
 
     name: str = ""
     regex: bool = False
-    operator: str = ""
-    dtype: str = ""
-    input_dtype: str = ""
-    output_dtype: str = ""
-    shape: str = ""
-    below: str = ""  # path of a module: itself and everything below it
+    texts: Mapping[str, str] = field(default_factory=dict)  # by name of TEXT_CONDITIONS
     direction: int | None = None
     grades: tuple[int, ...] = ()
     overflows: tuple[int, ...] = ()
     reasons: tuple[str, ...] = ()
+    sources: tuple[int, ...] = ()
     side: int | None = None
     step: int | None = None
     rank: int | None = None
@@ -65,6 +115,8 @@ class Hit:
     overflow: int
     unmatched_reason: str
     module: str  # name stem of the module around it, empty for the root
+    source: int | None = None  # Source of its match
+    certainty: float | None = None
 
 
 def search(
@@ -138,29 +190,17 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
     if wanted.reasons:
         tests.append("unmatched_reason.name IN (SELECT value FROM json_each(:reasons))")
         bound["reasons"] = json.dumps(wanted.reasons)
-    if wanted.operator:
+    if wanted.sources:
         tests.append(
-            "stem_id IN (SELECT text_id FROM text WHERE lower(value) = :operator"
-            " OR lower(substr(value, -length(:operator) - 1)) = '.' || :operator)"
+            "node.node_id IN (SELECT iif(graph.side = 0, npu_node, bench_node) FROM match"
+            " WHERE source IN (SELECT value FROM json_each(:sources)))"
         )
-        bound["operator"] = _lower(wanted.operator)
-    of_tensors = (
-        ("dtype", "dtype", wanted.dtype, ""),
-        ("input_dtype", "dtype", wanted.input_dtype, " section IN (0, 2) AND"),
-        ("output_dtype", "dtype", wanted.output_dtype, " section IN (1, 3) AND"),
-        ("shape", "shape", wanted.shape, ""),
-    )
-    for name, column, value, section in of_tensors:
+        bound["sources"] = json.dumps(wanted.sources)
+    for name, value in wanted.texts.items():
         if value:
-            tests.append(
-                f"node.node_id IN (SELECT tensor.node_id FROM tensor WHERE{section} {column}_id IN"
-                f" (SELECT text_id FROM text WHERE replace(value, ' ', '') IN"
-                f" (:{name}, 'torch.' || :{name}, '[' || :{name} || ']')))"
-            )
-            bound[name] = value.replace(" ", "")
-    if wanted.below:
-        tests.append(_BELOW)
-        bound["below"] = _lower(wanted.below).removeprefix("module.")
+            condition = TEXT_CONDITIONS[name]
+            tests.append(condition.sql.replace(":value", f":{name}"))
+            bound[name] = condition.clean(value)
     if wanted.direction is not None:
         tests.append("node.direction = :direction")
         bound["direction"] = wanted.direction
@@ -170,21 +210,6 @@ def _tests(wanted: Search) -> tuple[list[str], dict[str, object]]:
     return tests, bound
 
 
-# The name of a module ends in its class, which a path may leave out.
-_BELOW = """node.node_id IN (
-    SELECT inner.node_id FROM text AS name JOIN node AS module ON module.stem_id = name.text_id
-    JOIN node AS inner ON inner.node_id BETWEEN module.node_id AND module.subtree_end
-    WHERE module.kind = 0 AND lower(name.value) IN (:below, 'module.' || :below)
-    OR module.kind = 0
-        AND lower(substr(name.value, 1, length(:below) + 8)) = 'module.' || :below || '.'
-        AND instr(substr(name.value, length(:below) + 9), '.') = 0)"""
-
-
-def _lower(value: str) -> str:
-    """Lower case as SQLite makes it: of ASCII letters alone."""
-    return "".join(letter.lower() if letter.isascii() else letter for letter in value)
-
-
 def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:
     names = read_names(connection, nodes)
     rows = connection.execute(
@@ -192,10 +217,13 @@ def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:
         " unmatched_reason.name, (SELECT value FROM node AS above"
         " LEFT JOIN node AS outer ON outer.node_id = above.parent_id"
         " JOIN text ON text_id = iif(above.kind = 0, above.stem_id, outer.stem_id)"
-        " WHERE above.node_id = node.parent_id)"
+        " WHERE above.node_id = node.parent_id), match.source, match.certainty"
         " FROM json_each(?) AS wanted JOIN node ON node.node_id = wanted.value"
         " JOIN graph USING (graph_id) LEFT JOIN unmatched ON unmatched.node_id = node.node_id"
-        " LEFT JOIN unmatched_reason USING (reason) ORDER BY wanted.key",
+        " LEFT JOIN unmatched_reason USING (reason) LEFT JOIN match ON match.npu_node ="
+        " iif(side = 0, node.node_id,"
+        "  (SELECT npu_node FROM match AS back WHERE back.bench_node = node.node_id))"
+        " ORDER BY wanted.key",
         (json.dumps(nodes),),
     )
     return [
@@ -210,6 +238,21 @@ def _read_hits(connection: sqlite3.Connection, nodes: list[int]) -> list[Hit]:
             overflow=optional_integer(overflow, 1, 3) or 0,
             unmatched_reason=text(reason),
             module=text(module),
+            source=optional_integer(source, 0, len(Source) - 1),
+            certainty=number(certainty),
         )
-        for node, step, rank, side, index, grade, error, overflow, reason, module in rows
+        for (
+            node,
+            step,
+            rank,
+            side,
+            index,
+            grade,
+            error,
+            overflow,
+            reason,
+            module,
+            source,
+            certainty,
+        ) in rows
     ]

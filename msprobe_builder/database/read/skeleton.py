@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import CallRole, Grade
+from msprobe_builder.base.codes import CallRole, Grade, Source
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
 from msprobe_builder.database.read.graphs import NPU, Graph
+from msprobe_builder.database.read.groups import read_members
 
 Ints = NDArray[np.int64]
 UNMATCHED = int(Grade.UNMATCHED)
@@ -36,6 +37,9 @@ class Skeleton:
     unmatched_reason: Ints  # number in unmatched_reasons plus 1
     unmatched_reasons: list[str]
     role: Ints  # CallRole of each npu node, or empty
+    match_source: Ints  # one element per matched node, or empty; so below
+    match_certainty: Ints  # percent, 0 where evidence made no match
+    group: Ints  # place of each node's group in the list of groups plus 1, or empty
 
     def __len__(self) -> int:
         return len(self.stem)
@@ -44,7 +48,8 @@ class Skeleton:
 def read_skeleton(connection: sqlite3.Connection, graph: Graph, other: Graph | None) -> Skeleton:
     """All nodes of one side, and where its matched nodes' partners lie on the other."""
     columns, error = _read_nodes(connection, graph)
-    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner = columns
+    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner, *how = columns
+    source, certainty = how
     index = np.arange(len(stem_id))
     subtree_size = below + 1
     matched = to_partner != 0
@@ -73,7 +78,26 @@ def read_skeleton(connection: sqlite3.Connection, graph: Graph, other: Graph | N
         unmatched_reason=reason,
         unmatched_reasons=reasons,
         role=_read_roles(connection, graph, matched),
+        match_source=_check(source[matched], 0, len(Source) - 1, "match.source")
+        if source.any()
+        else source[:0],
+        match_certainty=_check(certainty[matched], 0, 100, "match.certainty")
+        if certainty.any()
+        else certainty[:0],
+        group=_read_groups(connection, graph),
     )
+
+
+def _read_groups(connection: sqlite3.Connection, graph: Graph) -> Ints:
+    """Place of each node's group among those of its step and rank plus 1; empty without groups."""
+    members = read_members(connection, graph.step, graph.rank)
+    if not members:
+        return np.empty(0, np.int64)
+    result = np.zeros(graph.count, np.int64)
+    for place, nodes in enumerate(members.values(), start=1):
+        for node in nodes[graph.side]:
+            result[node - graph.first] = place
+    return result
 
 
 def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[np.bool_]) -> Ints:
@@ -95,7 +119,8 @@ def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[n
 # Whole numbers of a node and of its match, small ones where possible: they are written as text.
 _COLUMNS = (
     *("stem_id", "direction", "ifnull(call, 0)", "kind", "subtree_end - node_id", "micro_step"),
-    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)"),
+    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)", "ifnull(source, 0)"),
+    "CAST(round(ifnull(certainty, 0) * 100) AS INTEGER)",
 )
 _ERROR_SCALE = 2**40  # an error is written as a whole number of this fraction, none as -1
 
@@ -134,7 +159,7 @@ def _read_nodes(
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:
-    if int(column.min()) < low or int(column.max()) > high:
+    if column.size and (int(column.min()) < low or int(column.max()) > high):
         raise DamagedError(f"a value of {name} is outside {low} … {high}")
     return column
 
@@ -146,10 +171,9 @@ def _read_texts(connection: sqlite3.Connection, ids: list[int]) -> list[str]:
         (json.dumps(ids),),
     )
     values = {number: text(value) for number, value in rows}
-    try:
-        return [values[number] for number in ids]
-    except KeyError as error:
-        raise DamagedError(f"text {error} is missing") from error
+    if missing := set(ids) - values.keys():
+        raise DamagedError(f"text {min(missing)} is missing")
+    return [values[number] for number in ids]
 
 
 def _read_reasons(connection: sqlite3.Connection, graph: Graph) -> tuple[Ints, list[str]]:

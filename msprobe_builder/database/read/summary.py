@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
-from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
+from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
-from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
+from msprobe_builder.database.read.graphs import BENCH, read_graphs
 from msprobe_builder.database.read.meta import read_bands, read_meta
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 
@@ -32,20 +34,8 @@ class GraphPair:
     bench_unmatched: int = 0
     overflow_counts: tuple[int, ...] = ()  # npu nodes per level above none; empty when there are 0
     bench_overflow_counts: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """Something the build noticed."""
-
-    severity: str
-    code: str
-    subject: str
-    count: int
-    message: str
-    step: int | None
-    rank: int | None
-    side: int | None
+    automatic: int = 0  # matches by evidence that nobody has confirmed
+    groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,23 +67,6 @@ class Summary:
 
 def read_summary(connection: sqlite3.Connection) -> Summary:
     """Cheap whatever the number of nodes: counts come from the roots' rollups."""
-    diagnostics = [
-        Diagnostic(
-            text(severity),
-            text(code),
-            text(subject),
-            integer(count),
-            text(message),
-            optional_integer(step),
-            optional_integer(rank),
-            optional_integer(side, NPU, BENCH),
-        )
-        for severity, code, subject, count, message, step, rank, side in connection.execute(
-            "SELECT severity, code, subject, count, message, step, rank, side FROM diagnostic"
-            " ORDER BY diagnostic_id LIMIT ?",
-            (MAX_DIAGNOSTICS,),
-        )
-    ]
     verdict = read_verdict(connection)
     failed = connection.execute(
         "SELECT step, rank, message FROM diagnostic WHERE code = 'rank_failed'"
@@ -103,7 +76,7 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
         read_meta(connection),
         _read_graphs(connection),
         read_bands(connection),
-        tuple(diagnostics),
+        tuple(read_diagnostics(connection, MAX_DIAGNOSTICS)),
         tuple((integer(step), integer(rank), text(why)) for step, rank, why in failed),
         read_edit_state(connection),
         verdict,
@@ -128,37 +101,48 @@ def _suspect_nodes(
 
 
 def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
-    rows = connection.execute(
-        "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade, worst_grade,"
-        " ungraded, ok, slight, moderate, serious, severe, unmatched"
-        " FROM graph JOIN node AS root ON root.node_id = first_node"
-        " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
-    ).fetchall()
     overflows = _read_overflows(connection)
+    automatic = _count_per_graph(connection, _AUTOMATIC)
+    groups = _count_per_graph(connection, _GROUPS)
     pairs: dict[tuple[int, int], GraphPair] = {}
-    for graph, step, rank, side, micro_steps, node_count, own_grade, worst, *below in rows:
-        place = (integer(step), integer(rank))
-        counts = [integer(count or 0, 0, MAX_NODE) for count in below]
-        counts[integer(own_grade, 0, GRADES - 1)] += 1
-        if integer(side, NPU, BENCH) == BENCH:
-            npu = pairs.get(place, GraphPair(*place, integer(micro_steps), 0, 0, (), 0))
+    for graph in read_graph_counts(connection):
+        place = graph.step, graph.rank
+        if graph.side == BENCH:
+            npu = pairs.get(place, GraphPair(*place, graph.micro_steps, 0, 0, (), 0))
             pairs[place] = replace(
                 npu,
-                bench_nodes=integer(node_count),
-                bench_unmatched=counts[GRADES - 1],
-                bench_overflow_counts=overflows.get(graph, ()),
+                bench_nodes=graph.nodes,
+                bench_unmatched=graph.grades[Grade.UNMATCHED],
+                bench_overflow_counts=overflows.get(graph.graph_id, ()),
             )
             continue
         pairs[place] = GraphPair(
             *place,
-            integer(micro_steps),
-            integer(node_count),
+            graph.micro_steps,
+            graph.nodes,
             0,
-            tuple(counts),
-            integer(worst or 0, 0, GRADES - 1),
-            overflow_counts=overflows.get(graph, ()),
+            graph.grades,
+            graph.worst,
+            overflow_counts=overflows.get(graph.graph_id, ()),
+            automatic=automatic.get(graph.graph_id, 0),
+            groups=groups.get(graph.graph_id, 0),
         )
     return tuple(pairs[place] for place in sorted(pairs))
+
+
+# Without either nothing is read but an empty index or table.
+_AUTOMATIC = (
+    "SELECT node.graph_id, count(*) FROM match JOIN node ON node_id = npu_node WHERE source = 5"
+    " GROUP BY 1"
+)
+_GROUPS = "SELECT graph_id, count(*) FROM call_group GROUP BY 1"
+
+
+def _count_per_graph(connection: sqlite3.Connection, query: str) -> dict[int, int]:
+    return {
+        integer(graph, 0, MAX_NODE): integer(count, 0, MAX_NODE)
+        for graph, count in connection.execute(query)
+    }
 
 
 def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]]:
@@ -167,5 +151,5 @@ def _read_overflows(connection: sqlite3.Connection) -> dict[int, tuple[int, ...]
     for graph, level, count in connection.execute(
         "SELECT graph_id, overflow, count(*) FROM node WHERE overflow IS NOT NULL GROUP BY 1, 2"
     ):
-        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, MAX_NODE)
+        result.setdefault(graph, [0] * 4)[integer(level, 1, 3)] = integer(count, 0, INT32)
     return {graph: tuple(counts) for graph, counts in result.items()}

@@ -12,7 +12,11 @@ from msprobe_builder.base.codes import SIDES, Direction, Strength, words
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
        expected, heirs, source, evidence,
-       (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id) AS origins
+       coalesce(
+           (SELECT group_concat(DISTINCT coalesce(suspect, rank)) FROM disagreement
+            WHERE disagreement.node_id = suspect.node_id AND is_origin),
+           (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id)
+       ) AS origins
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)
 WHERE overall IS NOT NULL ORDER BY overall
 """
@@ -35,7 +39,7 @@ class Suspect:
     heirs: int
     source: str | None
     evidence: str
-    ranks: tuple[int, ...]  # it came from, of a merged model
+    ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ heard, so that all can be heard anew.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msprobe_builder.link.communication import FINDINGS
-from msprobe_builder.verdict.across import judge_across
 
 # What judging across ranks may change, and where the first words are kept.
 _KEPT = (
@@ -18,13 +19,14 @@ _KEPT = (
 )
 
 
-def judge_whole(connection: sqlite3.Connection) -> None:
-    """Settle all suspects and the verdict on the whole; what that changes is kept beside."""
+@contextmanager
+def keeping_first_words(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep beside what the block changes of the suspects and the verdicts of single ranks."""
     run = connection.execute
     for table, key, columns in _KEPT:
         listed = ", ".join((key, *columns))
         run(f"CREATE TEMP TABLE {table}_before AS SELECT {listed} FROM {table}")
-    judge_across(connection)
+    yield
     for table, key, columns in _KEPT:
         old, new = (", ".join(f"{side}.{one}" for one in columns) for side in ("old", "new"))
         run(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import NamedTuple
 
 from msprobe_builder.database.problems import DamagedError
-from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_text, text
-from msprobe_builder.database.write.matches import StoredMatch
+from msprobe_builder.database.read.cells import integer, optional_text, text
+from msprobe_builder.database.write.matches import StoredMatch, match_of
 
 MATCH, UNMATCH = "match", "unmatch"
+# Of a match that was found automatically: it becomes one by hand, or ends.
+CONFIRM, REJECT = "confirm", "reject"
 
 # Values of edit.undone: what was undone can be done again until something else is done.
 UNDONE, UNDONE_FOR_GOOD = 1, 2
@@ -35,8 +38,8 @@ def insert_edit(
 ) -> None:
     """Record that a match was made or ended."""
     connection.execute(
-        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO edit (batch, edited_at, author, action, npu_node, bench_node, source, reason,"
+        " evidence, certainty) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             batch,
             match.matched_at,
@@ -46,6 +49,8 @@ def insert_edit(
             match.bench,
             match.source,
             match.note,
+            match.evidence,
+            match.certainty,
         ),
     )
 
@@ -60,24 +65,13 @@ def mark_undone(connection: sqlite3.Connection, batch: int, *, undone: bool) -> 
 def read_batch(connection: sqlite3.Connection, batch: int) -> list[StoredEdit]:
     """What one request changed, in order."""
     rows = connection.execute(
-        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason"
-        " FROM edit WHERE batch = ? ORDER BY edit_id",
+        "SELECT edit_id, action, npu_node, bench_node, source, author, edited_at, reason,"
+        " evidence, certainty FROM edit WHERE batch = ? ORDER BY edit_id",
         (batch,),
     )
     return [
-        StoredEdit(
-            integer(edit_id),
-            _action(action),
-            StoredMatch(
-                integer(npu, 0, MAX_NODE),
-                integer(bench, 0, MAX_NODE),
-                integer(source),
-                optional_text(author),
-                optional_text(at),
-                optional_text(note),
-            ),
-        )
-        for edit_id, action, npu, bench, source, author, at, note in rows
+        StoredEdit(integer(edit_id), _action(action), match_of(match))
+        for edit_id, action, *match in rows
     ]
 
 
@@ -86,15 +80,15 @@ def match_before(connection: sqlite3.Connection, edit: StoredEdit) -> StoredMatc
     npu, bench, source = edit.match.npu, edit.match.bench, edit.match.source
     row = connection.execute(
         "SELECT author, edited_at, reason FROM edit WHERE npu_node = ? AND bench_node = ?"
-        " AND action = ? AND edit_id < ? AND NOT undone AND source = ?"
+        " AND action IN (?, ?) AND edit_id < ? AND NOT undone AND source = ?"
         " ORDER BY edit_id DESC LIMIT 1",
-        (npu, bench, MATCH, edit.edit_id, source),
+        (npu, bench, MATCH, CONFIRM, edit.edit_id, source),
     ).fetchone()
     author, at, note = map(optional_text, row or (None, None, None))
-    return StoredMatch(npu, bench, source, author, at, note)
+    return replace(edit.match, author=author, matched_at=at, note=note)
 
 
 def _action(value: object) -> str:
-    if text(value) not in (MATCH, UNMATCH):
+    if text(value) not in (MATCH, UNMATCH, CONFIRM, REJECT):
         raise DamagedError(f"{value!r} is no action of table edit")
     return text(value)

@@ -8,11 +8,13 @@ foreign keys of the schema.
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 from msprobe_builder.database.layout import current_layout, schema_text
+from msprobe_builder.database.read.meta import read_task
 
 _LOOKUPS = ("meta", "text", "grade", "unmatched_reason")  # of the first shard, or merged by value
 # Ids that SQLite cannot be told to refer to: a stack is many rows, ranges end with a node.
@@ -53,6 +55,23 @@ def references() -> dict[str, dict[str, str]]:
         return found
 
 
+@contextmanager
+def finishing(path: Path) -> Iterator[sqlite3.Connection]:
+    """The first shard, open to take in the others; on leaving it is a database."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        yield connection
+        connection.execute("COMMIT")
+        # A rollback journal: these files are copied around and lie on network file systems.
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def task_of_shard(path: Path) -> str:
+    """What was dumped of the step and rank in a shard."""
+    with closing(sqlite3.connect(path)) as connection:
+        return read_task(connection).value
+
+
 class Gatherer:
     """Appends shards to an open database."""
 
@@ -79,6 +98,10 @@ class Gatherer:
         run("DROP TABLE temp.text_map")
         run("COMMIT")
         run("DETACH shard")
+
+    def begin(self) -> None:
+        """Begin the transaction for what follows from all shards."""
+        self._connection.execute("BEGIN")
 
     def _last_id(self, table: str) -> int:
         column = f"{table}_id"

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.base.bands import Band
-from msprobe_builder.base.codes import METRICS, Reason, Source
+from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.database.layout import schema_text
+from msprobe_builder.database.write.comparisons import write_comparisons
+from msprobe_builder.database.write.matching import write_groups, write_matching
 from msprobe_builder.database.write.merged import write_merge
+from msprobe_builder.database.write.rows import clean, insert_rows
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
-from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.match.matching import Matching, Unmatched
-from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
 
@@ -63,7 +61,7 @@ def write_pair(connection: sqlite3.Connection, result: PairResult) -> None:
     if result.bench is not None:
         _write_graph(connection, result, result.bench, 1, bench_base, stacks)
     if result.matching is not None:
-        _write_matching(connection, result.matching, npu_base, bench_base)
+        write_matching(connection, result.matching, npu_base, bench_base)
     if result.comparisons is not None and result.bench is not None:
         tables = result.npu.table, result.bench.table
         texts = result.texts
@@ -74,13 +72,18 @@ def write_pair(connection: sqlite3.Connection, result: PairResult) -> None:
             np.arange(len(result.npu.tree)) + npu_base,
             lambda note: texts.id(note) + 1,
         )
+    if result.groups is not None and result.bench is not None:
+        bases = npu_base, bench_base
+        write_groups(
+            connection, result, result.groups, bases, lambda note: result.texts.id(note) + 1
+        )
     stacks.write(connection)
     write_diagnostics(connection, result.diagnostics)
-    _insert(
+    insert_rows(
         connection,
         "text",
         "?, ?",
-        [range(1, len(result.texts) + 1), map(_clean, result.texts.values)],
+        [range(1, len(result.texts) + 1), map(clean, result.texts.values)],
     )
 
 
@@ -88,7 +91,7 @@ def write_meta(connection: sqlite3.Connection, facts: dict[str, str | None]) -> 
     """Store facts about the build."""
     connection.executemany(
         "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-        [(key, None if value is None else _clean(value)) for key, value in facts.items()],
+        [(key, None if value is None else clean(value)) for key, value in facts.items()],
     )
 
 
@@ -104,9 +107,9 @@ def write_diagnostics(connection: sqlite3.Connection, diagnostics: Iterable[Diag
                 finding.side,
                 finding.step,
                 finding.rank,
-                None if finding.subject is None else _clean(finding.subject),
+                None if finding.subject is None else clean(finding.subject),
                 finding.count,
-                _clean(finding.message),
+                clean(finding.message),
             )
             for finding in diagnostics
         ],
@@ -135,12 +138,12 @@ def _write_graph(
             tree.micro_steps,
             dump.level,
             dump.framework,
-            _clean(str(dump.directory)),
-            None if dump.tensor_dir is None else _clean(str(dump.tensor_dir)),
+            clean(str(dump.directory)),
+            None if dump.tensor_dir is None else clean(str(dump.tensor_dir)),
             result.inputs[side],
         ),
     )
-    _insert(
+    insert_rows(
         connection,
         "node",
         "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, nullif(?, 0)",
@@ -161,9 +164,9 @@ def _write_graph(
             graph.overflow,
         ],
     )
-    _insert(connection, "unrecorded", "?", [np.flatnonzero(tree.record < 0) + base])
+    insert_rows(connection, "unrecorded", "?", [np.flatnonzero(tree.record < 0) + base])
     rollup = roll_up(tree.subtree_end, graph.grade, graph.overflow)
-    _insert(
+    insert_rows(
         connection,
         "rollup",
         "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?",
@@ -172,7 +175,7 @@ def _write_graph(
     _write_parameters(connection, graph, base)
     write_merge(connection, graph, graph_id, base, result.texts)
     rows = graph.overflow_rows
-    _insert(
+    insert_rows(
         connection,
         "overflow_parameter",
         "?, ?",
@@ -186,7 +189,7 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
     statistics = table.statistics[:, rows]
     bits = (1 << np.arange(len(statistics)))[:, None]
     is_nan = np.isnan(statistics) & ((table.missing[rows] & bits) == 0)
-    _insert(
+    insert_rows(
         connection,
         "tensor",
         "?, ?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, -1), ?, ?, ?, ?, ?, ?, ?",
@@ -206,7 +209,7 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
         ],
     )
     rows = np.flatnonzero(~table.is_tensor)
-    _insert(
+    insert_rows(
         connection,
         "argument",
         "?, ?, ?, ?, nullif(?, 0), nullif(?, 0)",
@@ -219,91 +222,6 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
             table.value_id[rows] + 1,
         ],
     )
-
-
-def _write_matching(
-    connection: sqlite3.Connection, matching: Matching, npu_base: int, bench_base: int
-) -> None:
-    matched = np.flatnonzero(matching.npu >= 0)
-    _insert(
-        connection,
-        "match (npu_node, bench_node, source)",
-        "?, ?, ?",
-        [matched + npu_base, matching.npu[matched] + bench_base, matching.source[matched]],
-    )
-    found = matched[matching.source[matched] == Source.AUTOMATIC]
-    connection.executemany(
-        "UPDATE match SET evidence = ?, certainty = ? WHERE npu_node = ?",
-        zip(
-            matching.evidence[found].tolist(),
-            matching.certainty[found].tolist(),
-            (found + npu_base).tolist(),
-            strict=True,
-        ),
-    )
-    _write_unmatched(connection, matching.npu_unmatched, npu_base, bench_base)
-    _write_unmatched(connection, matching.bench_unmatched, bench_base, npu_base)
-
-
-def _write_unmatched(
-    connection: sqlite3.Connection, unmatched: Unmatched, base: int, other_base: int
-) -> None:
-    candidate = np.where(unmatched.candidate < 0, 0, unmatched.candidate + other_base)
-    _insert(
-        connection,
-        "unmatched (node_id, reason, candidate_id, detail)",
-        "?, ?, nullif(?, 0), ?",
-        [
-            unmatched.node + base,
-            unmatched.reason,
-            candidate,
-            [None if detail is None else _clean(detail) for detail in unmatched.detail],
-        ],
-    )
-
-
-def write_comparisons(
-    connection: sqlite3.Connection,
-    comparisons: Comparisons,
-    npu: ParameterTable,
-    bench: ParameterTable,
-    npu_nodes: NDArray[np.int64],
-    text_id: Callable[[str], int],
-) -> None:
-    """Store errors; ``npu_nodes`` are the ids of the table's nodes, ``text_id`` stores notes."""
-    pairs = comparisons.pairs
-    measured = [name for name in METRICS if name in comparisons.metrics]
-    flags = np.zeros(len(pairs), dtype=np.int64)
-    for name in measured:
-        metric = comparisons.metrics[name]
-        flags |= (np.isnan(metric.value) & metric.known).astype(np.int64) << METRICS.index(name)
-    columns = ["npu_node", "npu_ordinal", "bench_ordinal", *measured]
-    columns += ["md5_equal", "requires_grad_equal", "error", "nan_flags", "note_id"]
-    values: list[Any] = [
-        npu_nodes[npu.node[pairs.npu]],
-        npu.ordinal[pairs.npu],
-        bench.ordinal[pairs.bench],
-        *(
-            np.where(comparisons.metrics[name].known, comparisons.metrics[name].value, np.nan)
-            for name in measured
-        ),
-        repeat(-1) if comparisons.md5_equal is None else comparisons.md5_equal,
-        comparisons.requires_grad_equal,
-        comparisons.error,
-        flags,
-        _note_ids(comparisons, text_id),
-    ]
-    places = ["?"] * (len(columns) - 5) + ["nullif(?, -1)", "nullif(?, -1)", "?", "?", "?"]
-    _insert(connection, f"comparison ({', '.join(columns)})", ", ".join(places), values)
-
-
-def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> Iterable[int | None]:
-    if not comparisons.notes:
-        return repeat(None)
-    ids: list[int | None] = [None] * len(comparisons.pairs)
-    for position, note in comparisons.notes.items():
-        ids[position] = text_id(note)
-    return ids
 
 
 class _Stacks:
@@ -358,20 +276,3 @@ class _Stacks:
 
     def _text_id(self, text: str | None) -> int | None:
         return None if text is None else self._texts.id(text) + 1
-
-
-def _insert(connection: sqlite3.Connection, table: str, places: str, columns: list[Any]) -> None:
-    """Insert rows given by columns: arrays, lists or any iterables of equal length."""
-    lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
-    # Table and places are our own; the rows are bound.
-    statement = f"INSERT INTO {table} VALUES ({places})"
-    connection.executemany(statement, zip(*lists, strict=False))
-
-
-def _clean(text: str) -> str:
-    """Text that SQLite can hold: lone surrogates, which JSON allows, become escapes."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text

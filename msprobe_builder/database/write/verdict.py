@@ -1,4 +1,4 @@
-"""Writing the verdict on one step and rank."""
+"""Writing the verdict on one step and rank, and that on the whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
+from msprobe_builder.verdict.across import Hearing, Ruling
 from msprobe_builder.verdict.judgement import Judgement
 
 
@@ -62,4 +63,31 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
     connection.executemany(
         "INSERT INTO propagation VALUES (?, ?)",
         zip(*(judgement.edges + 1).tolist(), strict=True),
+    )
+
+
+def write_ruling(
+    connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling, proposal: str | None
+) -> None:
+    """Store the verdict on the whole file, and what it changes of places and suspects.
+
+    ``proposal`` is the JSON of what to record next.
+    """
+    connection.executemany(
+        "UPDATE suspect SET overall = ? WHERE suspect_id = ?",
+        [(number, one.suspect_id) for number, one in enumerate(ruling.standing, 1)],
+    )
+    connection.executemany(
+        "UPDATE suspect SET strength = ?, evidence = ? WHERE suspect_id = ?",
+        [(one.strength, one.evidence, one.suspect_id) for one in hearing.accused if one.changed],
+    )
+    changed = [one for one in hearing.places if one.changed]
+    connection.executemany(
+        "UPDATE verdict SET conclusion = ?, sentence = ? WHERE step = ? AND rank = ?",
+        [(one.conclusion, one.sentence, one.step, one.rank) for one in changed],
+    )
+    connection.execute(
+        "INSERT INTO verdict (conclusion, sentence, compared, next_dump)"
+        " SELECT ?, ?, sum(compared), ? FROM verdict",
+        (ruling.conclusion, ruling.sentence, proposal),
     )

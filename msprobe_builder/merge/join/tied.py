@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
+from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.merge.flow.parallel_layers import module_stem
 from msprobe_builder.merge.join.stages import MergedNode
 
 _ALL_MISSING = 0b1111
@@ -34,7 +35,9 @@ def without_tied_gradients(
         return table, provenance
     gradients = table.section == Section.PARAMETERS_GRAD
     rows = {
-        row for row in np.flatnonzero(gradients).tolist() if _module(names[table.node[row]]) in tied
+        row
+        for row in np.flatnonzero(gradients).tolist()
+        if module_stem(names[table.node[row]]) in tied
     }
     missing, statistics = table.missing.copy(), table.statistics.copy()
     missing[[*rows]] = _ALL_MISSING
@@ -47,11 +50,6 @@ def without_tied_gradients(
         file={row: text for row, text in table.file.items() if row not in rows},
     )
     return table, provenance.without(rows, _WHY)
-
-
-def _module(name: Name) -> str:
-    gradients = parse_gradients(name.stem)
-    return gradients[0] if gradients else name.stem
 
 
 def _tied_weights(

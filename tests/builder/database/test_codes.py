@@ -17,10 +17,6 @@ from tests.conftest import REPOSITORY
 VIEWS = current_layout().views
 
 
-def camel(name: str) -> str:
-    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
-
-
 def test_metrics_are_columns_of_the_schema_in_the_order_of_their_flags() -> None:
     columns = current_layout().column_names("comparison")
     start = columns.index(METRICS[0])
@@ -76,6 +72,7 @@ def test_metrics_are_fields_of_the_contract() -> None:
         (pb.Overflow, codes.Overflow),
         (pb.Section, codes.Section),
         (pb.CallRole, codes.CallRole),
+        (pb.MatchSource, codes.Source),
     ],
 )
 def test_numbers_of_the_contract_say_the_same(of_contract: object, of_codes: type[IntEnum]) -> None:
@@ -89,10 +86,9 @@ def test_numbers_of_the_contract_say_the_same(of_contract: object, of_codes: typ
     assert listed == [code.name for code in of_codes]
 
 
-def test_the_table_of_tensors_in_the_browser_shows_every_metric() -> None:
-    source = REPOSITORY / "frontend_polymer" / "src" / "elements"
-    [path] = source.rglob("tensor-columns.ts")
-    shown = re.findall(r"\['(\w+)', '(\w+)', '\w+'\]", path.read_text(encoding="utf-8"))
-    metrics = [(key, name) for key, name in shown if name in METRICS]
-    assert sorted(name for _, name in metrics) == sorted(METRICS)
-    assert all(key == camel(name) for key, name in metrics)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_browser_has_words_for_every_metric(language: str) -> None:
+    """Its table of tensors shows the numbers that the contract lists; only words are its own."""
+    words = REPOSITORY / "frontend_polymer" / "src" / "i18n" / language / "index.ts"
+    listed = re.findall(r"^ +(\w+):", words.read_text(encoding="utf-8"), re.M)
+    assert {name: listed.count(name) for name in METRICS} == dict.fromkeys(METRICS, 2)

@@ -55,6 +55,8 @@ def test_a_sound_file_is_whole(database: Path, capsys: pytest.CaptureFixture[str
         ("UPDATE node SET error = 2 WHERE node_id = 9", "outside 0 to 1: 9."),
         ("UPDATE text SET value = x'ff' WHERE text_id = 9", "A text is none: 9."),
         ("DELETE FROM match WHERE npu_node = 9", "belongs to no match: 9."),
+        ("UPDATE comparison SET nan_flags = 'x' WHERE npu_node = 9", "Column nan_flags of table"),
+        ("UPDATE graph SET micro_steps = 1e300 WHERE side = 0", "such as one of type real"),
     ],
 )
 def test_each_damage_is_named(

@@ -87,6 +87,16 @@ def in_dumps(old: str, new: str) -> Callable[[Path], object]:
     return change
 
 
+def in_npu(old: str, new: str) -> Callable[[Path], object]:
+    """Replace text in the dump.json of the npu side."""
+
+    def change(folder: Path) -> None:
+        path = folder / "npu" / "dump.json"
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+    return change
+
+
 def both(*changes: Callable[[Path], object]) -> Callable[[Path], object]:
     """One change after the other."""
 
@@ -179,6 +189,8 @@ _CASES = [
          in_dumps('"Max": 1.0', '"Max": "NaN"'), LOUD),
     Case("statistics as lists", "2 x Statistics in dump.json are no numbers; texts of numbers", 0,
          in_dumps('"Max": 1.0', '"Max": [1.0]'), LOUD),
+    Case("a statistic of one side only", "2 x Tensors have a statistic in dump.json of one side", 0,
+         in_npu('"Norm": 1.0', '"Norm": null'), LOUD),
     Case("no records", "dump.json holds no record; the hierarchy is shown without tensors.", 0,
          options=LOUD, data={}, construct={NAME: None}),
     Case("keys twice in a record", "Keys appear twice in one object of dump.json or stack.json", 0,

@@ -11,16 +11,18 @@ from tests.builder.small_dumps import forward, tensor, write_dump
 
 LINEAR, LINEAR_BACK = "Module.fc.Linear.forward.0", "Module.fc.Linear.backward.0"
 SECOND_BACK = "Module.fc.Linear.backward.1"
+THIRD, THIRD_BACK = "Module.fc.Linear.forward.2", "Module.fc.Linear.backward.2"
 ADD, ADD_BACK = "Torch.add.0.forward", "Torch.add.0.backward"
 OWN_BACK = "Torch.mul.0.backward"
 ALONE = "Torch.sum.0.forward"
 
 # What was called where; the rest have no entry of their own.
-CALLED = {LINEAR: 10, ADD: 20, "Torch.mul.0.forward": 30, OWN_BACK: 40}
+CALLED = {LINEAR: 10, THIRD: 50, ADD: 20, "Torch.mul.0.forward": 30, OWN_BACK: 40}
 SHOWN = {
     **CALLED,
     LINEAR_BACK: 10,  # a backward call is shown with the stack of its forward call
     SECOND_BACK: 10,  # of the first one, where its own was not recorded
+    THIRD_BACK: 50,
     ADD_BACK: 20,
 }
 
@@ -31,7 +33,7 @@ def lines(file: str, line: int) -> list[str]:
 
 
 def write_rank(directory: Path, file: str) -> Path:
-    names = [*CALLED, LINEAR_BACK, SECOND_BACK, ADD_BACK, ALONE]
+    names = [*CALLED, LINEAR_BACK, SECOND_BACK, THIRD_BACK, ADD_BACK, ALONE]
     data = {name: forward([tensor()], [tensor()]) for name in names}
     stack = {
         str(place): [[name], lines(file, line)] for place, (name, line) in enumerate(CALLED.items())

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.database.open import opened
-from msprobe_builder.tables.calls import read_places, read_task
+from msprobe_builder.database.read.executed import read_places
+from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.read import read_rows
 from tests.conftest import REPOSITORY, BuildDatabase

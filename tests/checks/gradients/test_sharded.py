@@ -38,7 +38,7 @@ def train(rank: int, directory: Path, kind: str, wrong: bool) -> None:
         model(data).square().mean().backward()
         if kind == "fsdp2" and step == 0:
             for name, parameter in model.named_parameters():
-                local = parameter.grad.to_local()  # type: ignore[union-attr,attr-defined]
+                local = parameter.grad.to_local()  # type: ignore[union-attr]
                 torch.save(local, directory.parent / f"{name}.{dist.get_rank()}.pt")
         optimizer.step()
         optimizer.zero_grad()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,20 @@ import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
-from tests.collector.models import MODELS
+from tests.collector.models import MODELS as FIRST_MODELS
+from tests.collector.more_models import MORE_MODELS
 from tests.collector.recording import read_dump, saved_tensor, tensors, write_config
-from tests.collector.truth.oracle import Oracle
-from tests.collector.truth.trainings import STEPS, TRAININGS
+from tests.collector.truth.oracle import Oracle, Step, copy_of
+from tests.collector.truth.trainings import TRAININGS, Training
 
 TASKS: dict[str, dict[str, Any]] = {
     "statistics": {"task": "statistics"},
     "md5": {"task": "statistics", "statistics": {"summary_mode": "md5"}},
     "tensor": {"task": "tensor"},
 }
-QUICK = [(model, training, "statistics", "mix") for model in MODELS for training in TRAININGS]
+MODELS = {**FIRST_MODELS, **MORE_MODELS}
+QUICK = [(model, training, "statistics", "mix") for model in FIRST_MODELS for training in TRAININGS]
+QUICK += [(model, "mixed precision", "statistics", "mix") for model in MORE_MODELS]
 QUICK += [("resnet", training, task, "L0") for training in TRAININGS for task in ("md5", "tensor")]
 # Its accumulation in place mixes types that autocast does not bring together.
 QUICK.remove(("mixtral", "mixed precision", "statistics", "mix"))
@@ -52,8 +55,8 @@ def built(model: str) -> tuple[nn.Module, torch.Tensor]:
     return build(), data()
 
 
-def check(item: dict[str, Any], truth: torch.Tensor, directory: Path, where: str) -> None:
-    assert item["shape"] == list(truth.shape), where
+def check(item: dict[str, Any], truth: Any, directory: Path, where: str) -> None:
+    assert item["shape"] == truth.whole_shape, where
     assert item["dtype"] == str(truth.dtype), where
     if "md5" in item:
         assert item["md5"] == f"{zlib.crc32(bits(truth).tobytes()):08x}", where
@@ -61,6 +64,9 @@ def check(item: dict[str, Any], truth: torch.Tensor, directory: Path, where: str
         saved = saved_tensor(directory, item["data_name"])
         assert np.array_equal(bits(saved), bits(truth)), where
     if not truth.numel() or truth.dtype is torch.bool:
+        return
+    if item["type"].endswith(".AsyncCollectiveTensor"):  # still on its way when it was recorded
+        assert [item[key] for key in ("Max", "Min", "Mean", "Norm")] == [None] * 4, where
         return
     values = truth.double().numpy()
     wanted = (values.max(), values.min(), values.mean(), math.sqrt((values**2).sum()))
@@ -75,7 +81,19 @@ def bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def compare(model: str, training: str, task: str, level: str, path: Path) -> None:
-    net, data = built(model)
+    compare_twins(lambda: built(model), TRAININGS[training], task, level, path)
+
+
+def compare_twins(
+    build: Callable[[], tuple[nn.Module, torch.Tensor]],
+    train: Training,
+    task: str,
+    level: str,
+    path: Path,
+    rank: str = "rank",
+) -> None:
+    """Train twice from the same seed, recorded and watched, and compare what both hold."""
+    net, data = build()
     debugger = PrecisionDebugger(config_path=write_config(path, level=level, **TASKS[task]))
 
     @contextmanager
@@ -86,12 +104,12 @@ def compare(model: str, training: str, task: str, level: str, path: Path) -> Non
         debugger.step()
 
     torch.manual_seed(5)
-    TRAININGS[training](net, data, recorded)
+    train(net, data, recorded)
     debugger.close()
 
-    twin, data = built(model)
+    twin, data = build()
     oracle = Oracle(twin)
-    steps: list[dict[str, dict[str, list[torch.Tensor]]]] = []
+    steps: list[Step] = []
 
     @contextmanager
     def watched() -> Iterator[None]:
@@ -99,27 +117,41 @@ def compare(model: str, training: str, task: str, level: str, path: Path) -> Non
         steps.append(oracle.end_step())
 
     torch.manual_seed(5)
-    TRAININGS[training](twin, data, watched)
-    after = [p.detach() for p in net.parameters()]
-    assert all(map(torch.equal, after, twin.parameters())), "recording changed the training"
+    train(twin, data, watched)
+    after = map(copy_of, net.parameters())
+    assert all(map(torch.equal, after, map(copy_of, twin.parameters()))), "the training changed"
+    for number, step in enumerate(steps):
+        compare_step(step, path / "dump" / f"step{number}" / rank, f"step {number}")
 
-    for step in range(STEPS):
-        directory = path / "dump" / f"step{step}" / "rank"
-        dump = read_dump(directory)
-        calls = [name for name in dump.names("Module.") if ".forward." in name]
-        assert sorted(calls) == sorted(steps[step])
-        for name in calls:
-            entry, truth = dump.data[name], steps[step][name]
-            found = {
-                "input": [entry["input_args"], entry["input_kwargs"]],
-                "output": entry["output"],
-                "parameters": entry["parameters"],
-            }
-            for side, records in found.items():
-                items = [item for _, item in tensors(records)]
-                assert len(items) == len(truth[side]), f"{name} {side}"
-                for position, (item, tensor) in enumerate(zip(items, truth[side], strict=True)):
-                    check(item, tensor, directory, f"step {step} {name} {side} {position}")
+
+def compare_step(step: Step, directory: Path, where: str) -> None:
+    dump = read_dump(directory)
+    calls = [name for name in dump.names("Module.") if ".forward." in name]
+    assert sorted(calls) == sorted(step.calls)
+    for name in calls:
+        entry, truth = dump.data[name], step.calls[name]
+        found = {
+            "input": [entry["input_args"], entry["input_kwargs"]],
+            "output": entry["output"],
+            "parameters": entry["parameters"],
+        }
+        for side, records in found.items():
+            items = [item for _, item in tensors(records)]
+            assert len(items) == len(truth[side]), f"{name} {side}"
+            for position, (item, tensor) in enumerate(zip(items, truth[side], strict=True)):
+                check(item, tensor, directory, f"{where} {name} {side} {position}")
+        backward = dump.data.get(name.replace(".forward.", ".backward."))
+        for gradient in truth["gradients"]:
+            assert backward is not None, name
+            check(backward["input"][0], gradient, directory, f"{where} {name} gradient")
+    called = {name.partition(".forward.")[0] for name in calls}
+    for stem, gradients in step.gradients.items():
+        if stem not in called:
+            continue  # its parameters are used, it is not
+        entry = dump.data[f"{stem}.parameters_grad"]
+        assert set(entry) == set(gradients), stem
+        for key, gradient in gradients.items():
+            check(entry[key][0], gradient, directory, f"{where} {stem} {key}")
 
 
 @pytest.mark.parametrize(("model", "training", "task", "level"), QUICK)

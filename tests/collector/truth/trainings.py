@@ -14,6 +14,7 @@ from torch import nn
 from tests.collector.models import loss_of
 
 Window = Callable[[], AbstractContextManager[object]]
+Training = Callable[[nn.Module, torch.Tensor, Window], None]
 STEPS = 2
 
 
@@ -69,7 +70,7 @@ def fused_optimizer(model: nn.Module, data: torch.Tensor, window: Window) -> Non
             loss_of(model, data)
 
 
-TRAININGS: dict[str, Callable[[nn.Module, torch.Tensor, Window], None]] = {
+TRAININGS: dict[str, Training] = {
     "plain": plain,
     "mixed precision": mixed_precision,
     "accumulation": accumulation,

@@ -58,7 +58,9 @@ class RoutedBlock(nn.Module):
                 grown = down(inner) * weights[row, slot, None]  # culprit: expert_unweighted
             if number == 2 and planted("expert_dropped", False, True, self.layer):
                 grown = grown * 0  # culprit: expert_dropped
-            total = total.index_add(0, row, grown)  # culprit: expert_dropped, expert_unweighted
+            total = total.index_add(
+                0, row, grown.to(total.dtype)
+            )  # culprit: expert_dropped, expert_unweighted
         return x + total.view_as(x)
 
 

@@ -59,8 +59,10 @@ class ScanBlock(nn.Module):
         y = torch.stack(outputs, dim=1)
         if not planted("skip_missing", False, True, self.layer):
             y = y + inner * self.skip  # culprit: skip_missing
-        act = planted("gate_activation", F.silu, torch.sigmoid, self.layer)
-        y = y * act(gate)  # culprit: gate_activation
+        if planted("gate_activation", False, True, self.layer):
+            y = y * torch.sigmoid(gate)  # culprit: gate_activation
+        else:
+            y = y * F.silu(gate)  # culprit: gate_activation
         return x + self.narrow(y)
 
 
@@ -93,7 +95,7 @@ class Recommender(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         tokens = tokens.reshape(4, -1)
-        dtype = self.bottom[0].weight.dtype
+        dtype: torch.dtype = next(self.parameters()).dtype
         counts = tokens.to(dtype)
         if planted("counts_not_logged", False, True):
             dense = counts / 64  # culprit: counts_not_logged

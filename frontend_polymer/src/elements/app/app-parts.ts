@@ -7,6 +7,7 @@ import './ga-help';
 import '../graph/ga-hierarchy';
 import '../graph/ga-legend';
 import '../graph/ga-verdict-line';
+import './ga-exposed';
 import './ga-message';
 import './ga-notice';
 import '../overview/ga-overview';
@@ -30,6 +31,7 @@ export const appParts = html`<ga-toolbar
     is-list-open="{{isListOpen}}"
     on-step-hit="_stepHit"
   ></ga-toolbar>
+  <ga-exposed catalog="[[state.catalog]]"></ga-exposed>
   <ga-notice session="[[session]]" state="[[state]]"></ga-notice>
   <div class="stage">
     <div class="work" inert$="[[_isOverview(state)]]">
@@ -71,6 +73,7 @@ export const appParts = html`<ga-toolbar
             </div>
             <ga-message
               hidden$="[[!_message(state)]]"
+              session="[[session]]"
               problem="[[state.problem]]"
               catalog="[[state.catalog]]"
               file="[[state.view.file]]"

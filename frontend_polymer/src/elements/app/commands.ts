@@ -1,11 +1,12 @@
 // Everything that can be done from the keyboard or the command palette.
 
-import { Side, type Grade } from '../../generated/graph_pb';
+import { MatchAction, Side, type Grade } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ViewCommand } from '../graph/ga-view-tools';
+import { goBack, goToFirstError, goUpstream, stepError, stepSuspect, type Walker } from './walks';
 import { takenBack, type TakeBack } from '../match/take-back';
 
 /** What a command acts on: the viewer as a whole. */
@@ -20,14 +21,13 @@ export interface CommandTarget {
   toggleLanguage(): void;
   focusSearch(): void;
   stepHit(direction: 1 | -1): void;
-  goToFirstError(): void;
-  stepSuspect(direction: 1 | -1): void;
-  stepError(direction: 1 | -1): void;
+  readonly walker: Walker;
   findBelow(): void;
   nextColours(): void;
   togglePowers(): void;
   pickPartner(): void;
   takeBack(route: TakeBack): void;
+  readonly judge: (action: MatchAction) => void;
   copyLink(): void;
   runView(command: ViewCommand): void;
 }
@@ -43,18 +43,20 @@ export interface Command {
   readonly grade?: Grade;
   /** What kind of thing it leads to, where it is no command. */
   readonly kind?: string;
+  /** It takes the focus along; after all others that is in the graph. */
+  readonly takesFocus?: boolean;
   /** Also while all steps and ranks are shown. */
   readonly isEverywhere?: boolean;
 }
 
 /** The commands that make sense now. */
 export function commandsOf(target: CommandTarget, text: Texts): Command[] {
-  const { session, state } = target;
+  const { session, state, walker } = target;
   const { shell, view, help, search, toolbar } = text;
   const everywhere: Command[] = [
-    { name: help.help, keys: ['?'], run: () => target.help() },
-    { name: shell.palette, keys: [':'], run: () => target.openPalette() },
-    { name: help.overview, keys: ['o'], run: () => target.toggleOverview() },
+    { name: help.help, keys: ['?'], run: () => target.help(), takesFocus: true },
+    { name: shell.palette, keys: [':'], run: () => target.openPalette(), takesFocus: true },
+    { name: help.overview, keys: ['o'], run: () => target.toggleOverview(), takesFocus: true },
     { name: shell.copyLink, keys: [], run: () => target.copyLink() },
     { name: toolbar.refresh, keys: [], run: () => void session.refresh() },
     { name: toolbar.theme, keys: [], run: () => target.toggleTheme() },
@@ -65,14 +67,15 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
   const run = (command: ViewCommand) => () => target.runView(command);
   const only = (side: Side | null) => () => session.setView({ only: side });
   const ofTwo: Command[] = [
-    { name: shell.firstError, keys: [], run: () => target.goToFirstError() },
-    { name: text.verdict.nextSuspect, keys: ['s'], run: () => target.stepSuspect(1) },
-    { name: text.verdict.previousSuspect, keys: ['S'], run: () => target.stepSuspect(-1) },
-    { name: text.verdict.nextError, keys: ['e'], run: () => target.stepError(1) },
-    { name: text.verdict.previousError, keys: ['E'], run: () => target.stepError(-1) },
+    { name: shell.firstError, keys: [], run: () => goToFirstError(walker) },
+    { name: text.verdict.nextSuspect, keys: ['v'], run: () => stepSuspect(walker, 1) },
+    { name: text.verdict.previousSuspect, keys: ['V'], run: () => stepSuspect(walker, -1) },
+    { name: text.verdict.nextError, keys: ['e'], run: () => stepError(walker, 1) },
+    { name: text.verdict.previousError, keys: ['E'], run: () => stepError(walker, -1) },
     { name: view.pathToErrors, keys: [], run: run('path-to-errors') },
     { name: shell.matchSelected, keys: ['m'], run: () => target.pickPartner() },
     ...takingBack(target, text),
+    ...ofAutomatic(target, text),
     { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
     { name: shell.bothSides, keys: [], run: only(null) },
     { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
@@ -90,14 +93,22 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
   const deepest = Math.max(...state.graphs.map((graph) => graph?.deepest ?? 0));
   const levels = Array.from({ length: deepest }, (_, at) => at + 1);
   return [
-    { name: help.search, keys: ['/'], run: () => target.focusSearch() },
+    { name: help.search, keys: ['/'], run: () => target.focusSearch(), takesFocus: true },
     { name: search.next, keys: ['n', '.'], run: () => target.stepHit(1) },
     { name: search.previous, keys: ['p', 'N', ','], run: () => target.stepHit(-1) },
+    { name: text.flow.upstream, keys: ['g'], run: () => void goUpstream(walker, false) },
+    { name: text.flow.origin, keys: ['G'], run: () => void goUpstream(walker, true) },
+    { name: text.flow.back, keys: ['Backspace'], run: () => void goBack(walker) },
+    {
+      name: text.flow.draw,
+      keys: ['t'],
+      run: () => session.setView({ trail: !state.view.trail }),
+    },
     { name: text.find.below, keys: ['b'], run: () => target.findBelow() },
     { name: text.find.panelHint, keys: ['l'], run: () => target.toggleList() },
     ...(hasBench(state) ? ofTwo : []),
     ...(modes.length > 1 ? colours : []),
-    { name: text.colours.powers, keys: ['w'], run: () => target.togglePowers() },
+    { name: text.colours.powers, keys: ['k'], run: () => target.togglePowers() },
     { name: view.expandAll, keys: [], run: run('expand-all') },
     { name: view.collapseAll, keys: [], run: run('collapse-all') },
     ...levels.map((level) => ({ name: view.toLevel(level), keys: [], run: run({ level }) })),
@@ -108,6 +119,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: view.zoomReset, keys: [], run: run('reading-size') },
     { name: shell.savePng, keys: [], run: run('png') },
     { name: shell.saveSvg, keys: [], run: run('svg') },
+    { name: shell.saveTable, keys: [], run: run('xlsx') },
     ...neighbours,
     ...everywhere,
   ];
@@ -132,6 +144,26 @@ function neighbouring({ session, state }: CommandTarget, text: Texts): Command[]
     { name: shell.previousRank, keys: ['['], run: toRank(-1) },
     { name: shell.nextStep, keys: ['}'], run: toStep(1) },
     { name: shell.previousStep, keys: ['{'], run: toStep(-1) },
+  ];
+}
+
+/** What there is to do with matches that evidence alone has made. */
+function ofAutomatic({ session, state, judge }: CommandTarget, { match }: Texts): Command[] {
+  if (!pairOf(state)?.automatic) return [];
+  const { automatic } = state.view;
+  const { selected, graphs } = state;
+  const isOne = selected && graphs?.[selected.side]?.isAutomatic(selected.index);
+  const judging: Command[] = [
+    { name: match.confirm, keys: ['y'], run: () => judge(MatchAction.CONFIRM) },
+    { name: match.reject, keys: ['Y'], run: () => judge(MatchAction.REJECT), isNamedFirst: true },
+  ];
+  return [
+    ...(isOne ? judging : []),
+    {
+      name: match.hideAutomatic,
+      keys: ['h'],
+      run: () => session.setView({ automatic: !automatic }),
+    },
   ];
 }
 

@@ -1,17 +1,17 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { browserFetch } from '../../data/api';
 import { AddressBar } from '../../session/address-bar';
+import { answersIn } from '../../session/page-answers';
 import { isFocusFree, onReturn } from '../../session/returning';
 import { paletteOf, type Palette } from '../../canvas/palette';
-import { Side, type GradeBand } from '../../generated/graph_pb';
+import type { GradeBand, MatchAction } from '../../generated/graph_pb';
 import { initialLanguage, setLanguage, type Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, type AppState } from '../../session/app-state';
 import { Session } from '../../session/session';
-import { moduleAt } from '../../session/conditions';
-import { searchBelow, type NodePlace } from '../../session/finding';
-import { nextColours, shownColouring } from '../../session/colours';
-import { nextError, nextSuspect, placeOf } from '../../session/verdict';
+import type { NodePlace } from '../../session/finding';
+import { nextColours } from '../../session/colours';
 import type { ViewState } from '../../session/state';
 import {
   hostTheme,
@@ -25,7 +25,6 @@ import { appParts } from './app-parts';
 import { appStyles } from './app-styles';
 import { Agreement } from './agreement';
 import { commandsOf, placesOf, type Command, type CommandTarget } from './commands';
-import { firstError, leastError } from '../parts/first-error';
 import { copyText } from '../parts/ga-copy';
 import type { GraphPlace } from '../overview/ga-overview';
 import type { GaHelp } from './ga-help';
@@ -35,9 +34,11 @@ import type { GaToast } from '../parts/ga-toast';
 import type { GaToolbar } from './ga-toolbar';
 import type { ViewCommand } from '../graph/ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
+import { judge } from '../match/judge';
 import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
 import { takeBack, type TakeBack } from '../match/take-back';
+import { findBelow, stepError, stepSuspect, type Walker } from './walks';
 import { keyOf, titleOf } from './window-words';
 
 /** Before the catalogue is there. */
@@ -79,7 +80,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     setLanguage(initialLanguage());
     this.address = new AddressBar(() => this.currentView(this.state.view));
     const { view, malformed } = this.address.read();
-    this.session = new Session(view);
+    this.session = new Session(view, answersIn(document) ?? browserFetch);
     this.malformed = malformed;
     this.state = this.session.state;
     this.applyTheme();
@@ -100,6 +101,9 @@ export class GaApp extends LocalizedElement implements CommandTarget {
       onReturn(() => void this.session.lookAround()),
     );
     this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
+    this.addEventListener('judge', (event) => {
+      this.judge((event as CustomEvent<MatchAction>).detail);
+    });
     this.addEventListener('say', (event) => this.say((event as CustomEvent<string>).detail));
     void this.session.refresh().then(() => {
       this.missMalformed(this.malformed);
@@ -151,11 +155,11 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   _stepSuspect(event: CustomEvent<1 | -1>): void {
-    this.stepSuspect(event.detail);
+    stepSuspect(this.walker, event.detail);
   }
 
   _stepError(event: CustomEvent<1 | -1>): void {
-    this.stepError(event.detail);
+    stepError(this.walker, event.detail);
   }
 
   _showNode(event: CustomEvent<NodePlace>): void {
@@ -258,14 +262,29 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   // --- what commands act on
 
+  /** What ways through the graph need. */
+  get walker(): Walker {
+    return {
+      session: this.session,
+      goTo: (node) => this.goTo(node),
+      showNode: (place) => this.showNode(place),
+      focusGraph: () => this.hierarchy.focusGraph(),
+      say: (message) => this.say(message),
+    };
+  }
+
   help(): void {
     (this.$['helpDialog'] as GaHelp).open();
   }
 
   openPalette(): void {
     const commands = [...commandsOf(this, this.text), ...placesOf(this, this.text)];
+    const runs = commands.map((command) => ({ ...command, run: () => this.perform(command) }));
     const { graphs } = this._isOverview(this.state) ? { graphs: null } : this.state;
-    (this.$['palette'] as GaPalette).open(commands, graphs, (node) => this.goTo(node));
+    (this.$['palette'] as GaPalette).open(runs, graphs, (node) => {
+      this.goTo(node);
+      this.hierarchy.focusGraph();
+    });
   }
 
   toggleOverview(): void {
@@ -295,40 +314,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     if (node) this.goTo(node);
   }
 
-  goToFirstError(): void {
-    const graph = this.state.graphs?.[Side.NPU];
-    const index = graph ? firstError(graph) : -1;
-    if (index >= 0) this.goTo({ side: Side.NPU, index });
-    this.hierarchy.focusGraph();
-  }
-
-  stepSuspect(direction: 1 | -1): void {
-    const suspect = nextSuspect(this.state, direction);
-    if (suspect) this.showNode(placeOf(suspect));
-    else this.say(this.text.verdict.noSuspect);
-  }
-
-  stepError(direction: 1 | -1): void {
-    const graph = this.state.graphs?.[Side.NPU];
-    if (!graph) return;
-    const { grade } = shownColouring(this.state, graph);
-    const index = nextError(graph, grade, this.state.selected, leastError(graph), direction);
-    if (index >= 0) this.goTo({ side: Side.NPU, index });
-    else this.say(this.text.verdict.noError);
-    this.hierarchy.focusGraph();
-  }
-
-  /** Everything below the selected node's module is listed. */
   findBelow(): void {
-    const { selected, graphs } = this.state;
-    const graph = selected && graphs?.[selected.side];
-    const path = graph ? moduleAt(graph, selected.index) : '';
-    if (!selected || path === '') {
-      this.say(this.text.find.belowWhat);
-      return;
-    }
-    searchBelow(this.session, selected.side, path);
-    this.isListOpen = true;
+    if (findBelow(this.walker)) this.isListOpen = true;
   }
 
   nextColours(): void {
@@ -348,6 +335,11 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     else this.session.startPick();
     if (this.state.pick) this.hierarchy.focusGraph();
   }
+
+  /** Says whether the match that evidence has made for the selected node is right. */
+  readonly judge = (action: MatchAction): void => {
+    void judge(this.session, action, this.text).then((outcome) => this.say(outcome));
+  };
 
   takeBack(route: TakeBack): void {
     void takeBack(this.session, route, this.text).then((outcome) => this.say(outcome));
@@ -369,9 +361,15 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     return this.$['toolbar'] as GaToolbar;
   }
 
-  private press({ name, run, isNamedFirst = false }: Command): void {
+  /** Keys work in the graph after every command. */
+  private perform({ run, takesFocus = false }: Pick<Command, 'run' | 'takesFocus'>): void {
+    run();
+    if (!takesFocus && !this._isOverview(this.state)) this.hierarchy.focusGraph();
+  }
+
+  private press({ name, run, takesFocus = false, isNamedFirst = false }: Command): void {
     const isAgreed = !isNamedFirst || this.agreement.isAgreed(name);
-    if (isAgreed) run();
+    if (isAgreed) this.perform({ run, takesFocus });
     else this.say(this.text.match.pressAgain(name));
   }
 

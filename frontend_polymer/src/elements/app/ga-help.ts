@@ -102,6 +102,18 @@ export class GaHelp extends LocalizedElement {
         ],
       },
       {
+        title: help.groups.fault,
+        entries: [
+          entry('v V', `${text.verdict.nextSuspect}, ${text.verdict.previousSuspect}`),
+          entry('e E', `${text.verdict.nextError}, ${text.verdict.previousError}`),
+          entry('g', text.flow.upstream),
+          entry('G', text.flow.origin),
+          entry('Backspace', text.flow.back),
+          entry('t', text.flow.draw),
+          entry('c', text.colours.next),
+        ],
+      },
+      {
         title: help.groups.other,
         entries: [
           entry('m', text.shell.matchSelected),

@@ -4,6 +4,7 @@ import '@polymer/polymer/lib/elements/dom-if.js';
 import type { ProblemError } from '../../data/problem';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
+import './ga-convert';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
@@ -70,6 +71,11 @@ export class GaMessage extends LocalizedElement {
           <h1><ga-icon name="warning"></ga-icon>[[text.problem.title]]</h1>
           <p id="message">[[_message(problem, file, text)]]</p>
           <p id="remedy" class="muted">[[_remedy(problem, file, text)]]</p>
+          <ga-convert
+            session="[[session]]"
+            file="[[file]]"
+            hidden$="[[!_canConvert(problem)]]"
+          ></ga-convert>
           <button class="primary" on-click="_retry">
             <ga-icon name="refresh"></ga-icon>[[text.problem.retry]]
           </button>
@@ -103,6 +109,7 @@ export class GaMessage extends LocalizedElement {
   static override get properties() {
     return {
       ...super.properties,
+      session: Object,
       problem: Object,
       catalog: Object,
       file: String,
@@ -125,6 +132,10 @@ export class GaMessage extends LocalizedElement {
 
   _remedy(problem: ProblemError, file: string, text: Texts): string {
     return problemWording(problem, file, text).remedy;
+  }
+
+  _canConvert(problem: ProblemError): boolean {
+    return problem.code === 'reference_format';
   }
 
   /** Another file that can be shown. */

@@ -1,9 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import type { Catalog } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { Unmet } from '../../session/nearest';
 import type { AppState, News } from '../../session/app-state';
 import type { Session } from '../../session/session';
+import { formatCount } from '../parts/format';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
@@ -48,9 +50,10 @@ export class GaNotice extends LocalizedElement {
       ...super.properties,
       session: Object,
       state: Object,
+      isDismissed: { type: Boolean, value: false },
       message: {
         type: String,
-        computed: '_message(state.news, state.unmet, text)',
+        computed: '_message(state.news, state.unmet, state.catalog, isDismissed, text)',
         observer: '_messageChanged',
       },
     };
@@ -58,10 +61,17 @@ export class GaNotice extends LocalizedElement {
 
   declare session: Session;
   declare state: AppState;
+  declare isDismissed: boolean;
 
-  _message(news: News | null, unmet: readonly Unmet[], text: Texts): string {
+  _message(
+    news: News | null,
+    unmet: readonly Unmet[],
+    catalog: Catalog | null,
+    isDismissed: boolean,
+    text: Texts,
+  ): string {
     if (news) return text.shell.news[news](this.state.view.file);
-    if (unmet.length === 0) return '';
+    if (unmet.length === 0) return isDismissed ? '' : pageText(catalog, text);
     const parts = unmet.map(({ kind, wanted }) => text.shell.unmet[kind](wanted));
     return text.shell.notThere(parts.join(text.shell.separator));
   }
@@ -75,8 +85,21 @@ export class GaNotice extends LocalizedElement {
   }
 
   _dismiss(): void {
+    const { unmet, news } = this.state;
+    if (!news && unmet.length === 0) this.isDismissed = true;
     this.session.dismiss();
   }
+}
+
+/** What a page without a server holds, and what not. */
+function pageText(catalog: Catalog | null, text: Texts): string {
+  const page = catalog?.page;
+  if (!page) return '';
+  const { shell } = text;
+  const graphs = page.graphs < page.graphsOf ? shell.page.graphs(page.graphs, page.graphsOf) : '';
+  const tensors =
+    page.tensorsLeftOut > 0 ? shell.page.tensors(formatCount(page.tensorsLeftOut)) : '';
+  return [shell.page.readOnly, graphs, tensors].filter((part) => part !== '').join(' ');
 }
 
 customElements.define('ga-notice', GaNotice);

@@ -57,6 +57,7 @@ export const detailStyles = html`<style>
   }
   ga-tensor-table,
   ga-communication,
+  ga-flow,
   ga-across {
     flex: 1;
     min-width: 0;

@@ -9,10 +9,12 @@ import { readSetting, writeSetting } from '../../data/settings';
 import { detailStyles } from './detail-styles';
 import { detailTabs, type Tab, type TabItem } from './detail-tabs';
 import { firstError } from '../parts/first-error';
+import { withGroupRows } from './group-rows';
 import './ga-across';
 import './ga-back';
 import './ga-call-site';
 import './ga-communication';
+import './ga-flow';
 import '../parts/ga-icon';
 import '../match/ga-match';
 import './ga-node-summary';
@@ -86,6 +88,8 @@ export class GaDetails extends LocalizedElement {
           single="[[!_hasBench(state)]]"
           step="[[state.view.step]]"
           rank="[[state.view.rank]]"
+          session="[[session]]"
+          file="[[state.view.file]]"
           look="{{look}}"
         ></ga-table-tools>
       </div>
@@ -111,12 +115,17 @@ export class GaDetails extends LocalizedElement {
         <ga-tensor-table
           hidden$="[[!_shows(state.detail, shown, 'tensors')]]"
           tabindex="0"
-          detail="[[state.detail]]"
+          detail="[[_withGroup(state.detail)]]"
           bands="[[_bands(state)]]"
           task="[[_task(state)]]"
           single="[[!_hasBench(state)]]"
           look="{{look}}"
         ></ga-tensor-table>
+        <ga-flow
+          hidden$="[[!_shows(state.detail, shown, 'flow')]]"
+          session="[[session]]"
+          state="[[state]]"
+        ></ga-flow>
         <ga-match
           hidden$="[[!_showsMatch(state, shown)]]"
           active="[[_showsMatch(state, shown)]]"
@@ -204,6 +213,8 @@ export class GaDetails extends LocalizedElement {
   _tabs(state: AppState, text: Texts): TabItem[] {
     return detailTabs(state, text);
   }
+
+  readonly _withGroup = withGroupRows;
 
   _tab(tab: string): Tab {
     return (tab || 'tensors') as Tab;

@@ -1,10 +1,17 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-if.js';
 
-import { Grade, Overflow, Side, type NodeDetail, type NodeRecord } from '../../generated/graph_pb';
+import {
+  Grade,
+  MatchAction,
+  Overflow,
+  Side,
+  type NodeDetail,
+  type NodeRecord,
+} from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
-import { hasBench, pairOf, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import { formatExact, formatNumber } from '../parts/format';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
@@ -42,6 +49,11 @@ export class GaNodeSummary extends LocalizedElement {
         #overflow {
           font-weight: 600;
           font-variant-numeric: tabular-nums;
+        }
+        #operatorCheck[data-status='failed'] {
+          border-color: var(--ga-danger);
+          color: var(--ga-danger);
+          font-weight: 600;
         }
         .nothing {
           color: var(--ga-muted);
@@ -86,6 +98,14 @@ export class GaNodeSummary extends LocalizedElement {
           style$="[[_overflowStyle(record)]]"
           >[[text.legend.overflow]]: [[_overflow(record, text, 'name')]]</span
         >
+        <span
+          id="operatorCheck"
+          class="chip"
+          data-status$="[[record.operatorCheck.status]]"
+          hidden$="[[!record.operatorCheck]]"
+          title="[[_checkTitle(record, text)]]"
+          >[[_check(record, text)]]</span
+        >
         <span class="match" hidden$="[[!isComparison]]">
           <span class="cut" title="[[_reasonTitle(record)]]"
             >[[_match(record, partner, text)]]</span
@@ -100,6 +120,22 @@ export class GaNodeSummary extends LocalizedElement {
           >
             <span class="mono cut">[[_shownTarget(record, partner)]]</span>
             <ga-icon name="jump"></ga-icon>
+          </button>
+          <button
+            id="confirm"
+            hidden$="[[!_canJudge(state, record)]]"
+            title="[[text.match.confirm]] (y)"
+            on-click="_confirm"
+          >
+            [[text.match.confirmShort]]
+          </button>
+          <button
+            id="reject"
+            hidden$="[[!_canJudge(state, record)]]"
+            title="[[text.match.reject]] (Y)"
+            on-click="_reject"
+          >
+            [[text.match.rejectShort]]
           </button>
         </span>
       </template>`;
@@ -178,16 +214,49 @@ export class GaNodeSummary extends LocalizedElement {
     return overflow === Overflow.NONE ? '' : overflowStyle(overflow);
   }
 
+  _check({ operatorCheck }: NodeRecord, text: Texts): string {
+    if (!operatorCheck) return '';
+    const { name, statuses, times } = text.operatorCheck;
+    const status = translated<string>(statuses, operatorCheck.status, operatorCheck.status);
+    const far =
+      operatorCheck.times === undefined ? '' : ` ${times(formatNumber(operatorCheck.times))}`;
+    return `${name}: ${status}${far}`;
+  }
+
+  _checkTitle({ operatorCheck }: NodeRecord, text: Texts): string {
+    if (!operatorCheck) return '';
+    const against = translated<string>(text.operatorCheck.against, operatorCheck.compared, '');
+    return [text.operatorCheck.hint, against, operatorCheck.reason].filter(Boolean).join('\n');
+  }
+
   _match(record: NodeRecord, partner: NodeRecord | undefined, text: Texts): string {
     if (partner) {
       const source = translated(text.matchSources, record.matchSource, record.matchSource);
       const matched =
         partner.name === record.name ? text.details.matched : text.details.matchedWith;
-      return source ? `${matched} (${source})` : matched;
+      return source ? `${matched} (${source}${evidenceText(record, text)})` : matched;
     }
     const reason = translated(text.reasons, record.unmatchedReason, record.unmatchedDetail);
-    const why = reason || record.unmatchedReason;
+    const why = [reason || record.unmatchedReason, groupText(this.detail, text)]
+      .filter((part) => part !== '')
+      .join(': ');
     return record.candidateName ? `${why} · ${text.details.candidate}` : why;
+  }
+
+  _canJudge(state: AppState, { matchSource }: NodeRecord): boolean {
+    return matchSource === 'automatic' && fileOf(state)?.writable === true;
+  }
+
+  _confirm(): void {
+    this.judge(MatchAction.CONFIRM);
+  }
+
+  _reject(): void {
+    this.judge(MatchAction.REJECT);
+  }
+
+  private judge(detail: MatchAction): void {
+    this.dispatchEvent(new CustomEvent('judge', { detail, bubbles: true, composed: true }));
   }
 
   _reasonTitle(record: NodeRecord): string {
@@ -221,6 +290,22 @@ export class GaNodeSummary extends LocalizedElement {
     const detail: NodeRef = { side, index };
     this.dispatchEvent(new CustomEvent('go-to', { detail, bubbles: true, composed: true }));
   }
+}
+
+/** What the group of the node does, and how far it is off as a whole. */
+function groupText(detail: NodeDetail | null, text: Texts): string {
+  const group = detail?.group;
+  if (!group) return '';
+  const grade = gradeName(group.grade, text);
+  const error = group.error === undefined ? '' : ` ${formatNumber(group.error)}`;
+  return `${group.operation}, ${group.npu.length} : ${group.bench.length}, ${grade}${error}`;
+}
+
+/** What showed that the two belong together, and how sure that is. */
+function evidenceText({ matchEvidence, matchCertainty }: NodeRecord, text: Texts): string {
+  if (matchCertainty === undefined) return '';
+  const why = translated<string>(text.match.evidence, matchEvidence, matchEvidence);
+  return `: ${why}, ${text.match.certain(Math.round(100 * matchCertainty))}`;
 }
 
 function graded(record: NodeRecord, detail: NodeDetail): { grade: Grade; error?: number } {

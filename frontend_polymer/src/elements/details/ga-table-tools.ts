@@ -4,11 +4,14 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 import { toCsv, toTsv } from '../../data/delimited';
 import type { GradeBand, NodeDetail } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
+import type { Session } from '../../session/session';
 import { formatCount } from '../parts/format';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
+import '../parts/ga-xlsx';
 import { LocalizedElement } from '../parts/localized';
 import { saveText } from '../parts/save-file';
+import type { TableQuery } from '../parts/save-table';
 import { controls } from '../parts/styles';
 import { rememberLook, sorted, type TableLook } from './table-look';
 import { tensorColumns, type Column, type ColumnGroup } from './tensor-columns';
@@ -138,6 +141,12 @@ export class GaTableTools extends LocalizedElement {
       <button id="csv" class="plain" title="[[text.table.csvHint]]" on-click="_csv">
         <ga-icon name="download"></ga-icon>[[text.table.csv]]
       </button>
+      <ga-xlsx
+        session="[[session]]"
+        query="[[_query(detail, file, step, rank)]]"
+        file="[[_name(detail, step, rank)]]"
+        hint="[[text.table.xlsxHint]]"
+      ></ga-xlsx>
       <div id="chooser" popover role="dialog" aria-label="[[text.table.columnsHint]]">
         <template is="dom-repeat" items="[[groups]]" as="group">
           <fieldset>
@@ -167,6 +176,8 @@ export class GaTableTools extends LocalizedElement {
       bands: Array,
       task: String,
       single: Boolean,
+      session: Object,
+      file: String,
       step: Number,
       rank: Number,
       look: { type: Object, notify: true },
@@ -181,6 +192,8 @@ export class GaTableTools extends LocalizedElement {
 
   declare detail: NodeDetail | null;
   declare look: TableLook;
+  declare session: Session;
+  declare file: string;
   declare step: number;
   declare rank: number;
   declare columns: Column[];
@@ -256,9 +269,19 @@ export class GaTableTools extends LocalizedElement {
   _csv(): void {
     const { detail, step, rank, columns } = this;
     if (!detail) return;
-    const name = (detail.npu ?? detail.bench)?.name ?? '';
     const rows = fileRows(detail, { step, rank }, columns);
-    saveText(`${name}_step${step}_rank${rank}.csv`, toCsv(rows), 'text/csv');
+    saveText(`${this._name(detail, step, rank)}.csv`, toCsv(rows), 'text/csv');
+  }
+
+  _name(detail: NodeDetail | null, step: number, rank: number): string {
+    return `${(detail?.npu ?? detail?.bench)?.name ?? ''}_step${step}_rank${rank}`;
+  }
+
+  /** What the server writes the table of. */
+  _query(detail: NodeDetail | null, file: string, step: number, rank: number): TableQuery {
+    const side = detail?.npu ? 'npu' : 'bench';
+    const index = (detail?.npu ?? detail?.bench)?.index ?? 0;
+    return { file, of: 'node', step, rank, side, index };
   }
 
   _pressed(value: boolean): string {

@@ -1,4 +1,6 @@
+import { ScalarType } from '@bufbuild/protobuf';
 import {
+  ComparisonSchema,
   Grade,
   type Comparison,
   type GradeBand,
@@ -41,26 +43,31 @@ const ABSENT: Cell = { text: '–', exact: '–', title: '', tone: 'absent', gra
 
 const STATISTICS = ['max', 'min', 'mean', 'norm'] as const;
 
+interface Metric {
+  readonly field: NumericField;
+  readonly name: keyof Texts['metrics'];
+  readonly style: 'number' | 'percent' | 'share';
+  /** Has a unit. */
+  readonly isDifference: boolean;
+}
+
 /**
- * The numbers of a comparison in the order of the table, with how each is written; what has a unit
- * stands apart, behind the values themselves.
+ * The metrics of a comparison as the contract has them; how each is written follows from the end of
+ * its name. What has a unit stands apart, behind the values themselves.
  */
-const METRICS = [
-  ['maxRelativeErr', 'max_relative_err', 'percent'],
-  ['minRelativeErr', 'min_relative_err', 'percent'],
-  ['meanRelativeErr', 'mean_relative_err', 'percent'],
-  ['normRelativeErr', 'norm_relative_err', 'percent'],
-  ['cosine', 'cosine', 'number'],
-  ['euclideanDistance', 'euclidean_distance', 'number'],
-  ['maxAbsErr', 'max_abs_err', 'number'],
-  ['maxElementwiseRelativeErr', 'max_elementwise_relative_err', 'percent'],
-  ['oneThousandthRatio', 'one_thousandth_ratio', 'share'],
-  ['fiveThousandthsRatio', 'five_thousandths_ratio', 'share'],
-  ['maxDiff', 'max_diff', 'number'],
-  ['minDiff', 'min_diff', 'number'],
-  ['meanDiff', 'mean_diff', 'number'],
-  ['normDiff', 'norm_diff', 'number'],
-] as const;
+const METRICS: readonly Metric[] = ComparisonSchema.fields
+  .filter(({ scalar, name }) => scalar === ScalarType.DOUBLE && name !== 'error')
+  .map(({ localName, name }) => ({
+    field: localName as NumericField,
+    name: name as keyof Texts['metrics'],
+    style: name.endsWith('_relative_err')
+      ? ('percent' as const)
+      : name.endsWith('_ratio')
+        ? ('share' as const)
+        : ('number' as const),
+    isDifference: name.endsWith('_diff'),
+  }))
+  .sort((one, other) => Number(one.isDifference) - Number(other.isDifference));
 
 /**
  * The columns that hold anything in these rows, in the order of the table. The bands are
@@ -163,9 +170,9 @@ function comparisonColumns(
       cell: (row) => graded(numberCell(row.comparison?.error, 'number', text), row, 'error', bands),
       value: (row) => row.comparison?.error,
     },
-    ...METRICS.map(([field, name, style]) => ({
+    ...METRICS.map(({ field, name, style, isDifference }) => ({
       ...named(name, true),
-      group: name.endsWith('_diff') ? ('difference' as const) : ('comparison' as const),
+      group: isDifference ? ('difference' as const) : ('comparison' as const),
       cell: (row: ParameterRow) => {
         const cell = numberCell(row.comparison?.[field], style, text);
         return gradesErrors && style === 'percent' ? graded(cell, row, field, bands) : cell;

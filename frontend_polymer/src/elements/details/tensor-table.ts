@@ -201,8 +201,9 @@ function recipeButton(row: number, isOpen: boolean, text: Texts): HTMLElement {
   return button;
 }
 
-function emptyText({ npu, bench }: NodeDetail, text: Texts): string {
+function emptyText({ npu, bench, tensorsLeftOut }: NodeDetail, text: Texts): string {
   const isApi = (npu ?? bench)?.kind === Kind.API;
+  if (tensorsLeftOut) return text.tensors.leftOut;
   return isApi ? text.tensors.none : text.tensors.noneModule;
 }
 

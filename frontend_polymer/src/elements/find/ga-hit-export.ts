@@ -9,10 +9,12 @@ import type { AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { formatCount } from '../parts/format';
 import '../parts/ga-icon';
+import '../parts/ga-xlsx';
 import { fileHitRows, graphHitRows } from './hit-export';
 import { hitCount } from './hit-rows';
 import { LocalizedElement } from '../parts/localized';
 import { saveText } from '../parts/save-file';
+import type { TableQuery } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
 /** Downloads what was found, also what the list has not loaded. */
@@ -37,7 +39,14 @@ export class GaHitExport extends LocalizedElement {
         on-click="_download"
       >
         <ga-icon name="download"></ga-icon>
-      </button>`;
+      </button>
+      <ga-xlsx
+        hidden$="[[!_any(state)]]"
+        session="[[session]]"
+        query="[[_query(state)]]"
+        file="results"
+        hint="[[text.table.hitsXlsx]]"
+      ></ga-xlsx>`;
   }
 
   static override get properties() {
@@ -69,6 +78,12 @@ export class GaHitExport extends LocalizedElement {
 
   _any(state: AppState): boolean {
     return hitCount(state) > 0;
+  }
+
+  /** What the list holds, in the words of the server. */
+  _query({ view, fileHits }: AppState): TableQuery {
+    const { file, step, rank, find } = view;
+    return { file, of: 'search', ...searchQuery(find), ...(!fileHits && { step, rank }) };
   }
 
   _isBusy(read: number): boolean {

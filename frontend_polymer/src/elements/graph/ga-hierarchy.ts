@@ -2,6 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { SceneRow } from '../../canvas/scene';
 import type { Palette } from '../../canvas/palette';
+import type { Marks } from '../../canvas/painter';
 import { HierarchyView } from '../../canvas/view';
 import { ROW_HEIGHT } from '../../canvas/viewport';
 import type { ColourMode } from '../../data/codes';
@@ -27,7 +28,9 @@ import './ga-node-menu';
 import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
+import { marksOf } from './marks';
 import { saveBlob, saveText } from '../parts/save-file';
+import { saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
 const ZOOM_STEP = 1.25;
@@ -81,6 +84,7 @@ export class GaHierarchy extends LocalizedElement {
       '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
+      '_marksChanged(state, text)',
       '_paletteChanged(palette)',
       '_textChanged(text)',
     ];
@@ -96,6 +100,7 @@ export class GaHierarchy extends LocalizedElement {
   /** Which graphs are shown, and how those before them were left. */
   private applied: Look | null = null;
   private place = '';
+  private marks: Marks | null = null;
   private readonly left = new Map<string, HierarchyState>();
 
   /** The boxes in view of both sides, top to bottom. */
@@ -125,6 +130,7 @@ export class GaHierarchy extends LocalizedElement {
       'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
       png: () => void this.save('png'),
       svg: () => void this.save('svg'),
+      xlsx: () => this.saveTable(),
     };
     actions[command]();
   }
@@ -204,6 +210,12 @@ export class GaHierarchy extends LocalizedElement {
   _hitsChanged(hits: Hits | null): void {
     const isSearch = hits?.source === 'search';
     this.view.setHits(hits?.side ?? Side.NPU, isSearch ? hits.indices : new Int32Array());
+  }
+
+  _marksChanged(state: AppState, text: Texts): void {
+    const marks = marksOf(state, text);
+    if (marks !== this.marks) this.view.setMarks(marks);
+    this.marks = marks;
   }
 
   _paletteChanged(palette: Palette): void {
@@ -326,6 +338,12 @@ export class GaHierarchy extends LocalizedElement {
     } catch (error) {
       this.say(this.text.shell.saveFailed(error instanceof Error ? error.message : String(error)));
     }
+  }
+
+  private saveTable(): void {
+    const { file, step, rank } = this.state.view;
+    const query = { file, of: 'graph', step, rank };
+    void saveTable(this, this.session.fetch, query, imageName(this.state, 'xlsx'), this.text);
   }
 
   private say(message: string): void {

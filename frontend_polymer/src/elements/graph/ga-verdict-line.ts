@@ -61,7 +61,7 @@ export class GaVerdictLine extends LocalizedElement {
         <button
           id="previousSuspect"
           class="icon plain"
-          title="[[text.verdict.previousSuspect]] (S)"
+          title="[[text.verdict.previousSuspect]] (V)"
           aria-label="[[text.verdict.previousSuspect]]"
           on-click="_previousSuspect"
         >
@@ -69,7 +69,7 @@ export class GaVerdictLine extends LocalizedElement {
         ><button
           id="nextSuspect"
           class="icon plain"
-          title="[[text.verdict.nextSuspect]] (s)"
+          title="[[text.verdict.nextSuspect]] (v)"
           aria-label="[[text.verdict.nextSuspect]]"
           on-click="_nextSuspect"
         >

@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import { Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ColourMode } from '../../data/codes';
@@ -25,6 +25,7 @@ export type ViewCommand =
   | 'fold-layers'
   | 'png'
   | 'svg'
+  | 'xlsx'
   | { readonly level: number };
 
 export interface LayerFolding {
@@ -244,6 +245,9 @@ export class GaViewTools extends LocalizedElement {
       ...(layers ? [{ id: 'fold-layers', label: shell.foldLayers, isOn: layers.areFolded }] : []),
       ...ways,
       ...(hasBench(state) ? [{ id: 'powers', label: text.colours.powers, isOn: powers }] : []),
+      ...(hasBench(state) && (pairOf(state)?.automatic ?? 0) > 0
+        ? [{ id: 'automatic', label: text.match.hideAutomatic, isOn: !state.view.automatic }]
+        : []),
       ...(hasBench(state) ? sides : []),
       {
         id: 'png',
@@ -251,6 +255,7 @@ export class GaViewTools extends LocalizedElement {
         isFirst: layers !== null || modes.length > 1 || hasBench(state),
       },
       { id: 'svg', label: shell.saveSvg },
+      { id: 'xlsx', label: shell.saveTable },
     ];
   }
 
@@ -263,6 +268,10 @@ export class GaViewTools extends LocalizedElement {
     }
     if (id === 'powers') {
       this.session.setView({ powers: !view.powers });
+      return;
+    }
+    if (id === 'automatic') {
+      this.session.setView({ automatic: !view.automatic });
       return;
     }
     const only = { both: null, npu: Side.NPU, bench: Side.BENCH }[id];

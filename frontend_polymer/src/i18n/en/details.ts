@@ -4,6 +4,7 @@ export const detailsEn = {
     label: 'Back',
     to: (name: string, step: number, rank: number) => `Back to ${name}, step ${step}, rank ${rank}`,
     nothing: 'no node',
+    none: 'There is no jump to go back from.',
   },
 
   communication: {
@@ -37,6 +38,17 @@ export const detailsEn = {
       `No call on another rank of this file belongs to this ${operation}. Either the ranks it addresses were not dumped, or their call is missing; the notes from the build say which.`,
     single: (operation: string) =>
       `This file holds one rank of the step, so this ${operation} has no calls to be linked with.`,
+  },
+
+  operatorCheck: {
+    name: 'Operator',
+    hint: 'The operator itself was run again on the tensors of the dump (msprobe-operators check).',
+    statuses: { passed: 'passed', failed: 'failed', 'not tested': 'not tested' },
+    times: (times: string) => `(${times} × rounding)`,
+    against: {
+      recorded: 'Compared with the result in the dump.',
+      device: 'Compared with a second run on the device.',
+    },
   },
 
   origin: {
@@ -130,6 +142,9 @@ export const detailsEn = {
       count === '1' ? '1 parameter on one side only' : `${count} parameters on one side only`,
     rows: (count: string) => (count === '1' ? '1 parameter' : `${count} parameters`),
     actions: 'The table',
+    xlsx: 'Excel',
+    xlsxHint: 'Download the documented table of this node as an Excel workbook',
+    hitsXlsx: 'Download the values of all results as an Excel workbook',
     hitsCsv: 'Download the results as CSV',
     hitsBusy: (count: string) => `${count} results read…`,
     hitsFailed: 'The results could not be read.',

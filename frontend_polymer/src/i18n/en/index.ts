@@ -1,6 +1,8 @@
 import { detailsEn } from './details';
 import { findEn } from './find';
+import { flowEn } from './flow';
 import { matchEn } from './match';
+import { noticesEn } from './notices';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
 import { verdictEn } from './verdict';
@@ -162,6 +164,7 @@ export const en = {
 
   tensors: {
     none: 'This node holds no tensors of its own.',
+    leftOut: 'This node has no error; its tensors were left out of this page to keep it small.',
     noneModule: 'This node holds no tensors of its own. Open it to see what is below.',
     parameter: 'Parameter',
     dtype: 'Dtype',
@@ -267,13 +270,17 @@ export const en = {
     other_class: 'A module of another class sits at this place',
     calls_unmatched: 'None of its calls has a counterpart',
     by_hand: 'Taken apart by hand',
+    rejected: 'Rejected by hand',
+    grouped: 'Compared as part of a group of calls',
   },
 
   ...detailsEn,
   find: findEn,
+  flow: flowEn,
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
+  notices: noticesEn,
   verdict: verdictEn,
 
   progress: {
@@ -312,6 +319,7 @@ export const en = {
       move: 'Move',
       open: 'Open and close',
       find: 'Find',
+      fault: 'Follow the fault',
       other: 'Other',
     },
     doubleClick: 'Double click',

@@ -3,6 +3,12 @@ export const shellEn = {
   linkCopied: 'Link copied. It opens this view for everyone who reaches this TensorBoard.',
   linkShortened: 'Link copied. Too much is unfolded for a link: it holds what is in view.',
   linkFailed: 'The browser does not allow copying here; the address bar holds the same link.',
+  page: {
+    readOnly: 'This page holds its own data and can be read, not changed.',
+    graphs: (held: number, all: number) => `It has ${held} of ${all} steps and ranks.`,
+    tensors: (count: string) =>
+      `To keep it small, the tensors of ${count} nodes without error were left out.`,
+  },
   palette: 'Command palette',
   command: 'Command',
   palettePlaceholder: 'Type a command, a step and rank, a file or a node’s name',
@@ -20,6 +26,8 @@ export const shellEn = {
   onlyReference: 'Reference side only',
   savePng: 'Save as PNG image',
   saveSvg: 'Save as SVG image',
+  saveTable: 'Save the table of all values as Excel',
+  savingTable: 'The table is being written…',
   saved: (name: string) => `Saved as ${name}`,
   saveFailed: (why: string) => `The image could not be made: ${why}`,
   imageTitle: (file: string, step: number, rank: number) => `${file} · step ${step} · rank ${rank}`,

@@ -5,6 +5,7 @@ export const detailsZh: typeof detailsEn = {
     label: '返回',
     to: (name, step, rank) => `返回 ${name}（step ${step}，rank ${rank}）`,
     nothing: '未选择节点',
+    none: '没有可以返回的跳转。',
   },
 
   communication: {
@@ -36,6 +37,17 @@ export const detailsZh: typeof detailsEn = {
     none: (operation) =>
       `文件中其他 rank 没有与这次 ${operation} 对应的调用：对端 rank 未采集，或其调用缺失；详见构建说明。`,
     single: (operation) => `该 step 只有一个 rank 的数据，这次 ${operation} 没有可关联的调用。`,
+  },
+
+  operatorCheck: {
+    name: '算子',
+    hint: '已用 dump 中的张量重新运行该算子（msprobe-operators check）。',
+    statuses: { passed: '通过', failed: '未通过', 'not tested': '未测试' },
+    times: (times) => `（舍入的 ${times} 倍）`,
+    against: {
+      recorded: '与 dump 中的结果比较。',
+      device: '与设备上的第二次运行比较。',
+    },
   },
 
   origin: {
@@ -122,6 +134,9 @@ export const detailsZh: typeof detailsEn = {
     unmatched: (count) => `${count} 个参数仅一侧存在`,
     rows: (count) => `${count} 个参数`,
     actions: '表格操作',
+    xlsx: 'Excel',
+    xlsxHint: '将该节点的比对结果表下载为 Excel 文件',
+    hitsXlsx: '将所有结果节点的数据下载为 Excel 文件',
     hitsCsv: '将结果下载为 CSV',
     hitsBusy: (count) => `已读取 ${count} 条结果…`,
     hitsFailed: '无法读取结果。',

@@ -1,7 +1,9 @@
 import type { Texts } from '../en';
 import { detailsZh } from './details';
 import { findZh } from './find';
+import { flowZh } from './flow';
 import { matchZh } from './match';
+import { noticesZh } from './notices';
 import { overviewZh } from './overview';
 import { shellZh } from './shell';
 import { verdictZh } from './verdict';
@@ -158,6 +160,7 @@ export const zh: Texts = {
 
   tensors: {
     none: '该节点本身没有张量。',
+    leftOut: '该节点没有误差；为减小体积，本页面省略了它的张量。',
     noneModule: '该节点本身没有张量，请展开查看其内部。',
     parameter: '参数',
     dtype: '数据类型',
@@ -258,13 +261,17 @@ export const zh: Texts = {
     other_class: '该位置是另一种类的模块',
     calls_unmatched: '其中的调用都没有对应节点',
     by_hand: '已手动取消匹配',
+    rejected: '已手动否决',
+    grouped: '作为一组调用整体比较',
   },
 
   ...detailsZh,
   find: findZh,
+  flow: flowZh,
   match: matchZh,
   overview: overviewZh,
   shell: shellZh,
+  notices: noticesZh,
   verdict: verdictZh,
 
   progress: {
@@ -306,7 +313,11 @@ export const zh: Texts = {
     }),
     reference_format: (file) => ({
       message: `${file} 由其他构图工具生成，表结构不同。`,
-      remedy: '请用相同的 dump 数据通过 msprobe-build 重新构图。',
+      remedy: '请导入该文件，或用相同的 dump 数据通过 msprobe-build 重新构图。',
+    }),
+    already_converted: (file) => ({
+      message: `${file} 已经导入过。`,
+      remedy: '请在文件列表中选择导入后的文件。',
     }),
     foreign_database: (file) => ({
       message: `${file} 是 SQLite 数据库，但不是 msprobe-build 的结果。`,
@@ -352,7 +363,7 @@ export const zh: Texts = {
   help: {
     title: '快捷键与手势',
     close: '关闭',
-    groups: { move: '移动', open: '展开与折叠', find: '查找', other: '其他' },
+    groups: { move: '移动', open: '展开与折叠', find: '查找', fault: '追踪错误', other: '其他' },
     doubleClick: '双击',
     click: '单击',
     drag: '拖动',

@@ -10,6 +10,15 @@ from pathlib import Path
 from typing import Protocol
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.open import (
+    BUSY_SECONDS,
+    begin_writing,
+    connect,
+    prepare_writing,
+    store,
+)
+from msprobe_builder.database.problems import DamagedError, FileError, file_error
+from msprobe_builder.database.read.graphs import find_graph
 
 
 class Row(Protocol):
@@ -38,19 +47,17 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a .vis.db file.")
     try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            found = connection.execute(
-                "SELECT graph_id FROM graph WHERE step = ? AND rank = ? AND side = ?",
-                (step, rank, side),
-            ).fetchone()
-            if found is None:
+        with closing(connect(path, "mode=rw", BUSY_SECONDS)) as connection:
+            begin_writing(connection)
+            prepare_writing(connection, str(path))
+            graph = find_graph(connection, step, rank, side)
+            if graph is None:
                 raise UsageError(f"{path} has no step {step} rank {rank} on that side.")
             nodes = dict(
                 connection.execute(
                     "SELECT name, node_id FROM node_name JOIN node USING (node_id)"
                     " WHERE graph_id = ?",
-                    found,
+                    (graph.graph_id,),
                 )
             )
             known = [
@@ -67,7 +74,8 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
             connection.executemany(
                 "INSERT OR REPLACE INTO operator_check VALUES (?,?,?,?,?)", known
             )
-            connection.execute("COMMIT")
+            store(connection)
             return len(known)
-    except sqlite3.Error as error:
-        raise BuildError(f"Cannot write operator_check into {path}: {error}.") from error
+    except (sqlite3.Error, DamagedError, FileError) as error:
+        problem = error if isinstance(error, FileError) else file_error(str(path), error)
+        raise BuildError(f"Cannot write operator_check: {problem}") from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from msprobe_builder.base.codes import CallRole, Grade, words
-from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer
+from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.names import read_names, stored_name
 from msprobe_builder.database.read.parameters import (
     Comparison,
@@ -19,11 +19,10 @@ from msprobe_builder.database.read.parameters import (
     read_comparisons_of,
     read_parameters_of,
 )
-from msprobe_builder.dump.task import Task
 
 _GRADES = words(Grade)
 _ROLES = words(CallRole)
-_AT_ONCE = 200  # calls that are held
+_AT_ONCE = 1000  # calls that are held
 _NODES = (
     "SELECT node_id, kind, text.value, direction, call, stack_id, grade, partner.bench_node,"
     " (SELECT subtree_end FROM node AS other WHERE other.node_id = partner.bench_node),"
@@ -62,41 +61,36 @@ class Call:
     times_expected: float | None = None  # its error against what its inputs make normal
 
 
-def read_task(connection: sqlite3.Connection) -> Task:
-    """The task of a file; DamagedError when it says none that exists."""
-    row = connection.execute("SELECT value FROM meta WHERE key = 'task'").fetchone()
-    try:
-        return Task(row[0] if row else None)
-    except ValueError as error:
-        raise DamagedError("it does not say what was dumped") from error
-
-
 def read_places(connection: sqlite3.Connection) -> list[Place]:
     """Every step and rank of a file, in order."""
     sides: dict[tuple[int, int], dict[int, range]] = {}
-    for step, rank, side, first, count in connection.execute(
-        "SELECT step, rank, side, first_node, node_count FROM graph"
-    ):
-        low = integer(first, 0, MAX_NODE)
-        found = sides.setdefault((integer(step), integer(rank)), {})
-        found[integer(side, 0, 1)] = range(low, low + integer(count))
+    for graph in read_graphs(connection):
+        found = sides.setdefault((graph.step, graph.rank), {})
+        found[graph.side] = range(graph.first, graph.last + 1)
     return [
         Place(step, rank, found.get(0, range(0)), found.get(1, range(0)))
         for (step, rank), found in sorted(sides.items())
     ]
 
 
-def read_calls(connection: sqlite3.Connection, place: Place) -> Iterator[Call]:
+def read_calls(
+    connection: sqlite3.Connection, place: Place, only: Container[int] | None = None
+) -> Iterator[Call]:
     """Calls with values in the order in which they ended on the npu side.
 
+    ``only`` restricts them to nodes, of either side, by their ids.
     So the first value that is wrong is the first that came out wrong: a module stands behind the
     calls inside it, as in dump.json. What only bench has stands before the first matched call
     that ended later on bench, as in a comparison of two texts line by line.
     """
     alone = connection.execute(_ALONE, _bounds(place.bench)).fetchall()
+    if only is not None:
+        alone = [(end, node) for end, node in alone if -node in only]
     done = 0
     rows = connection.execute(_NODES, _bounds(place.npu))
     while chunk := rows.fetchmany(_AT_ONCE):
+        if only is not None:
+            chunk = [row for row in chunk if row[0] in only or row[7] in only]
         values = _values_of(connection, chunk)
         for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
             order = node - place.npu.start

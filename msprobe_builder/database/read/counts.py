@@ -1,0 +1,127 @@
+"""How many nodes a file has, how many are matched, and how they are graded."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from msprobe_builder.base.codes import Grade, words
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.read.cells import (
+    INT32,
+    MAX_NODE,
+    integer,
+    optional_integer,
+    optional_text,
+    text,
+)
+
+_DIAGNOSTICS = (
+    "SELECT severity, code, message, subject, count, side, step, rank FROM diagnostic"
+    " ORDER BY diagnostic_id"
+)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Nodes of both sides, matches, and npu nodes by the word of their grade."""
+
+    npu_nodes: int
+    bench_nodes: int
+    matched: int
+    by_evidence: int  # of these, those that were not matched by a rule or a person
+    alignment: str  # one sentence on what automatic matching did; empty where it did nothing
+    grades: dict[str, int]
+
+
+def read_counts(connection: sqlite3.Connection) -> Counts:
+    """Of all steps and ranks together."""
+    nodes = dict(connection.execute("SELECT side, sum(node_count) FROM graph GROUP BY side"))
+    grades = dict(
+        connection.execute(
+            "SELECT node.grade, count(*) FROM node JOIN graph USING (graph_id)"
+            " WHERE side = 0 GROUP BY node.grade"
+        )
+    )
+    [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
+    alignment = connection.execute(
+        "SELECT value FROM meta WHERE key = 'alignment' AND value IS NOT NULL"
+    )
+    return Counts(
+        integer(nodes.get(0, 0), 0, MAX_NODE),
+        integer(nodes.get(1, 0), 0, MAX_NODE),
+        matched,
+        by_evidence,
+        "".join(text(value) for (value,) in alignment),
+        {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
+    )
+
+
+def read_diagnostics(connection: sqlite3.Connection, limit: int = -1) -> list[Diagnostic]:
+    """What the build noticed, the first ``limit``, without one all."""
+    return [
+        Diagnostic(
+            text(severity),
+            text(code),
+            text(message),
+            optional_text(subject),
+            integer(count),
+            side=optional_integer(side, 0, 1),
+            step=optional_integer(step),
+            rank=optional_integer(rank),
+        )
+        for severity, code, message, subject, count, side, step, rank in connection.execute(
+            f"{_DIAGNOSTICS} LIMIT ?", (limit,)
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class GraphCounts:
+    """One graph: its size, its nodes by grade, the worst grade below the root."""
+
+    graph_id: int
+    step: int
+    rank: int
+    side: int
+    micro_steps: int
+    nodes: int
+    grades: tuple[int, ...]  # by number of the grade, the root included
+    worst: int
+
+
+def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
+    """Of all graphs by step, rank and side; cheap, it reads the roots alone."""
+    counted = ", ".join(f"rollup.{word}" for word in words(Grade))
+    rows = connection.execute(
+        "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade,"
+        f" worst_grade, {counted} FROM graph JOIN node AS root ON root.node_id = first_node"
+        " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
+    )
+    return [_graph_counts(*row) for row in rows]
+
+
+def _graph_counts(
+    graph: object,
+    step: object,
+    rank: object,
+    side: object,
+    micro_steps: object,
+    nodes: object,
+    own_grade: object,
+    worst: object,
+    *below: object,
+) -> GraphCounts:
+    last = len(Grade) - 1
+    grades = [optional_integer(count, 0, INT32) or 0 for count in below]
+    grades[integer(own_grade, 0, last)] += 1
+    return GraphCounts(
+        integer(graph),
+        integer(step),
+        integer(rank),
+        integer(side, 0, 1),
+        integer(micro_steps),
+        integer(nodes),
+        tuple(grades),
+        optional_integer(worst, 0, last) or 0,
+    )

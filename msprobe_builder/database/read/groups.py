@@ -1,0 +1,145 @@
+"""Groups of calls that do together what calls of the other side do."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from msprobe_builder.database.problems import DamagedError
+from msprobe_builder.database.read.cells import MAX_NODE, integer, number, text
+from msprobe_builder.database.read.names import read_names
+from msprobe_builder.database.read.parameters import (
+    COMPARISON_COLUMNS,
+    ParameterRow,
+    comparison_of,
+    read_parameters_of,
+)
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """A tensor that goes into or comes out of a group, on both sides, and whose it is."""
+
+    npu: int  # id of the node; so below
+    bench: int
+    npu_name: str
+    bench_name: str
+    row: ParameterRow
+
+
+@dataclass(frozen=True)
+class CallGroup:
+    """Members by id in the order of execution; ``first`` are the roots of their graphs."""
+
+    operation: str
+    npu: tuple[int, ...]
+    bench: tuple[int, ...]
+    first: tuple[int, int]
+    grade: int
+    error: float | None
+    certainty: float
+    rows: tuple[GroupRow, ...] = ()
+
+
+_GROUPS = (
+    "SELECT call_group_id, operation, certainty, error, grade, graph.first_node, other.first_node"
+    " FROM call_group JOIN graph USING (graph_id) JOIN graph AS other ON"
+    " other.step = graph.step AND other.rank = graph.rank AND other.side = 1"
+)
+_MEMBERS = (
+    "SELECT call_group_id, node_id, graph.side FROM group_member JOIN node USING (node_id)"
+    " JOIN graph USING (graph_id)"
+)
+
+
+def read_members(
+    connection: sqlite3.Connection, step: int, rank: int
+) -> dict[int, tuple[list[int], list[int]]]:
+    """Node ids of both sides of each group of a step and rank, in the order of execution."""
+    rows = connection.execute(
+        f"{_MEMBERS} WHERE step = ? AND rank = ? ORDER BY node_id", (step, rank)
+    ).fetchall()
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    for group, node, side in rows:
+        found.setdefault(integer(group, 0, MAX_NODE), ([], []))[side].append(node)
+    if any(not npu or not bench for npu, bench in found.values()):
+        raise DamagedError("a group lacks the nodes of one side")
+    return dict(sorted(found.items(), key=lambda item: item[1][0]))
+
+
+def read_groups(connection: sqlite3.Connection, step: int, rank: int) -> list[CallGroup]:
+    """The groups of a step and rank in the order of their first npu nodes, without rows."""
+    members = read_members(connection, step, rank)
+    if not members:
+        return []
+    rows = connection.execute(f"{_GROUPS} WHERE graph.step = ? AND graph.rank = ?", (step, rank))
+    found = {row[0]: row[1:] for row in rows}
+    return [_group(found, group, *nodes) for group, nodes in members.items()]
+
+
+def read_group_of(connection: sqlite3.Connection, node: int) -> CallGroup | None:
+    """The group that a node belongs to, with its outer inputs and outputs."""
+    found = connection.execute(
+        "SELECT call_group_id FROM group_member WHERE node_id = ?", (node,)
+    ).fetchone()
+    if found is None:
+        return None
+    nodes: tuple[list[int], list[int]] = ([], [])
+    for _, member, side in connection.execute(
+        f"{_MEMBERS} WHERE call_group_id = ? ORDER BY 2", found
+    ):
+        nodes[side].append(member)
+    rows = connection.execute(f"{_GROUPS} WHERE call_group_id = ?", found)
+    group = _group({row[0]: row[1:] for row in rows}, found[0], *nodes)
+    return replace(group, rows=_rows(connection, found[0], [*nodes[0], *nodes[1]]))
+
+
+def _group(
+    found: dict[int, Sequence[object]], group: int, npu: list[int], bench: list[int]
+) -> CallGroup:
+    if group not in found:
+        raise DamagedError(f"group {group} is missing")
+    operation, certainty, error, grade, *first = found[group]
+    return CallGroup(
+        operation=text(operation),
+        npu=tuple(npu),
+        bench=tuple(bench),
+        first=(integer(first[0], 0, MAX_NODE), integer(first[1], 0, MAX_NODE)),
+        grade=integer(grade, 0, 6),
+        error=number(error),
+        certainty=number(certainty) or 0.0,
+    )
+
+
+def _rows(connection: sqlite3.Connection, group: int, members: list[int]) -> tuple[GroupRow, ...]:
+    rows = connection.execute(
+        f"SELECT npu_node, bench_node, {COMPARISON_COLUMNS} FROM group_comparison"
+        " LEFT JOIN text AS note ON note.text_id = note_id"
+        " WHERE call_group_id = ? AND npu_node IN (SELECT value FROM json_each(?))",
+        (group, json.dumps(members)),
+    ).fetchall()
+    nodes = {node for row in rows for node in row[:2]}
+    names = read_names(connection, nodes)
+    parameters = {
+        (node, one.ordinal): one
+        for node, of_node in read_parameters_of(connection, sorted(nodes)).items()
+        for one in of_node
+    }
+    found = []
+    for npu, bench, *columns in rows:
+        comparison = comparison_of(columns)
+        row = ParameterRow(
+            parameters.get((npu, comparison.npu_ordinal)),
+            parameters.get((bench, comparison.bench_ordinal)),
+            comparison,
+        )
+        found.append(GroupRow(npu, bench, names[npu], names[bench], row))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(row: GroupRow) -> tuple[int, int, int]:
+    """Inputs before outputs, by where they are."""
+    own = row.row.npu
+    return (0 if own is None else own.section), row.npu, 0 if own is None else own.ordinal

@@ -1,0 +1,168 @@
+"""Verdicts and suspects of all steps and ranks, with what other ranks have to say of them."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.database.read.cells import (
+    MAX_NODE,
+    integer,
+    number,
+    optional_integer,
+    optional_text,
+    text,
+)
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.across import Accused, Hearing, PlaceRuling, Witness
+from msprobe_builder.verdict.next_dump import Surroundings, TensorKind
+
+_SUSPECTS = """
+SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
+       node.kind, node.direction, node.call, own.value, source,
+       above.kind, above.direction, outer.value, node.node_id - first_node
+FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
+JOIN text AS own ON own.text_id = node.stem_id
+LEFT JOIN node AS above ON above.node_id = node.parent_id
+LEFT JOIN text AS outer ON outer.text_id = above.stem_id
+ORDER BY step, rank, place
+"""
+# Of all suspects at once, as the question goes through all nodes.
+_NAMESAKES = """
+WITH wanted AS MATERIALIZED (
+    SELECT suspect_id, step, rank, stem_id, direction, call
+    FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
+    WHERE strength > 0 AND side = 0
+)
+SELECT wanted.suspect_id, graph.rank, role.role, role.given, node.node_id
+FROM node CROSS JOIN wanted ON node.stem_id = wanted.stem_id
+    AND node.direction = wanted.direction AND node.call IS wanted.call
+JOIN graph ON graph.graph_id = node.graph_id AND graph.step = wanted.step AND graph.side = 0
+    AND graph.rank != wanted.rank
+LEFT JOIN role ON role.node_id = node.node_id
+"""
+_PUT_OUT = (
+    "SELECT max, min, mean, norm FROM tensor WHERE node_id = ? AND section = ? ORDER BY ordinal"
+)
+_TALKS_BEFORE = """
+SELECT 1 FROM node JOIN text ON text_id = stem_id
+WHERE parent_id = (SELECT parent_id FROM node WHERE node_id = :node)
+AND node_id BETWEEN :node - :near AND :node - 1 AND value LIKE 'Distributed.%'
+"""
+_NEAR = 3  # calls between communication and what encloses it: it is recorded when it has returned
+_PARTNERS = """
+SELECT rank, role.role FROM communication
+JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
+LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
+"""
+_NODE = """
+SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id, stem_id
+FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
+"""
+# A name in the list takes all calls of the module, in both directions.
+_CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
+_TENSORS = """
+SELECT shape.value, dtype.value, count(*) FROM tensor
+LEFT JOIN text AS shape ON shape.text_id = shape_id
+LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
+WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
+"""
+
+
+def read_hearing(connection: sqlite3.Connection) -> Hearing:
+    """Everything that the verdict on the whole file follows from."""
+    hearing = Hearing(
+        [
+            PlaceRuling(integer(step), integer(rank), text(word), text(said), integer(compared))
+            for step, rank, word, said, compared in connection.execute(
+                "SELECT step, rank, conclusion, sentence, compared FROM verdict"
+                " WHERE step IS NOT NULL ORDER BY step, rank"
+            )
+        ],
+        [_accused(row) for row in connection.execute(_SUSPECTS)],
+    )
+    if len({place.rank for place in hearing.places}) < 2:
+        return hearing
+    own = {one.suspect_id: one for one in hearing.accused}
+    for one in hearing.accused:
+        one.talks = _talks(connection, one)
+        hearing.partners[one.suspect_id] = [
+            Witness(integer(rank), _role(role))
+            for rank, role in connection.execute(_PARTNERS, (one.node_id,))
+        ]
+    for suspect, rank, role, given, node in connection.execute(_NAMESAKES).fetchall():
+        is_same = _same_output(connection, own[suspect].node_id, integer(node, 0, MAX_NODE))
+        witness = Witness(integer(rank), _role(role), number(given), is_same)
+        hearing.namesakes.setdefault(suspect, []).append(witness)
+    return hearing
+
+
+def _talks(connection: sqlite3.Connection, one: Accused) -> bool:
+    """Whether a call talks to other ranks, or encloses one that does."""
+    if one.stem.startswith("Distributed."):
+        return True
+    near = {"node": one.node_id, "near": _NEAR}
+    return connection.execute(_TALKS_BEFORE, near).fetchone() is not None
+
+
+def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
+    """Whether two calls have put out the same, to the last digit."""
+    own, theirs = (
+        connection.execute(_PUT_OUT, (one, int(Section.OUTPUT))).fetchall() for one in (node, other)
+    )
+    return bool(own) and own == theirs and any(row[0] != row[1] for row in own)
+
+
+def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings | None:
+    """The innermost module that is called around a node, or the node itself if it is one."""
+    row = connection.execute(_NODE, (node,)).fetchone()
+    if row is None:
+        return None
+    step, rank, level = integer(row[4]), integer(row[5]), text(row[6])
+    while row is not None and not (row[1] == Kind.MODULE and row[2] != Direction.NONE):
+        above = optional_integer(row[0], 0, node - 1)
+        row, node = (None, node) if above is None else (_node(connection, above), above)
+    if row is None:
+        return Surroundings(step, rank, level, "", 0, ())
+    spans = [
+        (integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE))
+        for first, last in connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE)))
+    ]
+    tensors = tuple(
+        TensorKind(text(shape), text(dtype), integer(count))
+        for span in spans
+        for shape, dtype, count in connection.execute(_TENSORS, span)
+    )
+    calls = sum(last - first + 1 for first, last in spans)
+    return Surroundings(step, rank, level, text(row[3]), calls, tensors)
+
+
+def _node(connection: sqlite3.Connection, node: int) -> tuple[object, ...] | None:
+    found: tuple[object, ...] | None = connection.execute(_NODE, (node,)).fetchone()
+    return found
+
+
+def _accused(row: tuple[object, ...]) -> Accused:
+    return Accused(
+        suspect_id=integer(row[0]),
+        node_id=integer(row[1], 0, MAX_NODE),
+        step=integer(row[2]),
+        rank=integer(row[3]),
+        side=integer(row[4], 0, 1),
+        seq=integer(row[17], 0, MAX_NODE),
+        strength=integer(row[5], 0, len(Strength) - 1),
+        cause=text(row[6]),
+        place=integer(row[7]),
+        evidence=text(row[8]),
+        kind=integer(row[9], 0, len(Kind) - 1),
+        direction=integer(row[10], 0, len(Direction) - 1),
+        call=optional_integer(row[11]),
+        stem=text(row[12]),
+        source=optional_text(row[13]),
+        # The stem of a module ends in its class.
+        module=text(row[16]).rpartition(".")[0] if row[14] == Kind.MODULE and row[15] else "",
+    )
+
+
+def _role(role: object) -> int | None:
+    return optional_integer(role, 0, len(CallRole) - 1)

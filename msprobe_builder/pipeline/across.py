@@ -1,0 +1,49 @@
+"""What can only be told of all steps and ranks together: who sends to whom, who is to blame."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.read.calls import read_communication_calls
+from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.hearing import read_hearing, read_surroundings
+from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.write.communication import write_communication
+from msprobe_builder.database.write.verdict import write_ruling
+from msprobe_builder.dump.task import Task
+from msprobe_builder.link.calls import communication_calls
+from msprobe_builder.link.communication import link_ranks
+from msprobe_builder.verdict.across import judge_across
+from msprobe_builder.verdict.next_dump import SHOWN, next_dump
+
+
+def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
+    """Link the calls of every step and side that has more than one rank.
+
+    Structure dumps hold no arguments, so who talks to whom is not known there.
+    """
+    if read_task(connection) is Task.STRUCTURE:
+        return []
+    findings: list[Diagnostic] = []
+    places: dict[tuple[int, int], list[int]] = {}
+    for graph in read_graphs(connection):
+        places.setdefault((graph.side, graph.step), []).append(graph.rank)
+    for (side, step), ranks in sorted(places.items()):
+        if len(ranks) < 2:
+            continue
+        calls = communication_calls(read_communication_calls(connection, side, step))
+        linked = link_ranks(calls, ranks, side, step)
+        write_communication(connection, linked.rows)
+        findings += linked.diagnostics
+    return findings
+
+
+def settle_verdict(connection: sqlite3.Connection) -> None:
+    """Bring the verdicts on single steps and ranks together; nothing where there is none."""
+    hearing = read_hearing(connection)
+    if not hearing.places:
+        return
+    ruling = judge_across(hearing)
+    nearest = [read_surroundings(connection, one.node_id) for one in ruling.standing[:SHOWN]]
+    write_ruling(connection, hearing, ruling, next_dump([one for one in nearest if one]))

@@ -1,0 +1,245 @@
+"""Whom the findings of a pass accuse, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.gradients import cut_off
+from msprobe_builder.verdict.operators import Family, carries, families
+
+Int = NDArray[np.int64]
+
+# Below this an accusation is weak unless something else than a number differs, too.
+CERTAIN = 24.0
+# What kernels of another precision, such as TF32, may do when the run's own noise is not known.
+_UNKNOWN_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """A finding with how sure it is, and its place among the others."""
+
+    number: int  # of the finding, -1 for one that is none of the pass
+    finding: Finding
+    strength: Strength
+    heirs: int
+    order: tuple[float, ...]
+
+
+def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> list[Accusation]:
+    """Findings that no other explains, and what differs without showing in any number."""
+    assert result.comparisons is not None
+    drifted = _has_drifted(flow, roles)
+    same_calls = _in_common(flow) >= _SAME_CALLS
+    merged = is_merged(result)
+    # What follows the last pass goes through parameters in the order in which a rank holds them.
+    last = int(np.flatnonzero(flow.npu.calls.is_module).max(initial=0))
+    strength = [
+        Strength.WEAK
+        if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
+        or (merged and one.at > last)
+        else _strength(
+            flow,
+            one,
+            int(roles.felt[number]),
+            int(roles.outside[number]),
+            result.texts,
+            merged=merged,
+            same_calls=same_calls,
+        )
+        for number, one in enumerate(roles.findings)
+    ]
+    found = []
+    for number, one in enumerate(roles.findings):
+        root = one.root
+        while root >= 0 and strength[root] is Strength.WEAK and strength[number] > strength[root]:
+            root = roles.findings[root].root
+        if root < 0:
+            sure = strength[number]
+            order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
+            found.append(Accusation(number, one, sure, int(heirs[number]), order))
+    known = {(one.finding.side, one.finding.node) for one in found}
+    flags = result.comparisons.requires_grad_equal
+    rows = result.comparisons.pairs.npu[flags == 0]
+    for place, row in [] if _recomputes(result) else cut_off(flow, rows):
+        if (place.side, place.node) not in known:
+            node = int(flow.npu.table.node[row])
+            one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
+            at = _position(roles, node)
+            found.append(Accusation(-1, one, Strength.STRONG, 0, (-float(Strength.STRONG), at)))
+            known.add((place.side, place.node))
+    first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
+    for node, row in _ranks_apart(flow, result):
+        # What ranks have apart behind a fault may follow from it.
+        if (0, node) not in known and (first is None or node < first):
+            is_gradient = flow.npu.table.section[row] == Section.PARAMETERS_GRAD
+            sure = Strength.WEAK if is_gradient else Strength.STRONG
+            one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
+            found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
+            known.add((0, node))
+    for node, several in flow.arguments.items():
+        if (0, node) in known or roles.source[node] >= 0:
+            continue
+        if merged and all(one.is_count for one in several):
+            continue  # ranks count what they have a part of
+        one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
+    for side, node in _alone_at_the_end(flow) if same_calls and not found else ():
+        cause = Cause.MISSING if side else Cause.EXTRA
+        one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
+    return found
+
+
+def is_merged(result: PairResult) -> bool:
+    return any(graph and graph.provenance for graph in (result.npu, result.bench))
+
+
+def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
+    """Nodes where ranks of a merged model begin to differ, each module once, and the row."""
+    provenance = result.npu.provenance
+    found: dict[int, tuple[int, int]] = {}
+    for row, place in flow.apart.items():
+        if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
+            found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
+    return list(found.values())
+
+
+_FEW = 20
+
+
+def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
+    """Calls that one side alone makes and that nothing behind could show, with their sides.
+
+    No calls that merely hand on or make up what they put out.
+    """
+    if flow.is_merged:
+        return []
+    talking = [
+        np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
+    ]
+    found = []
+    for side, part, partner, producer in (
+        (0, flow.npu, flow.partner, flow.producer),
+        (1, flow.bench, flow.bench_partner, flow.bench_producer),
+    ):
+        alone = part.calls.is_forward_call & (partner < 0) & ~carries(part.calls)
+        family = families(part.calls)
+        if not all(talking):
+            alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
+        alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
+        used = producer[producer >= 0]
+        alone[part.table.node[used]] = False
+        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        puts_out = np.zeros(len(part.tree), dtype=bool)
+        puts_out[part.table.node[rows]] = True
+        found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]
+    return found
+
+
+def _near(flow: Flow, side: int, node: int) -> int:
+    """The npu node at which a call shows: itself, or the partner of what is above it."""
+    while side and node > 0 and flow.bench_partner[node] < 0:
+        node = int(flow.bench.tree.parent[node])
+    return int(flow.bench_partner[node]) if side else node
+
+
+_DRIFT = 2.0
+
+
+def _has_drifted(flow: Flow, roles: Roles) -> bool:
+    """Whether the forward pass differs all over by more than rounding, though nobody is found.
+
+    Other samples do that whose statistics are much alike; gradients then differ still more.
+    """
+    if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
+        return False
+    ratio = roles.shown / roles.floor
+    known = ratio[(flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)]
+    return len(known) > 0 and float(np.median(known)) > _DRIFT
+
+
+def _direction(flow: Flow, node: int) -> Direction:
+    return flow.npu.tree.parsed[node].direction
+
+
+def _recomputes(result: PairResult) -> bool:
+    """Whether a side computes again what it needs for gradients: the first time without history."""
+    sides = [result.npu] if result.bench is None else [result.npu, result.bench]
+    return any(bool(graph.tree.is_recompute.any()) for graph in sides)
+
+
+def _position(roles: Roles, node: int) -> float:
+    """Where something found at a node stands among the findings of the pass."""
+    return float(sum(one.at < node for one in roles.findings)) - 0.5
+
+
+def _times(finding: Finding) -> float:
+    return finding.error / finding.expected if finding.expected > 0 else 0.0
+
+
+def _strength(
+    flow: Flow,
+    finding: Finding,
+    felt: int,
+    outside: int,
+    texts: Texts,
+    *,
+    merged: bool,
+    same_calls: bool,
+) -> Strength:
+    """Strong only when no noise explains it, and when what came behind has felt it."""
+    differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
+    differs |= finding.cause is Cause.RANK
+    if finding.cause is Cause.RANDOM:
+        return Strength.WEAK  # that runs draw otherwise is no fault, but nothing behind can be told
+    differs |= finding.side == 0 and finding.node in flow.arguments
+    if _times(finding) < (SUSPICIOUS if differs else CERTAIN):
+        return Strength.WEAK
+    # What a merge puts together from the statistics of ranks is no recorded number either.
+    is_vague = merged or flow.noise != flow.noise
+    is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
+    if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
+        return Strength.WEAK
+    if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
+        return Strength.WEAK
+    # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.
+    is_last = flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD
+    if not felt and not is_last:
+        return Strength.WEAK
+    # Where two implementations divide the work differently, only what leaves the module counts,
+    # and calls of one side alone are no news where so many are.
+    divided = finding.cause in (Cause.EXTRA, Cause.MISSING, Cause.WIRING, Cause.BETWEEN)
+    above = int(flow.npu.tree.parent[finding.at])
+    if divided and not outside and above > 0 and flow.npu.calls.is_module[above]:
+        return Strength.WEAK
+    if divided and finding.cause is not Cause.WIRING and not same_calls:
+        return Strength.WEAK
+    # They change while the module runs; when they were read differs between frameworks.
+    if finding.cause is Cause.EXTERNAL and finding.row >= 0:
+        table = (flow.npu if finding.side == 0 else flow.bench).table
+        if texts.values[int(table.name_id[finding.row])].endswith(_RUNNING):
+            return Strength.WEAK
+    return Strength.STRONG
+
+
+# Share of calls with a partner from which on two runs are of one implementation.
+_SAME_CALLS = 0.8
+_RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked")
+
+
+def _in_common(flow: Flow) -> float:
+    """The smaller share of forward calls that have a partner, of both sides."""
+    npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
+    both = np.count_nonzero(npu & (flow.partner >= 0))
+    return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)

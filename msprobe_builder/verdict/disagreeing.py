@@ -1,0 +1,62 @@
+"""Ranks of a merged model that differ in what they should have alike.
+
+The value that is shown is one rank's, so that of another may be wrong unseen. Where the reference
+is split as well and its ranks differ there, too, that is how the model is made.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.provenance import Provenance, in_words
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.metrics.pairing import Pairs
+from msprobe_builder.verdict.findings import Cause, Place
+
+
+def _holds(tree: Tree, node: int, later: list[int]) -> bool:
+    """Whether one of the later nodes is inside of this one."""
+    return any(node < other <= int(tree.subtree_end[node]) for other in later)
+
+
+_SHOWN = 2
+
+
+def disagreeing(
+    tree: Tree,
+    table: ParameterTable,
+    npu: Provenance | None,
+    bench: Provenance | None,
+    pairs: Pairs,
+) -> dict[int, Place]:
+    """The npu rows in which ranks differ, each with the node where that begins."""
+    if npu is None or not npu.apart:
+        return {}
+    usual = {} if bench is None else bench.apart
+    partner = dict(zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)) if usual else {}
+    rows = [row for row in sorted(npu.apart) if partner.get(row, -1) not in usual]
+    begins = [row for row in rows if any(one.is_origin for one in npu.apart[row])]
+    nodes = table.node[begins].tolist()
+    # What a module puts out begins in the call inside that made it.
+    inner = [not _holds(tree, node, nodes[place + 1 :]) for place, node in enumerate(nodes)]
+    begins = [row for row, counts in zip(begins, inner, strict=True) if counts] or rows[:1]
+    found = {}
+    for row in rows:
+        origin = begins[max(bisect_right(begins, row) - 1, 0)]
+        found[row] = Place(0, int(table.node[origin]), Cause.RANK)
+    return found
+
+
+def told_of_ranks(table: ParameterTable, provenance: Provenance | None, node: int) -> list[str]:
+    """What ranks have of their own at a node, in sentences."""
+    if provenance is None or not provenance.apart:
+        return []
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    several = [one for row in range(first, last) for one in provenance.apart.get(row, ())]
+    if not several:
+        return []
+    told = in_words(several[:_SHOWN])
+    return [f"{told[:1].upper()}{told[1:]}."]

@@ -1,0 +1,23 @@
+"""One side of a comparison: hierarchy, parameters, and calls as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.verdict.calls import Calls, calls_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """The hierarchy and the parameters of one side."""
+
+    tree: Tree
+    table: ParameterTable
+    calls: Calls
+
+
+def part_of(tree: Tree, table: ParameterTable) -> Part:
+    """One side with its calls as columns."""
+    return Part(tree, table, calls_of(tree))

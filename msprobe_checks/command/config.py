@@ -1,0 +1,52 @@
+"""``msprobe-build config``: what differs between two runs before anything is computed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msprobe_builder.command.frame import EXIT_OK
+from msprobe_builder.command.output import print_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of both halves."""
+    parser.description = (
+        "Collect what shapes a training (environment, packages, options), and compare two of\n"
+        "these. ConfigChecker in msprobe_collector adds weights, data and random calls."
+    )
+    halves = parser.add_subparsers(dest="half", required=True, metavar="collect|compare")
+    collect = halves.add_parser("collect", help="write what is here into a zip file")
+    collect.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="launch scripts (.sh), .yaml, .json"
+    )
+    collect.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.zip", default=Path("config_check_pack.zip"),
+        help="default: %(default)s",
+    )  # fmt: skip
+    compare = halves.add_parser("compare", help="compare two of these files")
+    compare.add_argument("bench", type=Path, metavar="BENCH.zip", help="of the reference run")
+    compare.add_argument("other", type=Path, metavar="CMP.zip", help="of the run under test")
+    compare.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", default=Path("config_check_result"),
+        help="directory of result.xlsx and result.html (default: %(default)s)",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Collect or compare."""
+    if options.half == "collect":
+        from msprobe_checks.configuration.collect import collect_static
+
+        counts = collect_static(options.files, options.output)
+        said = ", ".join(f"{count} {name}" for name, count in counts.items())
+        print_lines([f"Collected {said}", f"Written   {options.output}"])
+        return EXIT_OK
+    from msprobe_checks.configuration.compare import compare_packs
+    from msprobe_checks.configuration.pack import read_pack
+    from msprobe_checks.configuration.write import summary_lines, write_all
+
+    comparison = compare_packs(read_pack(options.bench), read_pack(options.other))
+    write_all(comparison, options.output)
+    print_lines([*summary_lines(comparison), f"Written   {options.output}"])
+    return EXIT_OK

@@ -1,0 +1,1 @@
+"""What may make two trainings differ before a single number was computed."""

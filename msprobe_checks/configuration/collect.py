@@ -1,0 +1,94 @@
+"""Gathering a configuration into one zip file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.publish import written
+from msprobe_builder.base.text_files import read_text_file
+from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
+from msprobe_checks.configuration.shell import options_of
+
+_DEEPEST = 30  # mappings inside each other
+
+
+def collect_static(files: Sequence[Path], output: Path) -> dict[str, int]:
+    """Write environment, packages and the options in scripts and YAML files; how many of each.
+
+    Raises UsageError for a file that cannot be read.
+    """
+    options = {path.name: options_in(path) for path in files}
+    packages = installed_packages()
+    variables = allowed_variables(os.environ)
+    with written(output) as stream:
+        write_pack(stream, variables, packages, options)
+    return {
+        "variables": len(variables),
+        "packages": len(packages),
+        "options": sum(map(len, options.values())),
+    }
+
+
+def write_pack(
+    stream: BinaryIO,
+    variables: Mapping[str, str],
+    packages: Mapping[str, str],
+    options: Mapping[str, Mapping[str, object]],
+    more: Iterable[tuple[str, object]] = (),
+) -> None:
+    """The zip file, in the layout that the documents describe."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as pack:
+        pack.writestr("env", _json(variables))
+        lines = (f"{name}={version}" for name, version in sorted(packages.items()))
+        pack.writestr("pip", "\n".join(lines) + "\n")
+        if options:
+            pack.writestr("hyperparameters/hyperparameters_static.json", _json(options))
+        for name, content in more:
+            pack.writestr(name, _json(content))
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=1, default=str)
+
+
+def installed_packages() -> dict[str, str]:
+    """Version by normalised name of every installed distribution."""
+    found = {}
+    for one in metadata.distributions():
+        name = one.metadata["Name"]
+        if name:
+            found[re.sub(r"[-_.]+", "-", name).lower()] = one.version
+    return found
+
+
+def options_in(path: Path) -> dict[str, object]:
+    """Options in a launch script, or the values in a YAML or JSON file by their dotted path."""
+    text = read_text_file(path, "give the script or YAML file that starts the training")
+    if path.suffix in (".sh", ".bash", ".txt", ""):
+        return without_secrets(options_of(text))
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise UsageError(f"{path} is neither a script (.sh) nor a configuration (.yaml, .json).")
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from error
+    return without_secrets(dict(flat(content)))
+
+
+def flat(content: object, prefix: str = "", depth: int = 0) -> Iterable[tuple[str, Any]]:
+    """Every value by its whole path: two that end alike stay two."""
+    if isinstance(content, Mapping) and depth < _DEEPEST:
+        for key, value in content.items():
+            yield from flat(value, f"{prefix}.{key}" if prefix else str(key), depth + 1)
+    elif prefix:
+        yield prefix, content

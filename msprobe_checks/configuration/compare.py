@@ -1,0 +1,326 @@
+"""Two configurations part by part: what differs, and whether the runs may be compared at all."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe_checks.configuration.pack import Pack, Values
+
+PASS, WARNING, ERROR = "pass", "warning", "error"
+_ORDER = (PASS, WARNING, ERROR)
+Row = tuple[object, ...]
+Place = tuple[int, int]  # micro-step and rank
+
+# Variables of one meaning on different devices; what they set changes numbers or their order.
+_TWINS = (
+    ("ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"),
+    ("HCCL_ALGO", "NCCL_ALGO"),
+    ("HCCL_DETERMINISTIC", "NCCL_DETERMINISTIC"),
+    ("HCCL_INTRA_ROCE_ENABLE", "NCCL_IB_DISABLE"),
+    ("INF_NAN_MODE_ENABLE", "INF_NAN_MODE_ENABLE"),
+    ("CUBLAS_WORKSPACE_CONFIG", "CUBLAS_WORKSPACE_CONFIG"),
+    ("NVIDIA_TF32_OVERRIDE", "NVIDIA_TF32_OVERRIDE"),
+)
+_PACKAGES = """
+    accelerate apex datasets deepspeed flash-attn megatron megatron-core mindspeed mindspore
+    mindspore-gl numpy peft torch torch-npu transformer-engine transformers triton
+""".split()
+_SAME_OPTION = {
+    "lr": "learning-rate",
+    "batch-size": "global-batch-size",
+    "per-device-train-batch-size": "micro-batch-size",
+    "tp": "tensor-model-parallel-size",
+    "pp": "pipeline-model-parallel-size",
+    "sequence-length": "seq-length",
+    "max-seq-length": "seq-length",
+    "hidden-dim": "hidden-size",
+    "num-hidden-layers": "num-layers",
+    "num-heads": "num-attention-heads",
+    "random-seed": "seed",
+}
+_ALIKE = 0.8  # similarity of names from which two are shown beside each other
+_ENOUGH = 0.8  # of stack frames
+# Where a run writes or finds its files, and how ranks find each other.
+_PLACES = (
+    *("path", "dir", "save", "load", "log", "port", "addr", "name", "file", "cache"),
+    *("master", "rdzv", "node-rank", "project"),
+)
+_STATISTICS = ("max", "min", "mean", "norm")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One part: columns, rows, and whether it passes."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    outcome: str
+    first: str  # the first difference in words, empty when it passes
+
+
+@dataclass(frozen=True)
+class ConfigurationComparison:
+    """Every part that both sides have."""
+
+    sheets: tuple[Sheet, ...]
+    missing: tuple[str, ...]  # parts that one side has alone
+
+    @property
+    def outcome(self) -> str:
+        """The worst of all parts but random calls, which need not pass."""
+        return max(
+            (one.outcome for one in self.sheets if one.name != "random"),
+            key=_ORDER.index,
+            default=PASS,
+        )
+
+
+def compare_packs(bench: Pack, other: Pack) -> ConfigurationComparison:
+    """Compare what both zip files hold; ``bench`` is the reference."""
+    parts: list[tuple[str, object, object, Callable[[Any, Any], Sheet]]] = [
+        ("env", _whole(bench.variables), _whole(other.variables), _variables),
+        ("pip", bench.packages, other.packages, _packages),
+        ("hyperparameters", bench.options, other.options, _options),
+        ("dataset", bench.data, other.data, _data),
+        ("weights", bench.weights, other.weights, _weights),
+        ("random", bench.random, other.random, _random),
+    ]
+    sheets = [make(a, b) for _, a, b, make in parts if _is_there(a) and _is_there(b)]
+    missing = [name for name, a, b, _ in parts if _is_there(a) != _is_there(b)]
+    return ConfigurationComparison(tuple(sheets), tuple(missing))
+
+
+def _is_there(part: object) -> bool:
+    return part is not None and part != {}
+
+
+def _whole(variables: Mapping[str, str] | None) -> dict[str, str] | None:
+    """The environment with every known variable, so that none set is told from none collected."""
+    return None if variables is None else {"": "", **variables}
+
+
+def _sheet(name: str, columns: str, rows: list[Row], said: Iterable[tuple[str, str]]) -> Sheet:
+    found = [(level, text) for level, text in said if level != PASS]
+    outcome = max((level for level, _ in found), key=_ORDER.index, default=PASS)
+    first = next((text for level, text in found if level == outcome), "")
+    return Sheet(name, tuple(columns.split()), tuple(rows), outcome, first)
+
+
+def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
+    rows: list[Row] = []
+    said = []
+    seen: set[str] = set()
+    pairs = [*_TWINS, *((name, name) for name in sorted({*bench, *other}))]
+    for names in pairs:
+        own = [next((name for name in names if name in side), None) for side in (bench, other)]
+        if seen & set(names) or own == [None, None]:
+            continue
+        seen.update(names)
+        a, b = (
+            None if name is None else side[name]
+            for name, side in zip(own, (bench, other), strict=True)
+        )
+        if a == b:
+            continue
+        is_known = names in _TWINS
+        level = ERROR if is_known and None not in (a, b) else WARNING
+        rows.append((own[0] or "", own[1] or "", a, b, level))
+        said.append((level, f"{own[1] or own[0]} is {_said(b)} against {_said(a)}"))
+    columns = "bench_env_name cmp_env_name bench_value cmp_value level"
+    return _sheet("env", columns, rows, said)
+
+
+def _said(value: object) -> str:
+    return "not set" if value is None else repr(value)
+
+
+def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
+    rows: list[Row] = []
+    said = []
+    for name in _PACKAGES:
+        a, b = (side.get(name, side.get(name.replace("-", "_"))) for side in (bench, other))
+        if a != b:
+            level = ERROR if None not in (a, b) else WARNING
+            rows.append((name, a, b, level))
+            said.append((level, f"{name} is {b or 'not installed'} against {a or 'not installed'}"))
+    return _sheet("pip", "package bench_version cmp_version level", rows, said)
+
+
+def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
+    """Files of one name are compared; a single file each whatever it is called."""
+    rows: list[Row] = []
+    said = []
+    pairs = [(name, name) for name in bench if name in other]
+    if not pairs and len(bench) == len(other) == 1:
+        pairs = [(next(iter(bench)), next(iter(other)))]
+    for first, second in pairs:
+        for row in _option_rows(bench[first], other[second]):
+            name, b_name, a, b, matched, level = row
+            rows.append((second, *row))
+            said.append((level, f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"))
+    alone = [name for name in {*bench, *other} if not any(name in pair for pair in pairs)]
+    for name in sorted(alone):
+        rows.append((name, "", "", None, None, "", WARNING))
+        said.append((WARNING, f"{name} is in one pack only"))
+    columns = "file_name bench_para cmp_para bench_value cmp_value matched_with level"
+    return _sheet("hyperparameters", columns, rows, said)
+
+
+def _option_rows(
+    bench: Values, other: Values
+) -> Iterable[tuple[str, str, object, object, str, str]]:
+    """Options that differ: equal names first, then known and similar ones."""
+    left = dict(other.items())
+    for name, value in bench.items():
+        partner, matched = _partner(name, left, bench)
+        if partner is None:
+            yield name, "", value, None, "one side only", _one_sided(name)
+            continue
+        b = left.pop(partner)
+        if not _is_equal(value, b):
+            yield name, partner, value, b, matched, WARNING if _is_place(name) else ERROR
+    for name, value in left.items():
+        yield "", name, None, value, "one side only", _one_sided(name)
+
+
+def _partner(name: str, left: Values, bench: Values) -> tuple[str | None, str]:
+    if name in left:
+        return name, "same name"
+    free = [one for one in left if one not in bench]
+    known = _SAME_OPTION.get(name, name)
+    for one in free:
+        if _SAME_OPTION.get(one, one) == known:
+            return one, "same meaning"
+    alike = difflib.get_close_matches(name, free, 1, _ALIKE)
+    return (alike[0], "similar name") if alike else (None, "")
+
+
+def _one_sided(name: str) -> str:
+    return PASS if _is_place(name) else WARNING
+
+
+def _is_place(name: str) -> bool:
+    return any(word in name.lower().replace("_", "-") for word in _PLACES)
+
+
+def _is_equal(a: object, b: object) -> bool:
+    """Equal as written, or as numbers: 1e-4 is 0.0001."""
+    if a == b or str(a).lower() == str(b).lower():
+        return True
+    try:
+        return float(str(a)) == float(str(b))
+    except ValueError:
+        return False
+
+
+def _data(bench: Mapping[Place, Values], other: Mapping[Place, Values]) -> Sheet:
+    return _tensors("dataset", "tag", bench, other)
+
+
+def _weights(bench: Mapping[Place, Values], other: Mapping[Place, Values]) -> Sheet:
+    return _tensors("weights", "weight_name", bench, other)
+
+
+def _tensors(
+    name: str,
+    column: str,
+    bench: Mapping[Place, Values],
+    other: Mapping[Place, Values],
+) -> Sheet:
+    rows: list[Row] = []
+    said = []
+    for step, rank in sorted({*bench, *other}):
+        where = f"micro-step {step}, rank {rank}"
+        if (step, rank) not in bench or (step, rank) not in other:
+            said.append((WARNING, f"{where} is in one pack only"))
+            continue
+        a, b = (dict(_statistics(side[step, rank])) for side in (bench, other))
+        for tag in [*a, *(one for one in b if one not in a)]:
+            if tag not in a or tag not in b:
+                rows.append((step, rank, tag, False, *[None] * 4))
+                said.append((ERROR, f"{tag} of {where} is in one pack only"))
+                continue
+            apart = [_relative(x, y) for x, y in zip(a[tag], b[tag], strict=True)]
+            is_equal = all(value == 0 for value in apart)
+            rows.append((step, rank, tag, is_equal, *apart))
+            if not is_equal:
+                worst = max(apart, key=lambda value: math.inf if math.isnan(value) else value)
+                said.append((ERROR, f"{tag} of {where} differs, by {worst:.2g} of its value"))
+    columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
+    return _sheet(name, columns, rows, said)
+
+
+def _statistics(content: object, prefix: str = "") -> Iterable[tuple[str, tuple[float, ...]]]:
+    """Every tensor's four numbers by its path."""
+    if not isinstance(content, Mapping | list):
+        return
+    if isinstance(content, Mapping) and set(_STATISTICS) <= content.keys():
+        yield prefix, tuple(_number(content[one]) for one in _STATISTICS)
+        return
+    items = content.items() if isinstance(content, Mapping) else enumerate(content)
+    for key, value in items:
+        yield from _statistics(value, f"{prefix}.{key}" if prefix else str(key))
+
+
+def _number(value: object) -> float:
+    try:
+        return float(str(value))
+    except ValueError:
+        return math.nan
+
+
+def _relative(a: float, b: float) -> float:
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    return abs(a - b) / abs(a) if a and math.isfinite(a) else math.inf
+
+
+def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
+    rows: list[Row] = []
+    said = []
+    for rank in sorted(bench.keys() & other.keys()):
+        for operator in sorted({*bench[rank], *other[rank]}):
+            calls = [_calls(side[rank].get(operator)) for side in (bench, other)]
+            for a_stack, a_count, b_stack, b_count in _beside(*calls):
+                is_equal = a_count == b_count
+                rows.append((operator, rank, a_stack, b_stack, a_count, b_count, is_equal))
+                if not is_equal:
+                    text = f"{operator} is called {b_count} times against {a_count}"
+                    said.append((ERROR, f"{text} on rank {rank} at {b_stack[:80] or a_stack[:80]}"))
+    columns = "op rank bench_stack cmp_stack bench_count cmp_count check_result"
+    return _sheet("random", columns, rows, said)
+
+
+def _calls(content: object) -> list[tuple[str, int]]:
+    entries = content if isinstance(content, list) else []
+    return [
+        (_stack(one.get("stack")), int(one.get("count", 0)))
+        for one in entries
+        if isinstance(one, Mapping)
+    ]
+
+
+def _stack(content: object) -> str:
+    return "\n".join(map(str, content)) if isinstance(content, list) else str(content)
+
+
+def _beside(
+    bench: list[tuple[str, int]], other: list[tuple[str, int]]
+) -> Iterable[tuple[str, int, str, int]]:
+    """Calls from similar places beside each other."""
+    left = list(other)
+    for stack, count in bench:
+        scored = [(difflib.SequenceMatcher(None, stack, one).ratio(), one, n) for one, n in left]
+        score, found, number = max(scored, default=(0.0, "", 0))
+        if score >= _ENOUGH:
+            left.remove((found, number))
+            yield stack, count, found, number
+        else:
+            yield stack, count, "", 0
+    for stack, count in left:
+        yield "", 0, stack, count

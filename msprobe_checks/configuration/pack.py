@@ -1,0 +1,82 @@
+"""Reading the zip file of a configuration, ours or the reference tool's; it is not trusted."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.limits import LARGEST_TEXT_FILE
+
+_MOST_ENTRIES = 100_000
+_PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
+_RANDOM = re.compile(r"random/rank(\d{1,9})\.json\Z")
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One side: every part is empty where the file does not have it."""
+
+    path: Path
+    variables: dict[str, str] | None = None
+    packages: dict[str, str] | None = None
+    options: dict[str, Values] = field(default_factory=dict)  # by file, then by name
+    data: dict[tuple[int, int], Values] = field(default_factory=dict)  # by micro-step and rank
+    weights: dict[tuple[int, int], Values] = field(default_factory=dict)
+    random: dict[int, Values] = field(default_factory=dict)  # by rank
+
+
+def read_pack(path: Path) -> Pack:
+    """The content of a zip file; nothing is unpacked. BuildError when it is damaged."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist; give a zip file of 'config collect'.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(path, archive)
+    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError) as error:
+        raise BuildError(f"{path} is damaged: it is no zip file of a configuration.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BuildError(
+            f"{path} is damaged: a file in it does not hold what it should."
+        ) from error
+
+
+def _read(path: Path, archive: zipfile.ZipFile) -> Pack:
+    entries = archive.infolist()
+    if len(entries) > _MOST_ENTRIES:
+        raise BuildError(f"{path} holds more than {_MOST_ENTRIES} files.")
+    pack = Pack(path)
+    variables = packages = None
+    for entry in entries:
+        name = entry.filename
+        if entry.is_dir() or not (name in ("env", "pip") or name.endswith(".json")):
+            continue
+        if entry.file_size > LARGEST_TEXT_FILE:
+            raise BuildError(f"{name} in {path} is larger than any configuration.")
+        text = archive.read(entry).decode("utf-8")
+        if name == "pip":
+            lines = (line.partition("=") for line in text.splitlines() if "=" in line)
+            packages = {key.strip().lower(): value.strip("= ") for key, _, value in lines}
+            continue
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError(name)
+        if name == "env":
+            variables = {str(key): str(value) for key, value in content.items()}
+        elif name.startswith("hyperparameters/"):
+            for file, options in content.items():
+                known = options if isinstance(options, dict) else {file: options}
+                pack.options.setdefault(str(file), {}).update(known)
+        elif found := _PLACE.match(name):
+            side = pack.data if found[1] == "dataset" else pack.weights
+            side[int(found[2]), int(found[3])] = content
+        elif found := _RANDOM.match(name):
+            pack.random[int(found[1])] = content
+    if variables is None and packages is None and not pack.options and not pack.weights:
+        raise BuildError(f"{path} holds no configuration; make it with 'config collect'.")
+    return Pack(path, variables, packages, pack.options, pack.data, pack.weights, pack.random)

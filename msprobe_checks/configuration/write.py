@@ -1,0 +1,119 @@
+"""A comparison of configurations as a workbook, a page and one sentence."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.base.publish import written
+from msprobe_builder.tables.write import library
+from msprobe_checks.configuration.compare import ERROR, WARNING, ConfigurationComparison
+
+_REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
+_MOST_ROWS = 2000  # of one part on the page; the workbook has all
+
+
+def summary_lines(comparison: ConfigurationComparison) -> list[str]:
+    """Each part, and whether the runs may be compared."""
+    lines = [
+        f"{sheet.outcome:<9} {sheet.name}" + (f": {sheet.first}" if sheet.first else "")
+        for sheet in comparison.sheets
+    ]
+    lines += [f"{WARNING:<9} {name}: in one pack only" for name in comparison.missing]
+    return [*lines, f"Verdict   {conclusion(comparison)}"]
+
+
+def conclusion(comparison: ConfigurationComparison) -> str:
+    """One sentence: may the runs be compared?"""
+    wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
+    if wrong:
+        return f"do not compare the runs yet: {wrong[0].first}."
+    seen = {one.name for one in comparison.sheets}
+    unseen = [name for name in _REQUIRED if name not in seen]
+    doubts = [one.first for one in comparison.sheets if one.outcome == WARNING]
+    text = "nothing that was collected speaks against comparing the runs"
+    if doubts:
+        text += f", but look at this first: {doubts[0]}"
+    if unseen:
+        text += f"; {', '.join(unseen)} cannot be told, because no two packs hold it"
+    return text + "."
+
+
+def write_workbook(comparison: ConfigurationComparison, path: Path) -> None:
+    """The sheet ``summary`` and one for each part."""
+    xlsxwriter: Any = library("xlsxwriter")
+    with written(path) as stream:
+        options = {
+            "strings_to_formulas": False,
+            "strings_to_urls": False,
+            "nan_inf_to_errors": True,
+        }
+        book = xlsxwriter.Workbook(stream, options)
+        head = book.add_format({"bold": True})
+        fills = {
+            ERROR: book.add_format({"bg_color": "#F4B6B6"}),
+            WARNING: book.add_format({"bg_color": "#FFE8A3"}),
+        }
+        summary = book.add_worksheet("summary")
+        rows: list[tuple[object, ...]] = [(one.name, one.outcome) for one in comparison.sheets]
+        _fill(summary, ("filename", "pass_check"), rows, head, fills)
+        for one in comparison.sheets:
+            _fill(book.add_worksheet(one.name), one.columns, one.rows, head, fills)
+        book.close()
+
+
+def _fill(sheet: Any, columns: Any, rows: Any, head: Any, fills: Any) -> None:
+    sheet.write_row(0, 0, columns, head)
+    sheet.freeze_panes(1, 0)
+    for line, row in enumerate(rows, 1):
+        level = next((cell for cell in row if cell in (ERROR, WARNING)), None)
+        level = ERROR if any(cell is False for cell in row) else level
+        for place, cell in enumerate(row):
+            if isinstance(cell, bool):
+                sheet.write_boolean(line, place, cell, fills.get(level))
+            elif isinstance(cell, int | float):
+                sheet.write_number(line, place, cell, fills.get(level))
+            else:
+                text = "" if cell is None else str(cell)[:32_767]
+                sheet.write_string(line, place, text, fills.get(level))
+
+
+_STYLE = """
+:root { color-scheme: light dark }
+body { font: 14px system-ui, "Noto Sans CJK SC", "Microsoft YaHei", sans-serif; margin: 2em }
+table { border-collapse: collapse; display: block; overflow-x: auto }
+td, th { border: 1px solid #8885; padding: 2px 6px; text-align: left; white-space: pre-wrap }
+.error { background: #f4433633 } .warning { background: #ffc10733 }
+"""
+
+
+def page(comparison: ConfigurationComparison) -> str:
+    """All parts in one file without scripts."""
+    parts = []
+    for sheet in comparison.sheets:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in sheet.columns)
+        body = "".join(_row(row) for row in sheet.rows[:_MOST_ROWS])
+        more = len(sheet.rows) - _MOST_ROWS
+        note = f"<p>{more} more rows are in the workbook.</p>" if more > 0 else ""
+        table = f"<table><tr>{head}</tr>{body}</table>" if sheet.rows else "<p>No difference.</p>"
+        parts.append(f"<h2>{sheet.name}: {sheet.outcome}</h2>{table}{note}")
+    return (
+        f'<!doctype html><meta charset="utf-8"><title>Configuration</title><style>{_STYLE}</style>'
+        f"<h1>Configuration</h1><p><strong>{html.escape(conclusion(comparison))}</strong></p>"
+        + "".join(parts)
+    )
+
+
+def _row(row: tuple[object, ...]) -> str:
+    level = next((cell for cell in row if cell in (ERROR, WARNING)), "")
+    level = ERROR if any(cell is False for cell in row) else level
+    cells = "".join(f"<td>{html.escape('' if cell is None else str(cell))}</td>" for cell in row)
+    return f'<tr class="{level}">{cells}</tr>'
+
+
+def write_all(comparison: ConfigurationComparison, output: Path) -> None:
+    """Write ``result.xlsx`` and ``result.html`` into the directory."""
+    write_workbook(comparison, output / "result.xlsx")
+    with written(output / "result.html") as stream:
+        stream.write(page(comparison).encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""What shapes a training besides its code: collected once, at its first micro-steps."""

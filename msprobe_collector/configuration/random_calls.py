@@ -1,0 +1,97 @@
+"""Counting calls that draw random numbers, by the place that makes them."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+_TORCH = (
+    "rand randn randint randperm bernoulli multinomial normal rand_like randn_like randint_like"
+)
+_TENSOR = "uniform_ normal_ bernoulli_ random_ exponential_ log_normal_ cauchy_ geometric_"
+_FUNCTIONAL = "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"
+_PYTHON = "random randint uniform gauss choice choices sample shuffle randrange"
+_NUMPY = "rand randn randint random uniform normal choice shuffle permutation"
+_DEEPEST = 12  # frames of a place
+_MOST = 10_000  # places that are kept apart
+
+
+class RandomCalls:
+    """Follows drawing functions from ``install`` to ``remove``; names that other modules imported
+    before are not followed.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {}
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self._inside = threading.local()
+
+    def install(self) -> None:
+        """Begin, unless it has begun."""
+        if self._replaced:
+            return
+        owners: tuple[tuple[Any, str, str], ...] = (
+            (torch, "torch", _TORCH),
+            (torch.Tensor, "torch.Tensor", _TENSOR),
+            (torch.nn.functional, "torch.nn.functional", _FUNCTIONAL),
+            (random, "random", _PYTHON),
+            (np.random, "numpy.random", _NUMPY),
+        )
+        for owner, prefix, names in owners:
+            for name in names.split():
+                original = getattr(owner, name, None)
+                if original is not None:
+                    self._replaced.append((owner, name, original))
+                    setattr(owner, name, self._counted(f"{prefix}.{name}", original))
+
+    def remove(self) -> None:
+        """Put the functions back."""
+        for owner, name, original in self._replaced:
+            setattr(owner, name, original)
+        self._replaced.clear()
+
+    def found(self) -> dict[str, list[dict[str, Any]]]:
+        """By function: each place with its frames, innermost first, and how often it drew."""
+        return {
+            name: [{"count": count, "stack": list(place)} for place, count in places.items()]
+            for name, places in sorted(self._counts.items())
+        }
+
+    def _counted(self, name: str, original: Any) -> Any:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._inside, "on", False):
+                return original(*args, **kwargs)
+            self._inside.on = True
+            try:
+                places = self._counts.setdefault(name, Counter())
+                place = _place(sys._getframe(1))
+                if place in places or len(places) < _MOST:
+                    places[place] += 1
+                return original(*args, **kwargs)
+            finally:
+                self._inside.on = False
+
+        return call
+
+
+def _place(frame: FrameType | None) -> tuple[str, ...]:
+    """``file:line function`` of the callers; without the directory, which differs by machine."""
+    lines: list[str] = []
+    while frame is not None and len(lines) < _DEEPEST:
+        code = frame.f_code
+        lines.append(f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}")
+        frame = frame.f_back
+    return tuple(lines)

@@ -1,0 +1,190 @@
+"""Groups: one call against many, found by what flows in and out; nothing else is grouped."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.align.align import align_rest
+from msprobe_builder.base.options import DEFAULT_OPTIONS
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.source import Source
+from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.pipeline.compare import read_rank
+from tests.alignment.respell import (
+    Change,
+    Recording,
+    chained,
+    other_attributes,
+    other_classes,
+    recording,
+    scaled_behind,
+    without_calls,
+    without_statistics,
+)
+from tests.alignment.test_real_pairs import PAIRS, rank
+from tests.conftest import BuildDatabase
+
+Members = tuple[frozenset[str], frozenset[str]]
+ATTENTION = "Functional.scaled_dot_product_attention.0.forward"
+# Controls: nothing in these pairs is written as one call on one side and as many on the other.
+CONTROLS = ("ddp", "fsdp2", "ckpt_true", "autocast_bf16", "adapter")
+
+
+def same(before: Recording) -> Recording:
+    return before
+
+
+def groups(npu: Source, bench: Source) -> dict[Members, str]:
+    """Names of the members of each group, and what it does."""
+    texts = Texts()
+    (left, _), (right, _) = map(partial(read_rank, texts=texts), (npu, bench))
+    matching, _ = match_nodes(left, right, DEFAULT_OPTIONS, texts, align=align_rest)
+    for group in matching.groups:
+        assert all(matching.npu[node] < 0 for node in group.npu)
+        assert all(matching.bench[node] < 0 for node in group.bench)
+    npu_members = [node for group in matching.groups for node in group.npu]
+    assert len(npu_members) == len(set(npu_members))
+    return {
+        (
+            frozenset(left.tree.names[node] for node in group.npu),
+            frozenset(right.tree.names[node] for node in group.bench),
+        ): group.operation
+        for group in matching.groups
+    }
+
+
+def of_pair(pairs: Path, name: str, change: Change = same) -> dict[Members, str]:
+    npu, bench = (recording(rank(pairs / name / side)) for side in ("npu", "bench"))
+    return groups(change(npu).source(), change(bench).source())
+
+
+def linear(stem: str, *calls: int) -> set[str]:
+    return {f"{stem}.linear.{call}.forward" for call in calls}
+
+
+def test_one_attention_against_its_parts(pairs: Path) -> None:
+    found = of_pair(pairs, "sdpa")
+    assert list(found.values()) == ["attention"] * 8
+    [(mine, theirs)] = [members for members in found if ATTENTION in members[0]]
+    assert mine == {ATTENTION}
+    operators = {name.split(".")[1] for name in theirs}
+    assert operators == {
+        *("expand", "reshape", "transpose", "matmul", "__mul__", "__add__"),
+        *("softmax", "to", "dropout"),
+    }
+    assert sum(name.split(".")[1] == "matmul" for name in theirs) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [same, without_statistics, without_calls, chained(without_calls, without_statistics)],
+    ids=["all", "structure", "L0", "L0 structure"],
+)
+@pytest.mark.parametrize("layer", [0, 1])
+def test_fused_projections(pairs: Path, change: Change, layer: int) -> None:
+    """q, k and v against one linear, gate and up against one; their weights add up."""
+    found = of_pair(pairs, "own_llama", change)
+    modules = {
+        tuple(frozenset(name for name in side if name.startswith("Module.")) for side in members)
+        for members, operation in found.items()
+        if operation == "linear"
+    }
+    mine, theirs = f"Module.model.layers.{layer}", f"Module.stack.blocks.{layer}"
+    for parts, whole in (
+        (("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "mix.wqkv"),
+        (("mlp.gate_proj", "mlp.up_proj"), "ff.w13"),
+    ):
+        for call in ("forward.0", "forward.1", "backward.0", "backward.1", "parameters_grad"):
+            npu = frozenset(f"{mine}.{part}.Linear.{call}" for part in parts)
+            assert (npu, frozenset({f"{theirs}.{whole}.Linear.{call}"})) in modules
+
+
+def test_rotary_and_gelu_written_otherwise(pairs: Path) -> None:
+    found = of_pair(pairs, "own_llama")
+    assert list(found.values()).count("rotary") == 8
+    found = of_pair(pairs, "gpt2")
+    written_out = [members for members, operation in found.items() if operation == "gelu"]
+    assert {frozenset({f"Functional.gelu.{call}.forward"}) for call in range(4)} <= {
+        theirs for _, theirs in written_out
+    }
+    assert {len(mine) for mine, _ in written_out} == {8}
+
+
+@pytest.mark.parametrize("change", [same, without_statistics], ids=["all", "structure"])
+@pytest.mark.parametrize("name", CONTROLS)
+def test_nothing_is_grouped_where_nothing_is_fused(pairs: Path, name: str, change: Change) -> None:
+    assert of_pair(pairs, name, change) == {}
+    assert name in PAIRS
+
+
+def test_respelled_dumps_have_no_groups(dumps: Path) -> None:
+    bench = recording(min((dumps / "llama_statistics" / "step0").glob("rank*")))
+    npu = chained(other_classes, other_attributes)(bench)
+    assert groups(npu.source(), bench.source()) == {}
+
+
+def test_without_statistics_attention_is_found_by_its_place(pairs: Path) -> None:
+    found = of_pair(pairs, "sdpa", without_statistics)
+    [theirs] = [theirs for mine, theirs in found if mine == {ATTENTION}]
+    assert {"Torch.matmul.0.forward", "Functional.softmax.0.forward"} <= theirs
+    assert "Torch.matmul.1.forward" in theirs
+    assert len(theirs) == 7
+
+
+def test_behind_a_fault_groups_are_found_by_what_takes_their_outputs(pairs: Path) -> None:
+    """Every statistic of one side is another one; within a side tensors are equal to the bit."""
+    npu, bench = (recording(rank(pairs / "sdpa" / side)) for side in ("npu", "bench"))
+    found = groups(scaled_behind("Functional.embedding.0.forward", 1.7)(npu).source(),
+                   bench.source())  # fmt: skip
+    assert [theirs for mine, theirs in found if mine == {ATTENTION}]
+    assert set(found.values()) == {"attention"}
+
+
+def test_groups_are_compared_and_graded(pairs: Path, build_database: BuildDatabase) -> None:
+    path = build_database(*(rank(pairs / "sdpa" / side) for side in ("npu", "bench")))
+    with closing(sqlite3.connect(path)) as connection:
+        graded = connection.execute(
+            "SELECT operation, grade.name, error < 1e-4 FROM call_group JOIN grade USING (grade)"
+        ).fetchall()
+        assert graded == [("attention", "ok", 1)] * 8
+        rows = connection.execute(
+            "SELECT own.name, mine.section, theirs.section, mine.norm, theirs.norm, norm_diff"
+            " FROM group_comparison AS pair JOIN node_name AS own ON own.node_id = npu_node"
+            " JOIN tensor AS mine ON mine.node_id = npu_node AND mine.ordinal = npu_ordinal"
+            " JOIN tensor AS theirs ON theirs.node_id = bench_node"
+            " AND theirs.ordinal = bench_ordinal"
+        ).fetchall()
+        forward = [row for row in rows if row[0] == ATTENTION]
+        assert [row[1] for row in forward] == [0, 0, 0, 1]  # query, key, value; what comes out
+        for _, mine, theirs, norm, other, difference in rows:
+            assert mine == theirs
+            assert difference == pytest.approx(norm - other, abs=1e-12)
+            assert norm == pytest.approx(other, rel=1e-4)
+        reasons = connection.execute(
+            "SELECT DISTINCT unmatched_reason FROM node_view JOIN group_member USING (node_id)"
+        ).fetchall()
+        assert reasons == [("grouped",)]
+        [[sentence]] = connection.execute("SELECT value FROM meta WHERE key = 'alignment'")
+        assert sentence == "97.3 % matched, 213 by evidence alone, 8 more in 8 groups"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ddp", "the npu names have `module.` in front; 99.3 % matched, 679 by evidence alone"),
+        ("fsdp2", "1 class has other names; "),
+        ("gpt2", "attributes have other names, 5 classes have other names; "),
+    ],
+)
+def test_one_sentence_says_what_was_done(
+    pairs: Path, build_database: BuildDatabase, name: str, said: str
+) -> None:
+    path = build_database(*(rank(pairs / name / side) for side in ("npu", "bench")))
+    with closing(sqlite3.connect(path)) as connection:
+        [[sentence]] = connection.execute("SELECT value FROM meta WHERE key = 'alignment'")
+    assert said in sentence

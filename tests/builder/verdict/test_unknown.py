@@ -1,0 +1,97 @@
+"""What says nothing must neither accuse nor excuse: fresh memory, random numbers, structure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builder.small_dumps import Record, forward, number, tensor, write_dump
+from tests.builder.verdict.test_noise_path import verdict
+
+
+def named(norm: float, **other: Any) -> Record:
+    return tensor(norm, high=norm / 2, low=-norm / 3, **other)
+
+
+def asked(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    npu: dict[str, Record],
+    bench: dict[str, Record],
+    task: str = "statistics",
+) -> dict[str, Any]:
+    sides = {"npu": npu, "bench": bench}
+    paths = {name: write_dump(folder / name, data, task=task) for name, data in sides.items()}
+    return verdict(folder / "build", capsys, **paths)
+
+
+def received(garbage: float, *, factor: float = 1.0) -> dict[str, Record]:
+    """Memory as it was is given to recv, which fills it; what comes then may be wrong."""
+    memory, own = named(garbage), named(3.0)
+    return {
+        "Torch.empty.0.forward": forward([number(4)], [memory]),
+        "Distributed.recv.0.forward": forward([memory, number(1)], [own]),
+        "Functional.relu.0.forward": forward([own], [named(2.0)]),
+        "Tensor.__mul__.0.forward": forward([named(2.0)], [named(5.0 * factor)]),
+        "Torch.tanh.0.forward": forward([named(5.0 * factor)], [named(4.0 * factor)]),
+    }
+
+
+def test_fresh_memory_neither_accuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(tmp_path, capsys, received(1e9), received(7.0))
+    assert (answer["conclusion"], answer["suspects"]) == ("clean", [])
+
+
+def test_nor_excuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(tmp_path, capsys, received(1e9, factor=1.5), received(7.0))
+    [suspect] = answer["suspects"]
+    assert (suspect["node"], suspect["strength"]) == ("Tensor.__mul__.0.forward", "strong")
+
+
+def drawn(norm: float) -> dict[str, Record]:
+    """A draw with equal arguments, and what is made of it."""
+    return {
+        "Functional.relu.0.forward": forward([named(6.0)], [named(2.0)]),
+        "Functional.dropout.0.forward": forward([named(2.0), number(0.1)], [named(norm)]),
+        "Torch.tanh.0.forward": forward([named(norm)], [named(norm * 3)]),
+        "Torch.exp.0.forward": forward([named(norm * 3)], [named(norm * 5)]),
+    }
+
+
+def test_other_random_numbers_are_told_and_nobody_behind_is_accused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = asked(tmp_path, capsys, drawn(2.4), drawn(2.1))
+    [suspect] = answer["suspects"]
+    assert answer["conclusion"] == "undecided"
+    assert (suspect["node"], suspect["cause"]) == ("Functional.dropout.0.forward", "random")
+    assert suspect["strength"] == "weak"
+
+
+def cut(start: int, norm: float) -> dict[str, Record]:
+    """A slice, whose beginning is an argument."""
+    place = [{"type": "slice", "value": [start, start + 4, None]}]
+    return {
+        "Functional.relu.0.forward": forward([named(6.0)], [named(2.0)]),
+        "Tensor.__getitem__.0.forward": forward([named(2.0), place], [named(norm)]),
+        "Torch.tanh.0.forward": forward([named(norm)], [named(norm * 3)]),
+    }
+
+
+def test_a_slice_from_another_place_is_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = asked(tmp_path, capsys, cut(1, 1.8), cut(0, 1.5))
+    suspect = answer["suspects"][0]
+    assert (suspect["node"], suspect["cause"]) == ("Tensor.__getitem__.0.forward", "argument")
+    assert "[1, 5, None], in the reference [0, 4, None]" in suspect["evidence"]
+
+
+def test_structure_alone_decides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = asked(tmp_path, capsys, drawn(2.4), drawn(2.1), task="structure")
+    assert (answer["conclusion"], answer["suspects"]) == ("undecided", [])
+    assert answer["sentence"].startswith("Cannot tell, because")

@@ -1,0 +1,252 @@
+"""Configurations: what is collected, what never is, and the one sentence about a difference."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.command.main import main
+from msprobe_checks.configuration.collect import collect_static
+from msprobe_checks.configuration.compare import compare_packs
+from msprobe_checks.configuration.pack import read_pack
+from msprobe_checks.configuration.secrets import allowed_variables, is_secret
+from msprobe_checks.configuration.shell import options_of
+from msprobe_checks.configuration.write import conclusion
+from msprobe_collector import ConfigChecker
+
+SCRIPT = r"""#!/bin/bash
+# a comment with --not-an-option 3
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NNODES=${SLURM_NNODES:-2}
+
+DISTRIBUTED_ARGS="
+    --nproc_per_node $GPUS_PER_NODE \
+    --nnodes $NNODES
+"
+GPT_ARGS=(
+    --num-layers 24   # as published
+    --hidden-size 1024
+    --lr 1e-4 --min-lr=1.0e-5
+    --bf16
+    --seed 1234
+    --init-offset -0.5
+    --data-path "a b" c
+)
+MORE="--use-flash-attn --clip-grad 1.0"
+
+torchrun $DISTRIBUTED_ARGS pretrain_gpt.py \
+    "${GPT_ARGS[@]}" \
+    $MORE \
+    --swiglu > log.txt 2>&1
+echo done --later 5
+"""
+
+
+def test_options_of_a_launch_script() -> None:
+    assert options_of(SCRIPT) == {
+        "nproc-per-node": "8",
+        "nnodes": "2",
+        "num-layers": "24",
+        "hidden-size": "1024",
+        "lr": "1e-4",
+        "min-lr": "1.0e-5",
+        "bf16": "true",
+        "seed": "1234",
+        "init-offset": "-0.5",
+        "data-path": "a b c",
+        "use-flash-attn": "true",
+        "clip-grad": "1.0",
+        "swiglu": "true",
+    }
+
+
+NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=8)
+VALUES = st.none() | st.integers(-99, 99).map(str) | st.text(string.ascii_letters, min_size=1)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=8), st.booleans())
+def test_every_option_keeps_its_value(options: dict[str, str | None], in_variable: bool) -> None:
+    """A flag is never given the next option as its value."""
+    words = " ".join(
+        f"--{name}" + (f" {value}" if value else "") for name, value in options.items()
+    )
+    script = f'ARGS="{words}"\npython train.py $ARGS' if in_variable else f"python train.py {words}"
+    assert options_of(script) == {name: value or "true" for name, value in options.items()}
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_without_failing(text: str) -> None:
+    options_of(text)
+
+
+def test_secrets_never_leave_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "".join(random.Random(5).choices(string.ascii_letters, k=24))  # noqa: S311
+    for name in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HCCL_AUTH_KEY", "MY_VARIABLE", "HOME"):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("HCCL_ALGO", "ring")
+    (tmp_path / "run.sh").write_text(f"python train.py --wandb-api-key {secret} --tokenizer-type T")
+    (tmp_path / "c.yaml").write_text(f"db:\n  password: {secret}\nmax_tokens: 5\n")
+    collect_static([tmp_path / "run.sh", tmp_path / "c.yaml"], tmp_path / "pack.zip")
+    with zipfile.ZipFile(tmp_path / "pack.zip") as pack:
+        content = {name: pack.read(name).decode() for name in pack.namelist()}
+    assert not any(secret in text for text in content.values())
+    assert json.loads(content["env"])["HCCL_ALGO"] == "ring"
+    options = json.loads(content["hyperparameters/hyperparameters_static.json"])
+    assert options["run.sh"]["tokenizer-type"] == "T"
+    assert options["c.yaml"] == {"db.password": "(hidden)", "max_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [("api_key", True), ("tokenizer_model", False), ("max_tokens", False), ("hf_token", True),
+     ("wandb-api-key", True), ("num-tokens-per-batch", False), ("password", True), ("lr", False)],
+)  # fmt: skip
+def test_names_that_hide_their_values(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret
+
+
+def test_only_variables_that_shape_a_training_are_read() -> None:
+    given_variables = {"NCCL_ALGO": "Ring", "USER": "me", "MSG": "no", "OMP_NUM_THREADS": "4"}
+    assert allowed_variables(given_variables) == {"NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "4"}
+
+
+def pack_of(tmp_path: Path, name: str, script: str, **environment: str) -> Path:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "run.sh").write_text(script)
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in environment.items():
+            patch.setenv(key, value)
+        collect_static([tmp_path / name / "run.sh"], tmp_path / f"{name}.zip")
+    return tmp_path / f"{name}.zip"
+
+
+def said_of(bench: Path, other: Path) -> str:
+    return conclusion(compare_packs(read_pack(bench), read_pack(other)))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--seed 1234", "--seed 1235"), "seed is '1235' against '1234'"),
+        (("--lr 1e-4", "--lr 3e-4"), "lr is '3e-4' against '1e-4'"),
+        (("--lr 1e-4", "--lr 0.0001"), "nothing that was collected speaks against"),
+        (("--bf16", ""), "look at this first: bf16 is not set against 'true'"),
+        (('--data-path "a b" c', "--data-path d"), "look at this first: data-path"),
+    ],
+)
+def test_a_changed_option_is_named(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    bench = pack_of(tmp_path, "bench", SCRIPT)
+    assert words in said_of(bench, pack_of(tmp_path, "other", SCRIPT.replace(*change)))
+
+
+def test_variables_of_one_meaning_are_compared_across_devices(tmp_path: Path) -> None:
+    bench = pack_of(tmp_path, "bench", SCRIPT, NCCL_ALGO="Ring")
+    other = pack_of(tmp_path, "other", SCRIPT, HCCL_ALGO="Tree")
+    assert "HCCL_ALGO is 'Tree' against 'Ring'" in said_of(bench, other)
+    same = pack_of(tmp_path, "same", SCRIPT, HCCL_ALGO="Ring")
+    assert said_of(bench, same).startswith("nothing that was collected speaks against")
+
+
+def test_packages_that_matter_are_compared(tmp_path: Path) -> None:
+    bench = pack_of(tmp_path, "bench", SCRIPT)
+    with zipfile.ZipFile(bench) as pack:
+        content = {name: pack.read(name).decode() for name in pack.namelist()}
+    version = str(torch.__version__)
+    assert f"torch={version}" in content["pip"]
+    content["pip"] = content["pip"].replace(f"torch={version}", "torch=1.0")
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as pack:
+        for name, text in content.items():
+            pack.writestr(name, text)
+    assert f"torch is 1.0 against {version}" in said_of(bench, tmp_path / "old.zip")
+
+
+def train(output: Path, seed: int, draws: int = 1) -> nn.Module:
+    ConfigChecker.apply_patches()
+    torch.manual_seed(seed)
+    for _ in range(draws):
+        random.random()  # noqa: S311
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    ConfigChecker(model, [], output)
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(4):
+        model(torch.ones(2, 4).normal_(generator=generator))
+    return model
+
+
+def test_weights_of_another_seed_are_named(tmp_path: Path) -> None:
+    drawing = (torch.rand, torch.Tensor.normal_, random.random)
+    model = train(tmp_path / "a.zip", 0)
+    train(tmp_path / "b.zip", 0)
+    train(tmp_path / "c.zip", 1)
+    assert (torch.rand, torch.Tensor.normal_, random.random) == drawing
+    assert not model._forward_pre_hooks
+    same = compare_packs(read_pack(tmp_path / "a.zip"), read_pack(tmp_path / "b.zip"))
+    assert same.outcome == "pass"
+    assert {sheet.name for sheet in same.sheets} == {"env", "pip", "dataset", "weights", "random"}
+    words = said_of(tmp_path / "a.zip", tmp_path / "c.zip")
+    assert words.startswith("do not compare the runs yet: 0.weight of micro-step 0, rank 0 differs")
+    weights = read_pack(tmp_path / "a.zip").weights[0, 0]
+    torch.manual_seed(0)
+    first = nn.Linear(4, 8).weight.detach().double()
+    assert weights["0.weight"]["max"] == float(first.max())
+    assert weights["0.weight"]["norm"] == pytest.approx(float(first.square().sum().sqrt()))
+
+
+def test_other_random_calls_are_counted(tmp_path: Path) -> None:
+    train(tmp_path / "a.zip", 0)
+    train(tmp_path / "b.zip", 0, draws=3)
+    comparison = compare_packs(read_pack(tmp_path / "a.zip"), read_pack(tmp_path / "b.zip"))
+    [sheet] = [one for one in comparison.sheets if one.name == "random"]
+    assert "random.random is called 3 times against 1" in sheet.first
+    assert comparison.outcome == "pass"  # random calls need not agree
+
+
+def test_the_command_writes_workbook_and_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = pack_of(tmp_path, "bench", SCRIPT)
+    other = pack_of(tmp_path, "other", SCRIPT.replace("--seed 1234", "--seed =1+1"))
+    out = tmp_path / "out"
+    assert main(["config", "compare", str(bench), str(other), "-o", str(out)]) == 0
+    assert "do not compare the runs yet: seed is '=1+1'" in capsys.readouterr().out
+    book = openpyxl.load_workbook(out / "result.xlsx")
+    assert book.sheetnames == ["summary", "env", "pip", "hyperparameters"]
+    rows = [[cell.value for cell in row] for row in book["summary"].iter_rows()]
+    assert rows[0] == ["filename", "pass_check"]
+    assert ["hyperparameters", "error"] in rows
+    line = [list(row) for row in book["hyperparameters"].iter_rows()][1]
+    assert [cell.value for cell in line] == [
+        *("run.sh", "seed", "seed", "1234", "=1+1", "same name", "error"),
+    ]
+    assert all(cell.data_type != "f" for cell in line)
+    assert "seed" in (out / "result.html").read_text()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no zip at all"])
+def test_what_is_no_pack_is_said(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.zip").write_bytes(content)
+    with pytest.raises(BuildError, match=r"x\.zip is damaged"):
+        read_pack(tmp_path / "x.zip")
+    with pytest.raises(UsageError, match="does not exist"):
+        read_pack(tmp_path / "y.zip")
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"a": ' * 2000])
+def test_odd_content_is_damage(tmp_path: Path, content: Any) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as pack:
+        pack.writestr("env", content)
+    with pytest.raises(BuildError, match=r"x\.zip is damaged"):
+        read_pack(tmp_path / "x.zip")
