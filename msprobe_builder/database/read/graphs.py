@@ -67,6 +67,14 @@ def other_side(connection: sqlite3.Connection, graph: Graph) -> Graph | None:
     return find_graph(connection, graph.step, graph.rank, NPU if graph.side == BENCH else BENCH)
 
 
+def last_inside(connection: sqlite3.Connection, graph: Graph, node: int) -> int:
+    """Id of the last node inside a node; the node itself when it holds none."""
+    row = connection.execute("SELECT subtree_end FROM node WHERE node_id = ?", (node,)).fetchone()
+    if row is None:
+        raise DamagedError(f"node {node} is missing")
+    return integer(row[0], node, graph.last)
+
+
 def _graphs(rows: Iterable[tuple[object, ...]]) -> Iterator[Graph]:
     for graph_id, step, rank, side, first, count, level, dump_dir, tensor_dir in rows:
         yield Graph(
