@@ -139,9 +139,10 @@ def _position(one: Accused) -> tuple[int, int]:
 def _hear_other_ranks(hearing: Hearing) -> None:
     """What came from another rank, or was reduced with it, was wrong there already."""
     # Where a rank was wrong first: nobody is to blame for what came to others before that.
+    # A call that only the reference makes stands about where this run would make it.
     wrong: dict[tuple[int, int], int] = {}
     for one in hearing.accused:
-        if one.can_be_heard:
+        if one.strength:
             begun = wrong.get((one.step, one.rank), one.seq)
             wrong[one.step, one.rank] = min(begun, one.seq)
     for one in hearing.accused:
