@@ -52,6 +52,7 @@ test: lint typecheck test-frontend build $(VENV)/.dev ## every check but the exh
 
 .PHONY: test-all
 test-all: lint typecheck test-frontend build $(VENV)/.dev ## everything continuous integration runs
+	@scripts/install_servers
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST)
 
 FUZZ_SECONDS ?= 60

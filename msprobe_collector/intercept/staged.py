@@ -1,4 +1,4 @@
-"""Code that is compiled, traced or exported computes no numbers: nothing looks in."""
+"""Code that is compiled, traced, exported or captured computes no numbers: nothing looks in."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
 # torch is typed in part only.
@@ -9,6 +9,8 @@ import sys
 
 import torch
 
+from msprobe_collector.record.statistics import is_capturing
+
 _FAKE = frozenset({"FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode"})
 
 
@@ -17,6 +19,8 @@ def is_staged() -> bool:
     if torch.compiler.is_compiling() or torch._C._is_tracing():
         return True
     if torch._C._len_torch_dispatch_stack() and _computes_with_shapes():
+        return True
+    if is_capturing():
         return True
     symbolic = sys.modules.get("torch.fx._symbolic_trace")
     return symbolic is not None and bool(getattr(symbolic, "_is_fx_tracing_flag", False))

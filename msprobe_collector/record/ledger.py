@@ -20,6 +20,7 @@ from msprobe_collector.record.items import Item, Items
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
+from msprobe_collector.record.statistics import is_capturing
 from msprobe_collector.write.step_files import StepFiles, tensor_directory
 from msprobe_collector.write.tensor_files import TensorFiles
 
@@ -137,7 +138,7 @@ class Ledger:
 
         Call inside :func:`unseen`.
         """
-        if not self.listening:
+        if not self.listening or is_capturing():
             return None
         try:
             path = self.save_path(name)

@@ -5,6 +5,9 @@ not overflow), integers in float64, float64 in itself. On an accelerator the res
 until :func:`fetch` copies many rows at once.
 """
 
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
 from __future__ import annotations
 
 import math
@@ -77,7 +80,7 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
         kind = "int"
     if tensor.device.type == "cpu":
         return _measure_here(tensor, kind)
-    if _is_capturing(tensor):
+    if is_capturing():
         return Measured(_NOTHING, None)
     return Row(_measure_there(tensor, kind), kind)
 
@@ -151,8 +154,9 @@ def _plain(value: float) -> float | int:
     return float(value) if abs(value) <= _EXACT_INTEGER else value
 
 
-def _is_capturing(tensor: torch.Tensor) -> bool:
-    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+def is_capturing() -> bool:
+    """Whether a CUDA graph is being captured: what is called then runs later, and not for us."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def fetch(rows: Sequence[tuple[dict[str, Any], Row]]) -> None:

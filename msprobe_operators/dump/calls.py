@@ -23,6 +23,11 @@ _PLACES: dict[str, Any] = {
     "VF": torch._VF,
 }
 
+# Dumps leave the namespace away; these do not do the same in both.
+_TWO_FUNCTIONS = frozenset(
+    "cholesky cond cross diagonal eig lstsq lu lu_solve matrix_rank norm qr solve svd"
+    " vander".split()
+)
 _RANDOM = frozenset(
     "bernoulli bernoulli_ cauchy_ dropout dropout1d dropout2d dropout3d alpha_dropout exponential_"
     " feature_alpha_dropout feature_dropout fractional_max_pool2d geometric_ gumbel_softmax"
@@ -83,7 +88,11 @@ def function_of(name: str) -> Callable[..., Any] | str:
         return "it returns memory as it was"
     if function in _NOT_CALLED or "." in function:
         return "it is not run from a dump"
+    if kind == "Torch" and function in _TWO_FUNCTIONS:
+        return f"its name stands for torch.{function} and for torch.linalg.{function}"
     found = getattr(_PLACES[kind], function, None)
+    if found is None and kind == "Torch":
+        found = getattr(torch.linalg, function, None)
     if found is None or not callable(found):
         return f"this torch has no {kind}.{function}"
     if found not in _functions_of_tensors() and not _is_creation(kind, function):

@@ -17,6 +17,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.read.cells import integer
 from msprobe_builder.database.read.graphs import BENCH, NPU
 from msprobe_builder.database.read.search import MAX_PAGE, search
+from msprobe_builder.database.read.tree import read_subtree
 from msprobe_builder.tables.selection import Key, places_of, write_selection
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile
@@ -96,9 +97,7 @@ def _node(connection: Connection, request: Request) -> Wanted:
     graph = wanted_graph(connection, step, rank, read_side(request, "side"))
     first = last = wanted_node(graph, read_number(request, "index"))
     if read_choice(request, "inside", ("0", "1"), "0") == "1":
-        query = "SELECT subtree_end FROM node WHERE node_id = ?"
-        [[end]] = connection.execute(query, (first,))
-        last = integer(end, first, graph.last)
+        last = integer(read_subtree(connection, first)[-1], first, graph.last)
     return {(step, rank): set(range(first, last + 1))}
 
 

@@ -118,7 +118,7 @@ class Routes:
             with open_database(file) as connection:
                 graph = wanted_graph(connection, step, rank, side)
                 flow = read_flow(connection, graph, wanted_node(graph, index))
-            return encode_flow(file.revision, flow)
+                return encode_flow(file.revision, flow)
 
         return Answer(file.revision, build)
 
@@ -131,7 +131,7 @@ class Routes:
             with open_database(file) as connection:
                 wanted_graph(connection, step, rank, NPU)
                 groups = read_groups(connection, step, rank)
-            return encode_groups(file.revision, groups)
+                return encode_groups(file.revision, groups)
 
         return Answer(file.revision, build)
 

@@ -76,7 +76,7 @@ def _renamed(before: Recording, new: Callable[[str], str]) -> Recording:
     )
 
 
-def _modules_renamed(before: Recording, new: Callable[[list[str]], list[str]]) -> Recording:
+def modules_renamed(before: Recording, new: Callable[[list[str]], list[str]]) -> Recording:
     """Stems of modules replaced; ``new`` gets the parts behind ``Module``, the class last."""
     known: dict[str, str] = {}
 
@@ -107,7 +107,7 @@ def _word(text: str, salt: str) -> str:
 
 def other_classes(before: Recording) -> Recording:
     """Every class has another name that shares no word with its own."""
-    return _modules_renamed(before, lambda parts: [*parts[:-1], _word(parts[-1], "C").title()])
+    return modules_renamed(before, lambda parts: [*parts[:-1], _word(parts[-1], "C").title()])
 
 
 def other_attributes(before: Recording) -> Recording:
@@ -116,12 +116,12 @@ def other_attributes(before: Recording) -> Recording:
     def new(parts: list[str]) -> list[str]:
         return [part if part.isdigit() else _word(part, "a") for part in parts[:-1]] + parts[-1:]
 
-    return _modules_renamed(before, new)
+    return modules_renamed(before, new)
 
 
 def prefixed(prefix: str) -> Change:
     """All modules stand below an attribute that the dump has no call of, as with DDP."""
-    return lambda before: _modules_renamed(before, lambda parts: [*prefix.split("."), *parts])
+    return lambda before: modules_renamed(before, lambda parts: [*prefix.split("."), *parts])
 
 
 def wrapped(is_chosen: Callable[[Name], bool], attribute: str, class_name: str) -> Change:
@@ -144,7 +144,7 @@ def wrapped(is_chosen: Callable[[Name], bool], attribute: str, class_name: str) 
                     result.append(attribute)
             return result
 
-        inner = _modules_renamed(before, new)
+        inner = modules_renamed(before, new)
         outer: dict[str, str] = {}
         for name in inner.origin:
             parsed = parse_name(name)

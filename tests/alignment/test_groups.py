@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sqlite3
 from contextlib import closing
 from functools import partial
@@ -13,6 +14,7 @@ from msprobe_builder.align.align import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source
+from msprobe_builder.export.table import export_table
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.respell import (
@@ -188,3 +190,27 @@ def test_one_sentence_says_what_was_done(
     with closing(sqlite3.connect(path)) as connection:
         [[sentence]] = connection.execute("SELECT value FROM meta WHERE key = 'alignment'")
     assert said in sentence
+
+
+def test_the_export_says_what_made_each_match_and_which_group_a_call_is_in(
+    pairs: Path, build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    path = build_database(*(rank(pairs / "sdpa" / side) for side in ("npu", "bench")))
+    table = tmp_path / "nodes.csv"
+    export_table(path, table)
+    with table.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    with closing(sqlite3.connect(path)) as connection:
+        [[found]] = connection.execute("SELECT count(evidence) FROM match")
+        [[members]] = connection.execute("SELECT count(*) FROM group_member")
+    automatic = [row for row in rows if row["match_source"] == "automatic"]
+    assert len(automatic) == 2 * found  # both sides
+    for row in automatic:
+        assert row["match_evidence"] in {"leaves", "inside", "backward", "gradient", "collection"}
+        assert 0.5 <= float(row["match_certainty"]) <= 1
+    grouped = [row for row in rows if row["call_group"]]
+    assert len(grouped) == members
+    assert {(row["group_operation"], row["group_grade"]) for row in grouped} == {
+        ("attention", "ok")
+    }
+    assert {row["unmatched_reason"] for row in grouped} == {"grouped"}

@@ -16,6 +16,7 @@ import pytest
 from tensorboard.plugins.base_plugin import TBContext
 
 from msprobe_builder.database import problems
+from msprobe_builder.database.read.search import TEXT_CONDITIONS
 from tb_graph_ascend import plugin
 from tb_graph_ascend.http import answers
 from tests.plugin.example import REPOSITORY, write_example
@@ -50,6 +51,7 @@ def test_every_route_is_documented() -> None:
 def test_every_parameter_that_is_read_is_documented() -> None:
     read = {name for text in SOURCES.values() for name in re.findall(r'\(request, "(\w+)"', text)}
     read |= set(re.findall(r'request\.args\.get\("(\w+)"', "".join(SOURCES.values())))
+    read |= TEXT_CONDITIONS.keys()
     assert read == {words(name)[0] for name, _ in table("parameter")}
     used = {name for _, parameters, _ in table("route") for name in words(parameters)}
     assert used == read

@@ -139,6 +139,7 @@ def leaf(*shape: int, dtype: str = "torch.float32", low: float = 0.0, high: floa
         ("Functional.relu.0", [{"type": "Foo"}], "was not recorded"),
         ("Distributed.all_reduce.0", [leaf(2)], "communication"),
         ("Functional.no_such.0", [leaf(2)], "this torch has no"),
+        ("Torch.norm.0", [leaf(2, 2)], "torch.linalg.norm"),
         ("Functional.linear.0", [leaf(2, 3), leaf(4, 5)], "does not run"),
     ],
 )
@@ -147,6 +148,10 @@ def test_what_cannot_be_run_is_not_run(name: str, arguments: list[Any], why: str
     [row] = check_recorded(call, CheckOptions(Source(None)))
     assert row.status == "not tested"
     assert why in row.reason
+
+
+def test_names_without_their_namespace_are_found() -> None:
+    assert function_of("Torch.vector_norm.0") is torch.linalg.vector_norm
 
 
 def test_every_function_that_dumps_name_can_be_called(recorded: Path) -> None:

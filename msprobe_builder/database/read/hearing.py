@@ -34,7 +34,7 @@ WITH wanted AS MATERIALIZED (
     FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
     WHERE strength > 0 AND side = 0
 )
-SELECT suspect_id, graph.rank, role.role, role.given, node.node_id
+SELECT wanted.suspect_id, graph.rank, role.role, role.given, node.node_id
 FROM node CROSS JOIN wanted ON node.stem_id = wanted.stem_id
     AND node.direction = wanted.direction AND node.call IS wanted.call
 JOIN graph ON graph.graph_id = node.graph_id AND graph.step = wanted.step AND graph.side = 0

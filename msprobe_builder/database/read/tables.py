@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, words
+from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Evidence, Grade, words
 from msprobe_builder.base.errors import UsageError
 
 Value = str | float | int | None
@@ -22,8 +22,16 @@ FROM node_view JOIN node USING (node_id)
 LEFT JOIN unmatched USING (node_id)
 LEFT JOIN node_name AS nearest ON nearest.node_id = unmatched.candidate_id
 LEFT JOIN match ON match.npu_node = node.node_id OR match.bench_node = node.node_id
+LEFT JOIN group_member ON group_member.node_id = node.node_id
+LEFT JOIN call_group USING (call_group_id)
+LEFT JOIN grade AS group_grade ON group_grade.grade = call_group.grade
 WHERE node.node_id BETWEEN ? AND ? {condition} ORDER BY node.node_id
 """
+_EVIDENCE = (
+    "CASE match.evidence "
+    + " ".join(f"WHEN {int(kind)} THEN '{kind.name.lower()}'" for kind in Evidence)
+    + " END"
+)
 _NODE_COLUMNS = {
     **{name: f"node_view.{name}" for name in ("step", "rank", "side", "seq", "name", "parent")},
     "kind": "node_view.kind",
@@ -40,6 +48,12 @@ _NODE_COLUMNS = {
     "error": "node_view.error",
     "grade": "node_view.grade",
     "overflow": "node_view.overflow",
+    "match_evidence": _EVIDENCE,
+    "match_certainty": "match.certainty",
+    "call_group": "group_member.call_group_id",
+    "group_operation": "call_group.operation",
+    "group_error": "call_group.error",
+    "group_grade": "group_grade.name",
 }
 
 # A row per tensor of the npu side, and per tensor of the bench side that is in no pair.

@@ -58,15 +58,15 @@ def built(model: str) -> tuple[nn.Module, torch.Tensor]:
 def check(item: dict[str, Any], truth: Any, directory: Path, where: str) -> None:
     assert item["shape"] == truth.whole_shape, where
     assert item["dtype"] == str(truth.dtype), where
+    if item["type"].endswith(".AsyncCollectiveTensor"):  # still on its way when it was recorded
+        assert [item[key] for key in ("Max", "Min", "Mean", "Norm")] == [None] * 4, where
+        return
     if "md5" in item:
         assert item["md5"] == f"{zlib.crc32(bits(truth).tobytes()):08x}", where
     if "data_name" in item:
         saved = saved_tensor(directory, item["data_name"])
         assert np.array_equal(bits(saved), bits(truth)), where
     if not truth.numel() or truth.dtype is torch.bool:
-        return
-    if item["type"].endswith(".AsyncCollectiveTensor"):  # still on its way when it was recorded
-        assert [item[key] for key in ("Max", "Min", "Mean", "Norm")] == [None] * 4, where
         return
     values = truth.double().numpy()
     wanted = (values.max(), values.min(), values.mean(), math.sqrt((values**2).sum()))
