@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -13,6 +12,8 @@ from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
+from msprobe_builder.database.read.meta import read_meta
+from msprobe_builder.database.write.append import copy_without, read_inputs
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -72,19 +73,7 @@ class Base:
 
     def copy(self, temporary: Path, added: Sequence[PairJob]) -> None:
         """Its content at ``temporary``, without the findings that ``added`` make untrue."""
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
-        with (
-            opened(self.path, as_it_is=True) as source,
-            closing(sqlite3.connect(temporary, isolation_level=None)) as copy,
-        ):
-            source.backup(copy)
-            copy.execute("BEGIN")
-            copy.executemany(
-                "DELETE FROM diagnostic WHERE code = 'rank_failed' AND step = ? AND rank = ?",
-                [(job.step, job.rank) for job in added],
-            )
-            copy.execute("DELETE FROM diagnostic WHERE code = 'missing_rank'")
-            copy.execute("COMMIT")
+        copy_without(self.path, temporary, [(job.step, job.rank) for job in added])
 
 
 def open_base(path: Path, config: BuildConfig) -> Base:
@@ -99,8 +88,7 @@ def open_base(path: Path, config: BuildConfig) -> Base:
                 f"{path} has schema version {version}, this program writes {SCHEMA_VERSION}; "
                 "build everything anew with -o."
             )
-        meta = dict(connection.execute("SELECT key, value FROM meta"))
-        rows = connection.execute("SELECT step, rank, side, inputs FROM graph").fetchall()
+        meta, rows = read_meta(connection), read_inputs(connection)
     own = {
         "kind": "build" if config.bench_path is None else "compare",
         "builder_version": __version__,
