@@ -13,7 +13,7 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
 from msprobe_builder.database.read.meta import read_meta
-from msprobe_builder.database.write.append import copy_without, read_inputs
+from msprobe_builder.database.write.append import copy_without, lock, read_inputs, schema_version
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -63,13 +63,13 @@ class Base:
         """Nobody changes the file meanwhile: a match made by hand would be lost."""
         with closing(connect(self.path, "mode=rw", BUSY_SECONDS)) as connection:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                lock(connection)
             except sqlite3.Error as error:
                 raise BuildError(
                     f"Cannot lock {self.path} ({error}); close what writes to it, and append again."
                 ) from error
             yield
-            connection.execute("ROLLBACK")
+            connection.rollback()
 
     def copy(self, temporary: Path, added: Sequence[PairJob]) -> None:
         """Its content at ``temporary``, without the findings that ``added`` make untrue."""
@@ -82,7 +82,7 @@ def open_base(path: Path, config: BuildConfig) -> Base:
     UsageError when it was built in another way, so that its ranks and new ones would not be alike.
     """
     with opened(path, as_it_is=True) as connection:
-        [[version]] = connection.execute("PRAGMA user_version")
+        version = schema_version(connection)
         if version != SCHEMA_VERSION:
             raise UsageError(
                 f"{path} has schema version {version}, this program writes {SCHEMA_VERSION}; "

@@ -11,6 +11,17 @@ from pathlib import Path
 from msprobe_builder.database.open import opened
 
 
+def lock(connection: sqlite3.Connection) -> None:
+    """Let nobody else write until the connection rolls back."""
+    connection.execute("BEGIN IMMEDIATE")
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """Which version of the schema the file itself has."""
+    [[version]] = connection.execute("PRAGMA user_version")
+    return int(version)
+
+
 def read_inputs(connection: sqlite3.Connection) -> list[tuple[int, int, int, str | None]]:
     """Step, rank, side and inputs of each graph."""
     return connection.execute("SELECT step, rank, side, inputs FROM graph").fetchall()
