@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -13,6 +12,8 @@ from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
+from msprobe_builder.database.read.meta import read_meta
+from msprobe_builder.database.write.append import copy_without, lock, read_inputs, schema_version
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
@@ -62,29 +63,17 @@ class Base:
         """Nobody changes the file meanwhile: a match made by hand would be lost."""
         with closing(connect(self.path, "mode=rw", BUSY_SECONDS)) as connection:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                lock(connection)
             except sqlite3.Error as error:
                 raise BuildError(
                     f"Cannot lock {self.path} ({error}); close what writes to it, and append again."
                 ) from error
             yield
-            connection.execute("ROLLBACK")
+            connection.rollback()
 
     def copy(self, temporary: Path, added: Sequence[PairJob]) -> None:
         """Its content at ``temporary``, without the findings that ``added`` make untrue."""
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
-        with (
-            opened(self.path, as_it_is=True) as source,
-            closing(sqlite3.connect(temporary, isolation_level=None)) as copy,
-        ):
-            source.backup(copy)
-            copy.execute("BEGIN")
-            copy.executemany(
-                "DELETE FROM diagnostic WHERE code = 'rank_failed' AND step = ? AND rank = ?",
-                [(job.step, job.rank) for job in added],
-            )
-            copy.execute("DELETE FROM diagnostic WHERE code = 'missing_rank'")
-            copy.execute("COMMIT")
+        copy_without(self.path, temporary, [(job.step, job.rank) for job in added])
 
 
 def open_base(path: Path, config: BuildConfig) -> Base:
@@ -93,14 +82,13 @@ def open_base(path: Path, config: BuildConfig) -> Base:
     UsageError when it was built in another way, so that its ranks and new ones would not be alike.
     """
     with opened(path, as_it_is=True) as connection:
-        [[version]] = connection.execute("PRAGMA user_version")
+        version = schema_version(connection)
         if version != SCHEMA_VERSION:
             raise UsageError(
                 f"{path} has schema version {version}, this program writes {SCHEMA_VERSION}; "
                 "build everything anew with -o."
             )
-        meta = dict(connection.execute("SELECT key, value FROM meta"))
-        rows = connection.execute("SELECT step, rank, side, inputs FROM graph").fetchall()
+        meta, rows = read_meta(connection), read_inputs(connection)
     own = {
         "kind": "build" if config.bench_path is None else "compare",
         "builder_version": __version__,
