@@ -15,7 +15,8 @@ class BuildOptions:
     these leave over is aligned by evidence unless ``exact``. ``cell_mapping`` and ``api_mapping``
     turn on matching of cells with modules and of functions across packages, their files add
     rules; ``data_mapping_file`` names values that belong together. With ``flat`` a dump without
-    a hierarchy, as of level L1, is a list of calls.
+    a hierarchy, as of level L1, is a list of calls. ``device`` is
+    cpu, cuda, npu, or one of several as cuda:1.
     """
 
     fuzzy_match: bool = False
@@ -31,6 +32,7 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
+    device: str = "cpu"  # where errors of single elements are computed
 
 
 DEFAULT_OPTIONS = BuildOptions()

@@ -85,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         dest="output_path",
-        help="directory of the result, created when missing; required, but for --export-merged",
+        help="directory of the result, created when missing; required, but for --append and "
+        "--export-merged",
     )
     parser.add_argument(
         "-f",
@@ -156,6 +157,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number(1),
         help="processes for several ranks or steps (default: one per core)",
     )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="build ranks and steps on the workers of a dask.distributed scheduler, "
+        "tcp://HOST:PORT, over a shared directory; local:N starts N workers here",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        default="cpu",
+        help="where the elements of real tensors are compared: cpu (default), cuda[:N], npu[:N]",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the ranks and steps that an interrupted build of the same request had "
+        "finished, and keep what is finished should this one be interrupted",
+    )
+    parser.add_argument(
+        "--append",
+        metavar="FILE.vis.db",
+        type=Path,
+        help="add the ranks and steps that FILE lacks, in place of a new file in -o; FILE stays "
+        "whole until the new one replaces it",
+    )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -168,8 +194,7 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.pipeline.build import build
     from msprobe_builder.pipeline.config import read_config
 
-    if options.output_path is None and options.export_merged is None:
-        raise UsageError("-o/--output-path is required: the directory of the result.")
+    _check(options)
     if options.write_mapping is not None and options.write_mapping.exists():
         raise UsageError(
             f"{options.write_mapping} exists already; give --write-mapping another name."
@@ -187,16 +212,20 @@ def run(options: argparse.Namespace) -> int:
             match_file=options.match_file,
             overflow_check=options.overflow_check,
             allow_missing=options.allow_missing,
+            device=options.device,
         ),
     )
     quiet = options.quiet or options.json
-    if options.output_path is None:
+    if options.output_path is None and options.append is None:
         return _export_alone(config, options, quiet=quiet)
     result = build(
         config,
         options.output_path,
         name=name,
         workers=options.workers,
+        scheduler=options.scheduler,
+        resume=options.resume,
+        append_to=options.append,
         quiet=quiet,
         export_to=options.export_merged,
     )
@@ -210,6 +239,18 @@ def run(options: argparse.Namespace) -> int:
         print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))
     _print_failed(result.failed, quiet=options.quiet)
     return EXIT_INCOMPLETE if result.failed else EXIT_OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that contradict each other."""
+    if options.append is not None and options.output_path is not None:
+        raise UsageError("--append replaces the file it is given; leave -o out.")
+    if options.append is not None and options.output_name is not None:
+        raise UsageError("--append keeps the name of its file; leave --output-name out.")
+    if (options.output_path, options.append, options.export_merged) == (None, None, None):
+        raise UsageError("-o/--output-path is required: the directory of the result.")
+    if options.scheduler is not None and options.workers is not None:
+        raise UsageError("--workers counts processes here; with --scheduler leave it out.")
 
 
 def _write_mapping(path: Path, file: Path) -> None:
@@ -242,6 +283,8 @@ def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bo
         "overflow_check",
         "output_name",
         "write_mapping",
+        "scheduler",
+        "resume",
     ):
         if getattr(options, key):
             flag = f"--{key.replace('_', '-')}"

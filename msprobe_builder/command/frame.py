@@ -52,8 +52,8 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         return _fail(str(error), EXIT_USAGE)
     except BuildError as error:
         return _fail(str(error), EXIT_CANNOT_BUILD)
-    except KeyboardInterrupt:
-        return _fail("Stopped; nothing was written.", EXIT_CANNOT_BUILD)
+    except KeyboardInterrupt as stopped:
+        return _fail(str(stopped) or "Stopped; nothing was written.", EXIT_CANNOT_BUILD)
 
 
 def parser_of(command: Command, name: str) -> argparse.ArgumentParser:

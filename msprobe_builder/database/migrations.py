@@ -73,9 +73,13 @@ STEPS = (
     Step(6, "What running single calls again has found.", tables=("operator_check",)),
     Step(
         7,
-        "Groups of calls, likely partners, and automatic matches that a person judged.",
-        tables=("likely", "call_group", "group_member", "group_comparison"),
-        columns=(("edit", "evidence"), ("edit", "certainty")),
+        "Groups of calls, likely partners, automatic matches that a person judged, and what steps "
+        "and ranks can be added to.",
+        tables=(
+            *("likely", "call_group", "group_member", "group_comparison"),
+            *("suspect_alone", "verdict_alone"),
+        ),
+        columns=(("edit", "evidence"), ("edit", "certainty"), ("graph", "inputs")),
     ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.

@@ -37,6 +37,7 @@ CREATE TABLE graph (
     framework   TEXT,
     dump_dir    TEXT NOT NULL,
     tensor_dir  TEXT,
+    inputs      TEXT, -- digest of names, sizes and times of its files; NULL of dumps in memory
     UNIQUE (step, rank, side)
 );
 
@@ -337,6 +338,19 @@ CREATE TABLE suspect (
     evidence   TEXT NOT NULL
 );
 CREATE INDEX suspect_node ON suspect (node_id);
+
+-- What a suspect and a verdict said of their own step and rank alone, where hearing the others
+-- has changed that: what is added to the file later is heard with all of them anew.
+CREATE TABLE suspect_alone (
+    suspect_id INTEGER PRIMARY KEY REFERENCES suspect,
+    strength   INTEGER NOT NULL,
+    evidence   TEXT NOT NULL
+);
+CREATE TABLE verdict_alone (
+    verdict_id INTEGER PRIMARY KEY REFERENCES verdict,
+    conclusion TEXT NOT NULL,
+    sentence   TEXT NOT NULL
+);
 
 -- What part each npu node plays; a matched node without a row is clean.
 CREATE TABLE role (

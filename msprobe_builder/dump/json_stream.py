@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import open_regular, version_of
+from msprobe_builder.dump.outlines import Place
 
 _WINDOW = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -29,9 +30,13 @@ class DumpReader:
 
     The header is complete once the iteration is. Raises BuildError when the file is no JSON
     object, is cut off or has no ``data`` object.
+
+    With ``outlines`` some records of a statistics dump come without their floating-point numbers:
+    ``numbers`` holds these then, as they are written and until the next record, and is None for
+    all others. :meth:`read_in_full` has the whole record.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, outlines: bool = False) -> None:
         self.header: dict[str, Any] = {}
         self.twice: list[str] = []  # keys that an object inside a record repeats
         self._path = path
@@ -39,6 +44,9 @@ class DumpReader:
         self._position = 0
         self._at_end = False
         self._decode = json.JSONDecoder(object_pairs_hook=self._collect).raw_decode
+        self.numbers: list[str] | None = None
+        self.place = Place("", 0, 0)
+        self._may_outline = outlines
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         try:
@@ -80,20 +88,50 @@ class DumpReader:
             seen_data = True
             if self._peek() != "{":
                 raise self._broken("has a key 'data' that is not an object")
+            numbers, decode = self._usual_decoder()
             for name in self._keys():
                 yield name, self._value()
                 # Most records follow in the usual form; what does not is left to the loop.
+                self.numbers = numbers
                 while found := _NEXT.match(self._text, self._position):
+                    if numbers:
+                        numbers.clear()
+                    begin = found.end()
                     try:
-                        value, end = self._decode(self._text, found.end())
+                        value, end = decode(self._text, begin)
                     except ValueError:  # cut off by the end of the window
                         break
                     self._position = end
+                    self.place = Place(self._text, begin, end)
                     yield found[1], value
+                self.numbers = None
         if self._peek():
             raise self._broken("goes on after its end")
         if not seen_data:
             raise self._broken("has no key 'data'")
+
+    def _usual_decoder(self) -> tuple[list[str] | None, Callable[[str, int], tuple[Any, int]]]:
+        """The decoder of records in the usual form, and where it puts numbers, if it does."""
+        if not self._may_outline or self.header.get("task") != "statistics":
+            return None, self._decode
+        numbers: list[str] = []
+        # These decoders' own functions for numbers, so that no call of ours is made for each.
+        apart = json.JSONDecoder(parse_float=numbers.append, parse_constant=numbers.append)
+        return numbers, apart.raw_decode
+
+    def read_in_full(self) -> tuple[Any, list[float]]:
+        """The record that came as an outline, and its floating-point numbers: the same objects."""
+        numbers: list[float] = []
+
+        def noted(text: str) -> float:
+            number = float(text)
+            numbers.append(number)
+            return number
+
+        decoder = json.JSONDecoder(
+            parse_float=noted, parse_constant=noted, object_pairs_hook=self._collect
+        )
+        return decoder.raw_decode(self.place.text, self.place.begin)[0], numbers
 
     def _keys(self) -> Iterator[str]:
         """Keys of the object that begins here; the caller takes each value."""

@@ -1,34 +1,30 @@
 """The parameters of all calls of a dump, flattened into columns.
 
 A record nests lists and objects; each leaf becomes one parameter with a dotted name
-(``input.0.1``, ``input.mask``, ``output.0``, ``parameters.weight``). What differs from one to the
-next stands in two growing arrays; what many have alike, type, dtype and shape, is stored once. A
-dump of a million tensors so costs a hundred megabytes, and little time for each.
+(``input.0.1``, ``input.mask``, ``output.0``, ``parameters.weight``). Records that differ in their
+statistics alone have their rows in common (outlines.py), so that a dump of a million tensors costs
+a hundred megabytes, and little time for each.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
 from math import inf, isinf, isnan
 from operator import itemgetter
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.json_stream import DumpReader
+from msprobe_builder.dump.outlines import Outlines
+from msprobe_builder.dump.parameter_columns import (
+    NO_TEXT,
+    STATISTICS,
+    ParameterColumns,
+    ParameterKind,
+)
 
-Int = NDArray[np.int64]
-
-NO_TEXT = -1
-STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NAN = float("nan")
-_NO_STATISTICS = (_NAN,) * len(STATISTICS)
-ALL_MISSING = 0b1111
-_WIDTH = 5  # numbers of a row
 # The collector puts these in place of statistics it has not finished; a crash can leave them.
 _UNFINISHED = ("tensor_stat_index", "md5_index")
 
@@ -48,126 +44,79 @@ _NUMBERED = {
 }
 
 
-class ParameterKind(NamedTuple):
-    """What many parameters have alike; text ids, NO_TEXT where there is none."""
-
-    is_tensor: bool
-    type_id: int
-    dtype_id: int
-    shape_id: int
-    value_id: int
-    requires_grad: int
-    numel: float
-
-
-class Parameters:
-    """Parameters, records one after the other, to be read as columns of one element each.
-
-    Text columns hold ids of ``texts``, NO_TEXT where there is none.
-    """
+class Parameters(ParameterColumns):
+    """The parameters of all records of a dump, appended as they are read."""
 
     def __init__(self, texts: Texts) -> None:
-        self.texts = texts
-        self.md5: dict[int, str] = {}
-        self.file: dict[int, str] = {}
+        super().__init__(texts)
         self.unreadable = 0
-        self._rows = array("i")  # record, section, name, kind and missing of each
-        self._statistics = array("d")
-        self._kinds: dict[ParameterKind, int] = {}
-        self._plain_kinds: dict[str, int] = {}  # by how type, dtype and shape are written
         self.odd_statistics = 0  # neither a number nor null; texts of numbers are read as such
+        self._plain_kinds: dict[str, int] = {}  # by how type, dtype and shape are written
         self._shapes: dict[tuple[Any, ...], tuple[int, float]] = {}
-
-    def __len__(self) -> int:
-        return len(self._rows) // _WIDTH
-
-    @property
-    def record(self) -> Int:
-        """Number of the call."""
-        return self._column(0)
-
-    @property
-    def section(self) -> Int:
-        """Section of the record."""
-        return self._column(1)
-
-    @property
-    def name_id(self) -> Int:
-        """Dotted name."""
-        return self._column(2)
-
-    @property
-    def missing(self) -> Int:
-        """Bit i says that statistic i was not recorded."""
-        return self._column(4)
-
-    @property
-    def is_tensor(self) -> NDArray[np.bool_]:
-        """Whether it is a tensor, not an argument."""
-        return self._of_kinds(0).astype(bool)
-
-    @property
-    def type_id(self) -> Int:
-        """The Python type."""
-        return self._of_kinds(1)
-
-    @property
-    def dtype_id(self) -> Int:
-        """The element type of a tensor."""
-        return self._of_kinds(2)
-
-    @property
-    def shape_id(self) -> Int:
-        """The shape of a tensor, the value of what takes part in matching like one."""
-        return self._of_kinds(3)
-
-    @property
-    def value_id(self) -> Int:
-        """The value of an argument."""
-        return self._of_kinds(4)
-
-    @property
-    def requires_grad(self) -> Int:
-        """0 or 1, -1 when not recorded."""
-        return self._of_kinds(5)
-
-    @property
-    def numel(self) -> NDArray[np.float64]:
-        """Elements of a tensor, NaN when the shape is unknown."""
-        numel = np.array([kind.numel for kind in self._kinds], dtype=np.float64)
-        return np.asarray(numel[self._column(3)], dtype=np.float64)
-
-    def statistic_columns(self) -> NDArray[np.float64]:
-        """Statistics with shape (4, n), order of STATISTICS.
-
-        A missing value is NaN with its bit set in ``missing``, a NaN of the dump is NaN without.
-        """
-        return np.frombuffer(self._statistics, dtype=np.float64).reshape(-1, len(STATISTICS)).T
-
-    def _column(self, place: int) -> Int:
-        rows = np.frombuffer(self._rows, dtype=np.int32).reshape(-1, _WIDTH)
-        return rows[:, place].astype(np.int64)
-
-    def _of_kinds(self, place: int) -> Int:
-        of_kind = np.array([kind[place] for kind in self._kinds], dtype=np.int64)
-        return np.asarray(of_kind[self._column(3)], dtype=np.int64)
-
-    def append(
-        self,
-        record: int,
-        section: int,
-        name_id: int,
-        kind: ParameterKind,
-        statistics: Sequence[float] = _NO_STATISTICS,
-        missing: int = ALL_MISSING,
-    ) -> None:
-        """Append one parameter, its texts in ``texts`` already."""
-        number = self._kinds.setdefault(kind, len(self._kinds))
-        self._rows.extend((record, section, name_id, number, missing))
-        self._statistics.extend(statistics)
+        self._outlines = Outlines(), Outlines()  # of calls, and of gradients
 
     def add_record(self, record: int, data: dict[str, Any]) -> None:
         """Append every parameter of one call."""
+        first = self._row_count()
+        self._add_call(data)
+        self._end_record(record, first)
+
+    def add_gradients(self, record: int, data: dict[str, Any]) -> None:
+        """Append the parameter gradients of one module, each in a list of one."""
+        first = self._row_count()
+        self._add_gradients(data)
+        self._end_record(record, first)
+
+    def add_outline(
+        self, record: int, outline: dict[str, Any], reader: DumpReader, *, is_gradient: bool
+    ) -> None:
+        """Append what the reader gave the outline of, as the two above would the whole."""
+        assert reader.numbers is not None
+        outlines = self._outlines[is_gradient]
+        known = outlines.find(outline, reader.numbers, reader.place)
+        if known is None:
+            self._learn(record, outline, reader, outlines, is_gradient=is_gradient)
+            return
+        numbers = reader.numbers
+        if known.constants:
+            constants = {place for place, _ in known.constants}
+            numbers = [text for place, text in enumerate(numbers) if place not in constants]
+        self._repeat(record, known.first, known.length, map(float, numbers))
+
+    def _learn(
+        self,
+        record: int,
+        outline: dict[str, Any],
+        reader: DumpReader,
+        outlines: Outlines,
+        *,
+        is_gradient: bool,
+    ) -> None:
+        """Read a record in full; its outline is known from then on, if all of it is in columns."""
+        assert reader.numbers is not None
+        before = self._oddities(reader)
+        data, objects = reader.read_in_full()
+        first, numbers = self._row_count(), self._numbers
+        taken = self._numbers = []
+        try:
+            (self._add_gradients if is_gradient else self._add_call)(data)
+        finally:
+            self._numbers = numbers
+        numbers.extend(taken)
+        self._end_record(record, first)
+        # Which numbers became statistics, and in which order: these are the objects themselves.
+        place_of = {id(one): place for place, one in enumerate(objects)}
+        places = [place_of.get(id(one), -1) for one in taken]
+        if -1 not in places and self._oddities(reader) == before:
+            rows = first, self._row_count() - first
+            outlines.learn(outline, reader.numbers, reader.place, rows, places)
+
+    def _oddities(self, reader: DumpReader) -> tuple[int, ...]:
+        """What is counted or kept beside the columns."""
+        odd = self.unreadable, self.odd_statistics
+        return (*odd, len(reader.twice), len(self.md5), len(self.file))
+
+    def _add_call(self, data: dict[str, Any]) -> None:
         for key, section, prefix in SECTION_KEYS:
             value = data.get(key)
             if not value:
@@ -176,53 +125,52 @@ class Parameters:
                 names = _NUMBERED[prefix]
                 for index, item in enumerate(value):
                     name = names[index] if index < len(names) else f"{prefix}.{index}"
-                    self._add(record, section, name, item, 0)
+                    self._add(section, name, item, 0)
             elif isinstance(value, dict):
                 for name, item in value.items():
-                    self._add(record, section, f"{prefix}.{name}", item, 0)
+                    self._add(section, f"{prefix}.{name}", item, 0)
             else:
                 self.unreadable += 1
 
-    def add_gradients(self, record: int, data: dict[str, Any]) -> None:
-        """Append the parameter gradients of one module, each in a list of one."""
+    def _add_gradients(self, data: dict[str, Any]) -> None:
         for name, value in data.items():
             items = value if isinstance(value, list) else [value]
             for index, item in enumerate(items):
                 suffix = f".{index}" if len(items) > 1 else ""
                 section = Section.PARAMETERS_GRAD
-                self._add(record, section, f"parameters_grad.{name}{suffix}", item, 0)
+                self._add(section, f"parameters_grad.{name}{suffix}", item, 0)
 
-    def _add(self, record: int, section: int, name: str, value: Any, depth: int) -> None:
+    def _add(self, section: int, name: str, value: Any, depth: int) -> None:
         if isinstance(value, dict):
-            if len(value) == len(_PLAIN_KEYS) and self._add_plain(record, section, name, value):
+            if len(value) == len(_PLAIN_KEYS) and self._add_plain(section, name, value):
                 return
             kind = value.get("type")
             if isinstance(kind, str):
                 if "shape" in value and "dtype" in value:
-                    self._add_tensor(record, section, name, kind, value)
+                    self._add_tensor(section, name, kind, value)
                 else:
-                    self._add_argument(record, section, name, kind, value)
+                    self._add_argument(section, name, kind, value)
                 return
             if "class_type" in value and isinstance(value.get("tensor"), dict):
-                self._add_peer_operation(record, section, name, value, depth)
+                self._add_peer_operation(section, name, value, depth)
                 return
             if depth >= DEEPEST_VALUE:
                 self.unreadable += 1
                 return
             for key, item in value.items():
-                self._add(record, section, f"{name}.{key}", item, depth + 1)
+                self._add(section, f"{name}.{key}", item, depth + 1)
         elif isinstance(value, list):
             if depth >= DEEPEST_VALUE:
                 self.unreadable += 1
                 return
             for index, item in enumerate(value):
-                self._add(record, section, f"{name}.{index}", item, depth + 1)
+                self._add(section, f"{name}.{index}", item, depth + 1)
         elif value is None:
-            self._append(record, section, name, NO_TEXT, NO_TEXT)
+            self._append(section, name, NO_TEXT, NO_TEXT)
         else:  # the collector writes no bare scalars, but nothing is lost if it does
-            self._append(record, section, name, NO_TEXT, self.texts.id(shown(value)))
+            self._append(section, name, NO_TEXT, self.texts.id(shown(value)))
 
-    def _add_plain(self, record: int, section: int, name: str, value: dict[str, Any]) -> bool:
+    def _add_plain(self, section: int, name: str, value: dict[str, Any]) -> bool:
         """Append a tensor that has what nearly all have, in a few steps; False for any other."""
         try:
             kind, dtype, shape, high, low, mean, norm, requires_grad = _plain(value)
@@ -235,16 +183,14 @@ class Parameters:
         if known is None:
             if not isinstance(kind, str):
                 return False
-            self._add_tensor(record, section, name, kind, value)
+            self._add_tensor(section, name, kind, value)
             self._plain_kinds[written] = self._rows[-2]
             return True
-        self._rows.extend((record, section, self.texts.id(name), known, 0))
-        self._statistics.extend((high, low, mean, norm))
+        numbers = high, low, mean, norm
+        self._append_known_row(section, self.texts.id(name), known, numbers, 0)
         return True
 
-    def _add_tensor(
-        self, record: int, section: int, name: str, kind: str, value: dict[str, Any]
-    ) -> None:
+    def _add_tensor(self, section: int, name: str, kind: str, value: dict[str, Any]) -> None:
         index = len(self)
         type_id, name_id = self.texts.id(kind), self.texts.id(name)
         parts = value.get("placements")  # of a distributed tensor: what it is of the whole
@@ -267,10 +213,10 @@ class Parameters:
                 number = _read_statistic(number)
                 if number is None:
                     missing |= 1 << bit
-                    number = _NAN
+                    continue
             statistics.append(number)
         one = ParameterKind(True, type_id, dtype_id, shape_id, placed, has_grad, numel)
-        self.append(record, section, name_id, one, statistics, missing)
+        self._append_row(section, name_id, one, statistics, missing)
         md5 = value.get("md5")
         if isinstance(md5, str):
             self.md5[index] = storable(md5)
@@ -278,9 +224,7 @@ class Parameters:
         if isinstance(file, str) and file and file != "-1":
             self.file[index] = storable(file)
 
-    def _add_argument(
-        self, record: int, section: int, name: str, kind: str, value: dict[str, Any]
-    ) -> None:
+    def _add_argument(self, section: int, name: str, kind: str, value: dict[str, Any]) -> None:
         content = next(
             (value[key] for key in ("value", "format", "group_ranks") if key in value), None
         )
@@ -291,22 +235,21 @@ class Parameters:
         text = NO_TEXT if content is None else self.texts.id(shown(content))
         like_a_shape = kind in ("torch.Size", "slice")  # takes part in matching like one
         shape_id = text if like_a_shape else NO_TEXT
-        self._append(record, section, name, self.texts.id(kind), text, shape_id)
+        self._append(section, name, self.texts.id(kind), text, shape_id)
 
     def _add_peer_operation(
-        self, record: int, section: int, name: str, value: dict[str, Any], depth: int
+        self, section: int, name: str, value: dict[str, Any], depth: int
     ) -> None:
         """A P2POp: its tensor, then operation, peer, tag and group as arguments."""
-        self._add(record, section, f"{name}.tensor", value["tensor"], depth + 1)
+        self._add(section, f"{name}.tensor", value["tensor"], depth + 1)
         for key in ("op", "peer", "tag", "group_id"):
             if key in value:
                 text = self.texts.id(shown(value[key]))
                 kind = self.texts.id(type(value[key]).__name__)
-                self._append(record, section, f"{name}.{key}", kind, text)
+                self._append(section, f"{name}.{key}", kind, text)
 
     def _append(
         self,
-        record: int,
         section: int,
         name: str,
         type_id: int,
@@ -315,7 +258,7 @@ class Parameters:
     ) -> None:
         """Append what is no tensor."""
         kind = ParameterKind(False, type_id, NO_TEXT, shape_id, value_id, -1, _NAN)
-        self.append(record, section, self.texts.id(name), kind)
+        self._append_row(section, self.texts.id(name), kind)
 
     def _shape(self, shape: Any) -> tuple[int, float]:
         if not isinstance(shape, list):

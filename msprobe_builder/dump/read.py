@@ -22,6 +22,7 @@ from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.source import InMemoryDump, Source
 from msprobe_builder.dump.stack import Stacks, read_stacks, stack_path
 
+_SMALL = 2 << 20  # bytes of a dump.json with few records that are alike
 MERGED_RANKS = "merged_ranks"  # in the head of dumps that were merged from many ranks
 
 
@@ -73,7 +74,11 @@ def read_dump(
             construct = read_construct(hierarchy, construct_path(directory))
         repeated: list[str] = []
         stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
-        reader = _InMemoryReader(source) if isinstance(source, InMemoryDump) else DumpReader(path)
+        reader = (
+            _InMemoryReader(source)
+            if isinstance(source, InMemoryDump)
+            else _file_reader(path, gradients_by_argument)
+        )
         parameters = Parameters(texts)
         records: dict[str, int] = {}
         recomputed: set[int] = set()
@@ -83,13 +88,15 @@ def read_dump(
                 malformed.append(name)
                 continue
             number = records[name] = len(records)
-            if parse_gradients(name):
+            is_gradient = bool(parse_gradients(name))
+            if data.get("is_recompute") is True and not is_gradient:
+                recomputed.add(number)
+            if isinstance(reader, DumpReader) and reader.numbers is not None:
+                parameters.add_outline(number, data, reader, is_gradient=is_gradient)
+            elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
-                if data.get("is_recompute") is True:
-                    recomputed.add(number)
-                shown = by_argument(data) if gradients_by_argument else data
-                parameters.add_record(number, shown)
+                parameters.add_record(number, by_argument(data) if gradients_by_argument else data)
         if is_flat:
             calls = (name for name in records if not parse_gradients(name))
             construct = Construct(dict.fromkeys(calls), None, 0)
@@ -115,6 +122,15 @@ def read_dump(
         by_argument=gradients_by_argument and ARGUMENT_GRADIENTS in reader.header,
         is_merged=MERGED_RANKS in reader.header,
     )
+
+
+def _file_reader(path: Path, by_argument: bool) -> DumpReader:
+    """Records of large files come as outlines, of which most are alike there."""
+    try:
+        is_large = path.stat().st_size > _SMALL
+    except OSError:  # which the reader says in its own words
+        is_large = False
+    return DumpReader(path, outlines=is_large and not by_argument)
 
 
 def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:

@@ -15,7 +15,8 @@ import numpy as np
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind, Name
-from msprobe_builder.dump.parameters import STATISTICS, Section, shown
+from msprobe_builder.dump.parameter_columns import STATISTICS
+from msprobe_builder.dump.parameters import Section, shown
 from msprobe_builder.graph.parameter_table import ParameterTable
 
 _LONGEST_LITERAL = 10_000  # longer texts are no shapes or numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
+from operator import eq
 from typing import TypeVar
 
 import numpy as np
@@ -45,6 +46,40 @@ class Tree:
 
     def __len__(self) -> int:
         return len(self.names)
+
+
+class Trees:
+    """Builds the hierarchies of dumps that are read one after the other.
+
+    Both sides of a comparison and ranks that share out a model mostly have the same: one that
+    equals the latest is not built again.
+    """
+
+    def __init__(self) -> None:
+        self._latest: tuple[Dump, Tree, list[Diagnostic]] | None = None
+
+    def build(self, dump: Dump) -> tuple[Tree, list[Diagnostic]]:
+        """What :func:`build_tree` gives."""
+        if self._latest is None or not _are_alike(self._latest[0], dump):
+            self._latest = dump, *build_tree(dump)
+        _, tree, found = self._latest
+        return tree, list(found)
+
+
+def _are_alike(one: Dump, other: Dump) -> bool:
+    """Whether two dumps record the same calls in the same order; all that a tree depends on."""
+    return (
+        one.construct == other.construct
+        and one.recomputed == other.recomputed
+        and one.is_merged == other.is_merged
+        and all(
+            len(left) == len(right) and all(map(eq, left, right))
+            for left, right in (
+                (one.construct.parent, other.construct.parent),
+                (one.records, other.records),
+            )
+        )
+    )
 
 
 def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:

@@ -9,6 +9,14 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.link.calls import Call
 from msprobe_builder.link.pairing import Link, pair_calls
 
+# Codes of what is found here.
+FINDINGS = (
+    "communication_data_differs",
+    "communication_without_partner",
+    "communication_rank_not_in_dump",
+    "communication_peer_unknown",
+)
+
 
 @dataclass(frozen=True)
 class Linked:
@@ -25,32 +33,28 @@ def link_ranks(calls: list[Call], ranks: Sequence[int], side: int, step: int) ->
     reports = (
         (
             "warning",
-            "communication_data_differs",
             "What a rank received is not what the other rank sent.",
             [f"{_call(link.call)} and {_call(link.partner)}" for link in differing],
         ),
         (
             "warning",
-            "communication_without_partner",
             "Communication calls have no counterpart on a rank that should take part.",
             _names(found.lonely),
         ),
         (
             "info",
-            "communication_rank_not_in_dump",
             "Communication calls involve ranks that are not in the dump.",
             _names(found.absent),
         ),
         (
             "info",
-            "communication_peer_unknown",
             "Communication calls do not say which rank they address.",
             _names(found.unreadable),
         ),
     )
     diagnostics = [
         Diagnostic(severity, code, message, subjects[0], len(subjects), side=side, step=step)
-        for severity, code, message, subjects in reports
+        for code, (severity, message, subjects) in zip(FINDINGS, reports, strict=True)
         if subjects
     ]
     return Linked(_rows(found.links), diagnostics)

@@ -14,7 +14,7 @@ a complex vector as a real one of twice the length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, isnan, nan, sqrt
 from typing import Any, NamedTuple
@@ -41,19 +41,25 @@ class TensorErrors:
 PERFECT = TensorErrors(1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
 
 
-def tensor_errors(pieces: Iterable[tuple[Array, Array]]) -> TensorErrors:
-    """Errors of two tensors of one shape, given as corresponding pieces; empty is equal."""
-    return _total([_part(n, b) for n, b in pieces if len(n)])
+def tensor_errors(
+    pieces: Iterable[tuple[Array, Array]], part_of: PartOf | None = None
+) -> TensorErrors:
+    """Errors of two tensors of one shape, given as corresponding pieces; empty is equal.
+
+    ``part_of`` computes a piece elsewhere (device.py), :func:`part_errors` when left out.
+    """
+    part_of = part_of or part_errors
+    return _total([part_of(n, b) for n, b in pieces if len(n)])
 
 
-class _Squares(NamedTuple):
+class Squares(NamedTuple):
     """The sum ``scale² · total``; squares neither overflow nor vanish."""
 
     scale: float
     total: float
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """What one piece contributes."""
 
     size: int
@@ -62,13 +68,17 @@ class _Part(NamedTuple):
     within_five: int
     absolute: float
     relative: float
-    distance: _Squares
-    npu: _Squares
-    bench: _Squares
+    distance: Squares
+    npu: Squares
+    bench: Squares
     product: float  # inner product of npu / npu.scale and bench / bench.scale
 
 
-def _part(n: Array, b: Array) -> _Part:
+PartOf = Callable[[Array, Array], Part]
+
+
+def part_errors(n: Array, b: Array) -> Part:
+    """What one piece contributes, by numpy."""
     if n.dtype.kind in "iu" and b.dtype.kind in "iu":
         equal, absolute, relative = _integer_errors(n, b)
         npu, bench = n.astype(np.float64), b.astype(np.float64)
@@ -83,7 +93,7 @@ def _part(n: Array, b: Array) -> _Part:
     bench_squares, bench = _squares(bench.ravel())
     with np.errstate(invalid="ignore", over="ignore"):
         product = float((npu * bench).sum())  # not @: BLAS would start threads of its own
-    return _Part(
+    return Part(
         size=len(equal),
         equal=int(equal.sum()),
         within_one=int((relative < 0.001).sum()),
@@ -146,16 +156,16 @@ def _magnitude(x: Array) -> NDArray[np.uint64]:
     return np.where(x < 0, ~unsigned + np.uint64(1), unsigned)
 
 
-def _squares(x: Float) -> tuple[_Squares, Float]:
+def _squares(x: Float) -> tuple[Squares, Float]:
     """Sum of squares of x, and x divided by its largest magnitude."""
     scale = float(np.abs(x).max())
     if scale == 0 or not np.isfinite(scale):
-        return _Squares(scale, 0.0 if scale == 0 else 1.0), x
+        return Squares(scale, 0.0 if scale == 0 else 1.0), x
     scaled = x / scale
-    return _Squares(scale, float((scaled * scaled).sum())), scaled
+    return Squares(scale, float((scaled * scaled).sum())), scaled
 
 
-def _total(parts: list[_Part]) -> TensorErrors:
+def _total(parts: list[Part]) -> TensorErrors:
     size = sum(part.size for part in parts)
     if sum(part.equal for part in parts) == size:
         return PERFECT
@@ -170,7 +180,7 @@ def _total(parts: list[_Part]) -> TensorErrors:
     )
 
 
-def _cosine(parts: list[_Part]) -> float:
+def _cosine(parts: list[Part]) -> float:
     npu = _sum_squares([part.npu for part in parts])
     bench = _sum_squares([part.bench for part in parts])
     if not np.isfinite([npu.scale, bench.scale]).all():
@@ -184,11 +194,11 @@ def _cosine(parts: list[_Part]) -> float:
     return max(-1.0, min(1.0, product / sqrt(npu.total) / sqrt(bench.total)))
 
 
-def _sum_squares(parts: list[_Squares]) -> _Squares:
+def _sum_squares(parts: list[Squares]) -> Squares:
     scale = _largest([part.scale for part in parts])
     if scale == 0 or not np.isfinite(scale):
-        return _Squares(scale, 1.0)
-    return _Squares(scale, sum(part.total * (part.scale / scale) ** 2 for part in parts))
+        return Squares(scale, 1.0)
+    return Squares(scale, sum(part.total * (part.scale / scale) ** 2 for part in parts))
 
 
 def _largest(values: list[float]) -> float:

@@ -22,6 +22,7 @@ from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_si
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
 from msprobe_builder.metrics.comparison import Comparisons, Metric
+from msprobe_builder.metrics.device import CPU
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Evidence,
@@ -69,15 +70,24 @@ class Compared:
 
 
 def compare_rows(
-    task: Task, npu: Side, bench: Side, pairs: Pairs, texts: Texts, threads: int = 1
+    task: Task,
+    npu: Side,
+    bench: Side,
+    pairs: Pairs,
+    texts: Texts,
+    threads: int = 1,
+    device: str = CPU,
 ) -> Compared:
-    """Compare pairs of tensors; ``threads`` read tensor files."""
+    """Compare pairs of tensors; ``threads`` read tensor files.
+
+    Errors of single elements are computed on ``device``.
+    """
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
     metrics = _metrics(statistics)
     data = RealData({}, {}, [], ({}, {}))
     if task is Task.TENSOR:
-        data = compare_real_data(npu, bench, pairs, threads)
+        data = compare_real_data(npu, bench, pairs, threads, device)
         metrics |= data.metrics
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     comparisons = Comparisons(
@@ -94,14 +104,20 @@ def compare_rows(
 
 
 def measure(
-    task: Task, npu: Side, bench: Side, matching: Matching, texts: Texts, threads: int = 1
+    task: Task,
+    npu: Side,
+    bench: Side,
+    matching: Matching,
+    texts: Texts,
+    threads: int = 1,
+    device: str = CPU,
 ) -> Measured:
-    """Compare the parameters of all matched nodes; ``threads`` read tensor files."""
+    """Compare the parameters of all matched nodes; see :func:`compare_rows`."""
     structure = task is Task.STRUCTURE
     pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
     if matching.values and not structure:
         pairs = with_chosen(pairs, npu, bench, matching, texts)
-    compared = compare_rows(task, npu, bench, pairs, texts, threads)
+    compared = compare_rows(task, npu, bench, pairs, texts, threads, device)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
     is_open = compared.statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)

@@ -50,3 +50,4 @@ class PairResult:
     diagnostics: list[Diagnostic]
     groups: GroupResults | None = None
     baseline: NDArray[np.float64] | None = None  # error by row of the reference that is mere noise
+    inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py

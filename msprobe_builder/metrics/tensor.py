@@ -14,6 +14,7 @@ from msprobe_builder.base.codes import TENSOR_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.graph.side import Side
 from msprobe_builder.metrics.comparison import Metric
+from msprobe_builder.metrics.device import CPU, Computer, computer
 from msprobe_builder.metrics.elementwise import TensorErrors, tensor_errors
 from msprobe_builder.metrics.joined import Readable, file_names, open_row
 from msprobe_builder.metrics.pairing import Pairs
@@ -53,8 +54,14 @@ class _Problem:
     side: int | None
 
 
-def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> RealData:
-    """Errors of all pairs; at most two tensors per thread are open at a time."""
+def compare_real_data(
+    npu: Side, bench: Side, pairs: Pairs, threads: int, device: str = CPU
+) -> RealData:
+    """Errors of all pairs; at most two tensors per thread are open at a time.
+
+    BuildError when there is no such ``device``.
+    """
+    on = computer(device)
     for side, rows in ((npu, pairs.npu), (bench, pairs.bench)):
         if any(name.endswith(".pt") for row in rows.tolist() for name in file_names(side, row)):
             require_torch(side.dump.directory)
@@ -65,7 +72,7 @@ def compare_real_data(npu: Side, bench: Side, pairs: Pairs, threads: int) -> Rea
 
     def compare(position: int) -> None:
         rows = int(pairs.npu[position]), int(pairs.bench[position])
-        found = _compare(npu, bench, *rows)
+        found = _compare(npu, bench, *rows, on)
         if isinstance(found, _Problem):
             problems[position] = found
         else:
@@ -114,7 +121,9 @@ class _Found:
     any_order: bool
 
 
-def _compare(npu: Side, bench: Side, npu_row: int, bench_row: int) -> _Found | _Problem:
+def _compare(
+    npu: Side, bench: Side, npu_row: int, bench_row: int, on: Computer
+) -> _Found | _Problem:
     opened: list[list[Readable]] = []
     for number, (side, row) in enumerate(((npu, npu_row), (bench, bench_row))):
         try:
@@ -128,15 +137,16 @@ def _compare(npu: Side, bench: Side, npu_row: int, bench_row: int) -> _Found | _
         return _Problem("shape", _subject(npu, npu_row), reason, None)
     orders = [(one, other) for one in opened[0] for other in opened[1]]
     try:
-        found = [_errors(*pair) for pair in orders]
+        found = [_errors(*pair, on) for pair in orders]
     except (RuntimeError, MemoryError, OSError) as error:
         return _Problem("unreadable", _subject(npu, npu_row), f"{type(error).__name__}", None)
     best = max(found, key=lambda one: (one.one_thousandth_ratio, -_known(one.euclidean_distance)))
     return _Found(best, len(orders) > 1)
 
 
-def _errors(n: Readable, b: Readable) -> TensorErrors:
-    return tensor_errors((n.piece(index), b.piece(index)) for index in pieces(n.shape))
+def _errors(n: Readable, b: Readable, on: Computer) -> TensorErrors:
+    cut = pieces(n.shape, on.piece)
+    return tensor_errors(((n.piece(index), b.piece(index)) for index in cut), on.part_of)
 
 
 def _known(distance: float) -> float:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
-
-import numpy as np
+from uuid import uuid4
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.memory import peak_memory
 from msprobe_builder.base.publish import (
     file_name,
@@ -22,41 +21,22 @@ from msprobe_builder.base.publish import (
     remove_left_overs,
     reserve,
 )
-from msprobe_builder.base.version import __version__
-from msprobe_builder.database.open import store
-from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
-from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
-from msprobe_builder.database.write.pair import (
-    create,
-    write_diagnostics,
-    write_meta,
-    write_pair,
-)
-from msprobe_builder.database.write.verdict import write_judgement
-from msprobe_builder.dump.discover import discover
-from msprobe_builder.dump.source import Dumps, Place
-from msprobe_builder.export.alignment import alignment_sentence
+from msprobe_builder.dump.discover import DumpTree, discover
+from msprobe_builder.dump.source import Place
 from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.match.choose import check_files, unused_pairs
-from msprobe_builder.metrics.grading import PROFILES
-from msprobe_builder.metrics.result import Graph, PairResult
-from msprobe_builder.overflow.check import check_overflow
-from msprobe_builder.pipeline.across import link_communication, settle_verdict
-from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
+from msprobe_builder.metrics.device import check_device
+from msprobe_builder.pipeline.append import open_base
+from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
-from msprobe_builder.pipeline.executors.processes import (
-    Outcome,
-    failed_ranks,
-    failures,
-    remove_shards,
-    run_jobs,
-)
+from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
-from msprobe_builder.pipeline.kept import Keeper
+from msprobe_builder.pipeline.join import gather, of_one_task
 from msprobe_builder.pipeline.layouts import settled_layouts
-from msprobe_builder.pipeline.merged_export import check_export, export_pair
+from msprobe_builder.pipeline.merged_export import check_export
 from msprobe_builder.pipeline.progress import Progress
-from msprobe_builder.verdict.judgement import judge_pair
+from msprobe_builder.pipeline.shards import finished_shards, request_name, shard_folder
+from msprobe_builder.pipeline.store import store_pair as store_pair
 
 
 @dataclass(frozen=True)
@@ -85,39 +65,41 @@ class BuildResult:
 
 def build(
     config: BuildConfig,
-    output: Path,
+    output: Path | None = None,
     *,
     name: str | None = None,
     workers: int | None = None,
+    scheduler: str | None = None,
+    resume: bool = False,
+    append_to: Path | None = None,
     quiet: bool = True,
     export_to: Path | None = None,
 ) -> BuildResult:
     """Build one database from the dumps that ``config`` names.
 
     ``name`` is the file's name in the directory ``output``; by default it carries the time.
-    With ``export_to`` the merged models are written as dumps below that directory as well.
+    ``scheduler`` runs steps and ranks on a cluster (executors/cluster.py). ``resume`` goes on
+    from what an interrupted build of the same request had finished, and keeps what this one
+    finishes should it be interrupted. ``append_to`` is a database that is replaced by one
+    with the steps and ranks it lacks, in place of a new one in ``output``. With ``export_to``
+    the merged models are written as dumps below that directory as well.
     Raises BuildError with one sentence for the user; nothing is left behind then.
     """
     began = time.monotonic()
-    output, wanted = Path(output), None if name is None else file_name(name)
     check_files(config.options)
-    if export_to is not None:
-        check_export(config, export_to)
-    npu = discover(config.npu_path, "npu_path")
-    bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
-    if config.npu_layout is None:
-        jobs, left_out = pair_up(npu, bench, config.options)
+    _check_request(config, output, scheduler, resume, append_to, export_to)
+    jobs, left_out = _jobs(config)
+    base = None if append_to is None else open_base(append_to, config)
+    if base is not None:
+        jobs = base.lacking(jobs)
+    if base is None:
+        assert output is not None
+        kind = "build" if config.bench_path is None else "compare"
+        output, wanted = Path(output), None if name is None else file_name(name)
+        remove_left_overs(output)
+        target = reserve(output, wanted or free_name(output, _timestamped(kind)))
     else:
-        declared = config.npu_layout, config.bench_layout
-        layouts, found_layouts = settled_layouts(npu, bench, declared)
-        jobs, left_out = pair_up_replicas(npu, bench, layouts, config.options)
-        left_out = found_layouts + left_out
-    if config.noise_path is not None:
-        jobs, lacking = with_noise(jobs, discover(config.noise_path, "noise_path"))
-        left_out += lacking
-    left_out += unused_pairs(config.options, [(job.step, job.rank) for job in jobs])
-    remove_left_overs(output)
-    target = reserve(output, wanted or free_name(output, _timestamped(bench is not None)))
+        target, wanted = base.path, base.path.name
     ends = [target]
 
     def another() -> Path:
@@ -125,21 +107,35 @@ def build(
         return ends[-1]
 
     progress = Progress(sum(job.stages for job in jobs) + 1, quiet=quiet)
+    request = request_name(config) if resume or _is_worth_it(config, jobs) else uuid4().hex[:16]
     try:
         with (
-            _exporting(export_to) as folder,
-            published(target, instead=another if wanted is None else None) as temporary,
+            _exporting(export_to) as exported,
+            shard_folder(target.parent, request, resume=resume) as folder,
         ):
-            jobs = [replace(job, export_to=folder) for job in jobs]
+            jobs = [replace(job, export_to=exported) for job in jobs]
             try:
-                outcomes = _of_one_task(run_jobs(jobs, temporary, store_pair, progress, workers))
-                failed = failures(outcomes)
+                outcomes = run_jobs(jobs, folder, store_pair, progress, workers, scheduler)
+                failed = failures(
+                    outcomes := of_one_task(outcomes, None if base is None else base.task)
+                )
                 progress.begin("gather")
-                found = left_out + failed_ranks(failed)
-                is_complete = not failed and not any(one.code == "missing_rank" for one in found)
-                diagnostics, counts = _gather(temporary, outcomes, config, found, is_complete)
-            finally:
-                remove_shards(temporary, len(jobs))
+                with (
+                    nullcontext() if base is None else base.locked(),
+                    published(
+                        target,
+                        overwrite=base is not None,
+                        instead=another if wanted is None else None,
+                    ) as temporary,
+                ):
+                    if base is not None:
+                        base.copy(temporary, [outcome.job for outcome in outcomes])
+                    found = left_out + failed_ranks(failed)
+                    diagnostics, counted = gather(
+                        temporary, outcomes, config, found, keep_shards=resume
+                    )
+            except KeyboardInterrupt as error:
+                raise _stopped(folder, len(jobs), resume) from error
     except (OSError, sqlite3.Error) as error:
         raise BuildError(f"Cannot write {target}: {error}.") from error
     finally:
@@ -153,12 +149,74 @@ def build(
         peak_memory=peak_memory(),
         file_size=target.stat().st_size,
         exported=export_to,
-        npu_nodes=counts.npu_nodes,
-        bench_nodes=counts.bench_nodes,
-        matched=counts.matched,
-        by_evidence=counts.by_evidence,
-        alignment=counts.alignment,
-        grades=counts.grades,
+        npu_nodes=counted.npu_nodes,
+        bench_nodes=counted.bench_nodes,
+        matched=counted.matched,
+        by_evidence=counted.by_evidence,
+        alignment=counted.alignment,
+        grades=counted.grades,
+    )
+
+
+def _check_request(
+    config: BuildConfig,
+    output: Path | None,
+    scheduler: str | None,
+    resume: bool,
+    append_to: Path | None,
+    export_to: Path | None,
+) -> None:
+    """Refuse what cannot go together before anything is read."""
+    if (output is None) == (append_to is None):
+        raise UsageError("Give either a directory for a new result or the file to append to.")
+    if export_to is not None:
+        check_export(config, export_to)
+        if resume or append_to is not None:
+            raise UsageError(
+                "--export-merged writes all merged models, so it goes with neither --resume nor "
+                "--append; give it alone."
+            )
+    check_device(config.options.device)
+    if scheduler is not None:
+        from msprobe_builder.pipeline.executors.cluster import check_scheduler
+
+        check_scheduler(scheduler)
+
+
+def _jobs(config: BuildConfig) -> tuple[list[PairJob], list[Diagnostic]]:
+    """One job for each step and rank, or replica, and what was left out."""
+    npu = discover(config.npu_path, "npu_path")
+    bench = None if config.bench_path is None else discover(config.bench_path, "bench_path")
+    jobs, left_out = _paired(config, npu, bench)
+    if config.noise_path is not None:
+        jobs, lacking = with_noise(jobs, discover(config.noise_path, "noise_path"))
+        left_out += lacking
+    return jobs, left_out + unused_pairs(config.options, [(job.step, job.rank) for job in jobs])
+
+
+def _paired(
+    config: BuildConfig, npu: DumpTree, bench: DumpTree | None
+) -> tuple[list[PairJob], list[Diagnostic]]:
+    if config.npu_layout is None:
+        return pair_up(npu, bench, config.options)
+    layouts, found = settled_layouts(npu, bench, (config.npu_layout, config.bench_layout))
+    jobs, left_out = pair_up_replicas(npu, bench, layouts, config.options)
+    return jobs, found + left_out
+
+
+def _is_worth_it(config: BuildConfig, jobs: list[PairJob]) -> bool:
+    """Whether something may be finished when a build is killed that could be used again."""
+    sides = (config.npu_path, config.bench_path, config.noise_path)
+    return len(jobs) > 1 and all(one is None or isinstance(one, Path) for one in sides)
+
+
+def _stopped(folder: Path, count: int, resume: bool) -> KeyboardInterrupt:
+    finished = len(finished_shards(folder))
+    if not resume or not finished:
+        return KeyboardInterrupt()
+    return KeyboardInterrupt(
+        f"Stopped; {finished:,} of {count:,} steps and ranks are finished and kept in {folder}: "
+        "the same command goes on from there."
     )
 
 
@@ -172,112 +230,5 @@ def _exporting(directory: Path | None) -> Iterator[Path | None]:
         yield folder
 
 
-def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:
-    """Build one step and rank into a database of its own; the unit of work of an executor."""
-    result = build_pair(job, report, keeper)
-    if job.options.overflow_check:
-        result = _with_overflow(result)
-    judgement = judge_pair(result)
-    report("store")
-    export_pair(job, result)
-    connection = create(shard, PROFILES[result.task])
-    try:
-        write_pair(connection, result)
-        if judgement is not None:
-            write_judgement(connection, judgement, len(result.npu.tree))
-        write_meta(connection, {"task": result.task.value})
-        store(connection)
-    except sqlite3.Error as error:
-        raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
-    finally:
-        connection.close()
-
-
-def _of_one_task(outcomes: list[Outcome]) -> list[Outcome]:
-    """A database has one grading profile: ranks of another task than the first are left out."""
-    task = None
-    result = []
-    for outcome in outcomes:
-        if outcome.problem is None:
-            own = task_of_shard(outcome.shard)
-            task = task or own
-            if own != task:
-                outcome.shard.unlink()
-                problem = (
-                    f"{outcome.job.npu} is a dump of task {own}, the first one is of task {task}; "
-                    "build them apart."
-                )
-                outcome = replace(outcome, problem=problem)
-        result.append(outcome)
-    return result
-
-
-def _with_overflow(result: PairResult) -> PairResult:
-    """The same result with the overflow levels of both sides."""
-    diagnostics = list(result.diagnostics)
-    graphs: list[Graph | None] = []
-    for side, graph in enumerate((result.npu, result.bench)):
-        if graph is None:
-            graphs.append(None)
-            continue
-        found = check_overflow(graph.tree, graph.table, result.texts, result.rank)
-        graphs.append(replace(graph, overflow=found.level, overflow_rows=found.rows))
-        if found.first >= 0:
-            first = Diagnostic(
-                "warning",
-                "overflow",
-                "Calls overflow; the subject is the first of them.",
-                graph.tree.names[found.first],
-                int(np.count_nonzero(found.level)),
-            )
-            diagnostics.append(first.at(side=side, step=result.step, rank=result.rank))
-    npu, bench = graphs
-    assert npu is not None
-    return replace(result, npu=npu, bench=bench, diagnostics=diagnostics)
-
-
-def _timestamped(is_comparison: bool) -> str:
-    kind = "compare" if is_comparison else "build"
+def _timestamped(kind: str) -> str:
     return f"{kind}_{datetime.now().astimezone():%Y%m%d%H%M%S}.vis.db"
-
-
-def _gather(
-    temporary: Path,
-    outcomes: list[Outcome],
-    config: BuildConfig,
-    found: list[Diagnostic],
-    is_complete: bool,
-) -> tuple[list[Diagnostic], Counts]:
-    """Join all shards into the first one, which becomes the database."""
-    done = [outcome for outcome in outcomes if outcome.problem is None]
-    done[0].shard.rename(temporary)
-    with finishing(temporary) as connection:
-        gatherer = Gatherer(connection)
-        for outcome in done[1:]:
-            gatherer.append(outcome.shard)
-            outcome.shard.unlink()
-        gatherer.begin()
-        if config.npu_layout is None:  # merged models hold the calls of many ranks
-            found += link_communication(connection)
-        settle_verdict(connection)
-        write_diagnostics(connection, found)
-        write_meta(
-            connection,
-            {
-                "kind": "build" if config.bench_path is None else "compare",
-                "npu_path": _named(config.npu_path),
-                "bench_path": None if config.bench_path is None else _named(config.bench_path),
-                "noise_path": None if config.noise_path is None else _named(config.noise_path),
-                "builder_version": __version__,
-                "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "overflow_checked": str(int(config.options.overflow_check)),
-                "complete": str(int(is_complete)),
-                "alignment": alignment_sentence(connection) or None,
-            },
-        )
-        return read_diagnostics(connection), read_counts(connection)
-
-
-def _named(dumps: Dumps) -> str:
-    """What meta says of where the dumps came from."""
-    return "in_memory" if isinstance(dumps, Mapping) else str(dumps)

@@ -23,7 +23,7 @@ from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
 from msprobe_builder.graph.parameter_table import order_parameters
 from msprobe_builder.graph.side import Side
-from msprobe_builder.graph.tree import build_tree
+from msprobe_builder.graph.tree import Trees
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
@@ -52,6 +52,7 @@ class PairJob:
     threads: int = 1  # for reading tensor files
     export_to: Path | None = None  # where merged sides are written as dumps
     keep: Keep | None = None  # the side that jobs after this one need as well
+    inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py
     noise: Source | ReplicaSource | None = None  # the reference once more: what is mere noise
 
     @cached_property
@@ -94,7 +95,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     )
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")
-    measured = measure(task, npu, bench, matching, texts, job.threads)
+    measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
     groups = None
     if matching.groups:
         groups = measure_groups(
@@ -136,14 +137,14 @@ def _baseline(
     """What the second run of the reference differs from it by, if there is one."""
     if job.noise is None or task is Task.STRUCTURE:
         return None
-    noise, _ = _read(job, 2, job.noise, texts, report)
+    noise, _ = _read(job, 2, job.noise, texts, report, Trees())
     if task_of(noise.dump) is not task:
         raise BuildError(
             f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
             f"compare are of task {task.value}; record the reference twice with one configuration."
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
-    measured = measure(task, noise, bench, matching, texts, job.threads)
+    measured = measure(task, noise, bench, matching, texts, job.threads, job.options.device)
     own, other = (part_of(one.tree, one.table) for one in (noise, bench))
     return baseline(own, other, measured.comparisons, texts)
 
@@ -157,7 +158,7 @@ def _read_both(
 ) -> tuple[Side, Side, Texts]:
     """Both sides and their texts; one that was kept from another job is not read again."""
     sources = job.npu, bench
-    texts = Texts()
+    texts, trees = Texts(), Trees()
     sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
     if job.keep is None:
         keeper.forget()
@@ -168,7 +169,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(job, number, source, texts, report)
+            sides[number] = _read(job, number, source, texts, report, trees)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -177,7 +178,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report)
+    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report, Trees())
     return Kept(side, texts, found)
 
 
@@ -190,23 +191,28 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(job, side, source, texts, report)
+    result, found = _read(job, side, source, texts, report, Trees())
     diagnostics += _placed(found, job, side)
     return result
 
 
 def _read(
-    job: PairJob, side: int, source: Source | ReplicaSource, texts: Texts, report: Report
+    job: PairJob,
+    side: int,
+    source: Source | ReplicaSource,
+    texts: Texts,
+    report: Report,
+    trees: Trees,
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts, job.by_argument, flat=job.options.flat)
+        return read_rank(source, texts, job.by_argument, flat=job.options.flat, trees=trees)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument)
+    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, trees=trees)
     return read_replica(source, texts, read, begin_stage)
 
 
@@ -227,10 +233,16 @@ def _placed(found: Iterable[Diagnostic], job: PairJob, side: int) -> list[Diagno
 
 
 def read_rank(
-    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
+    source: Source,
+    texts: Texts,
+    gradients_by_argument: bool = False,
+    *,
+    flat: bool = False,
+    trees: Trees | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
+    """One rank with its hierarchy, which ``trees`` may know of another."""
     dump = read_dump(source, texts, gradients_by_argument, flat=flat)
-    tree, found = build_tree(dump)
+    tree, found = (trees or Trees()).build(dump)
     found += about(
         "warning",
         "malformed_record",

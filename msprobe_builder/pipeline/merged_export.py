@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError, UsageError
@@ -26,12 +27,7 @@ from msprobe_builder.merge.replica import ReplicaSource
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, read_side
 from msprobe_builder.pipeline.config import BuildConfig
-from msprobe_builder.pipeline.executors.processes import (
-    failed_ranks,
-    failures,
-    remove_shards,
-    run_jobs,
-)
+from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up_replicas
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.layouts import settled_layouts
@@ -70,16 +66,13 @@ def export_merged(
     try:
         with export_folder(directory) as folder:
             jobs = [replace(job, export_to=folder) for job in jobs]
-            target = folder / "findings"
-            try:
-                outcomes = run_jobs(jobs, target, _export_job, progress, workers)
+            with TemporaryDirectory(prefix=".", dir=folder) as findings:
+                outcomes = run_jobs(jobs, Path(findings), _export_job, progress, workers)
                 failed = failures(outcomes)
                 diagnostics += failed_ranks(failed)
                 for outcome in outcomes:
                     if outcome.problem is None:
                         diagnostics += _findings(outcome.shard)
-            finally:
-                remove_shards(target, len(jobs))
             dumps = Counter(path.parts[-4] for path in folder.glob("*/*/*/dump.json"))
     finally:
         progress.close()

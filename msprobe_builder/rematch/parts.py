@@ -25,7 +25,8 @@ from msprobe_builder.database.write.merged import StoredMerge, read_merge
 from msprobe_builder.database.write.texts import StoredTexts
 from msprobe_builder.dump.construct import Construct
 from msprobe_builder.dump.names import ROOT, Direction, Kind, Name, format_name
-from msprobe_builder.dump.parameters import ALL_MISSING, ParameterKind, Parameters
+from msprobe_builder.dump.parameter_columns import ALL_MISSING, ParameterKind
+from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.dump.stack import Stacks
 from msprobe_builder.graph.parameter_table import ParameterTable, order_parameters
@@ -193,7 +194,11 @@ def _append(
             -1 if row.requires_grad is None else int(row.requires_grad),
             numel,
         ),
-        [nan if number is None else number for number in row.statistics],
+        [
+            nan if number is None else number
+            for bit, number in enumerate(row.statistics)
+            if not missing >> bit & 1
+        ],
         missing,
     )
 

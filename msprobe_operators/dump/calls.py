@@ -25,7 +25,8 @@ _PLACES: dict[str, Any] = {
 
 # Dumps leave the namespace away; these do not do the same in both.
 _TWO_FUNCTIONS = frozenset(
-    "cholesky cond cross diagonal eig lstsq lu lu_solve matrix_rank norm qr solve svd vander".split()
+    "cholesky cond cross diagonal eig lstsq lu lu_solve matrix_rank norm qr solve svd"
+    " vander".split()
 )
 _RANDOM = frozenset(
     "bernoulli bernoulli_ cauchy_ dropout dropout1d dropout2d dropout3d alpha_dropout exponential_"

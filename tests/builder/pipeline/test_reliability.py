@@ -26,7 +26,7 @@ from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from msprobe_builder.pipeline import build as build_module
 from msprobe_builder.pipeline.compare import PairJob, Report
-from msprobe_builder.pipeline.executors.processes import run_jobs
+from msprobe_builder.pipeline.executors.run import run_jobs
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.progress import Progress
 from tests.builder.integrity import check
@@ -135,7 +135,7 @@ def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     host = publish._host()
-    gone = [f".a.vis.db.{host}.{dead.pid}.building{end}" for end in ("", ".0", ".12")]
+    gone = [f".a.vis.db.{host}.{dead.pid}.building"]
     kept = [
         f".a.vis.db.{host}.{os.getpid()}.building",  # of a build that runs
         f".a.vis.db.elsewhere-{host}.{dead.pid}.building",  # of another machine
@@ -178,7 +178,7 @@ def test_a_dump_that_changes_while_it_is_read_is_refused(
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_unexpected_fault_of_one_rank_is_its_own(tmp_path: Path, workers: int) -> None:
     jobs = [PairJob(0, rank, tmp_path / f"rank{rank}", None) for rank in range(3)]
-    outcomes = run_jobs(jobs, tmp_path / "x", fail_on_rank_1, Progress(9, quiet=True), workers)
+    outcomes = run_jobs(jobs, tmp_path, fail_on_rank_1, Progress(9, quiet=True), workers)
     assert [outcome.problem is None for outcome in outcomes] == [True, False, True]
     assert "unexpected ZeroDivisionError" in str(outcomes[1].problem)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.pipeline.compare import PairJob, Report
-from msprobe_builder.pipeline.executors.processes import remove_shards, run_jobs
+from msprobe_builder.pipeline.executors.run import run_jobs
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.progress import Progress
 from tests.builder.small_dumps import forward, tensor, write_dump
@@ -146,12 +146,10 @@ def dies_on_rank_1(job: PairJob, shard: Path, _: Report, __: Keeper) -> None:
 
 def test_a_killed_worker_costs_only_its_own_rank(tmp_path: Path) -> None:
     jobs = [PairJob(0, rank, tmp_path, None) for rank in range(4)]
-    target = tmp_path / "target"
-    outcomes = run_jobs(jobs, target, dies_on_rank_1, Progress(1, quiet=True), 2)
+    outcomes = run_jobs(jobs, tmp_path, dies_on_rank_1, Progress(1, quiet=True), 2)
     problems = {outcome.job.rank: outcome.problem for outcome in outcomes}
     assert [rank for rank, problem in problems.items() if problem] == [1]
     assert "step 0 rank 1 was killed" in str(problems[1])
     written = [outcome.shard.read_text() for outcome in outcomes if outcome.problem is None]
     assert written == ["rank 0", "rank 2", "rank 3"]
-    remove_shards(target, len(jobs))
-    assert list(tmp_path.iterdir()) == []
+    assert len(list(tmp_path.glob("*.shard"))) == 3

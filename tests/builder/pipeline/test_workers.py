@@ -10,7 +10,7 @@ import pytest
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.pipeline.compare import PairJob
-from msprobe_builder.pipeline.executors import processes
+from msprobe_builder.pipeline.executors import run
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 
@@ -49,7 +49,7 @@ def test_processes_are_started_only_for_much_to_read(
     has_tensors: bool,
     expected: bool,
 ) -> None:
-    monkeypatch.setattr(processes, "_SMALL", 100)
+    monkeypatch.setattr(run, "_SMALL", 100)
     jobs = []
     for rank in range(2):
         directory = write_dump(tmp_path / str(rank), {"Torch.a.0.forward": forward([], [tensor()])})
@@ -57,4 +57,4 @@ def test_processes_are_started_only_for_much_to_read(
         if has_tensors:
             (directory / "dump_tensor_data").mkdir()
         jobs.append(PairJob(0, rank, directory, None))
-    assert processes._are_small(jobs) is expected
+    assert run._are_small(jobs) is expected

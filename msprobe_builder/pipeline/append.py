@@ -1,0 +1,125 @@
+"""Adding steps and ranks to a database, which stays whole until the new one replaces it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe_builder.base.codes import SCHEMA_VERSION
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.version import __version__
+from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
+from msprobe_builder.dump.source import Place
+from msprobe_builder.pipeline.compare import PairJob
+from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.pipeline.executors.attempt import job_inputs
+from msprobe_builder.pipeline.join import shown_options
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Base:
+    """The database that is added to; ``inputs`` are those of both sides of each step and rank."""
+
+    path: Path
+    task: str
+    inputs: Mapping[Place, tuple[str | None, str | None]]
+
+    def lacking(self, jobs: Sequence[PairJob]) -> list[PairJob]:
+        """The jobs for what it does not hold.
+
+        BuildError when it holds all, or holds something whose dumps have changed since. Dumps
+        that are gone are no change: they need not be kept for what was built of them.
+        """
+        changed = [job for job in jobs if self._has_changed(job)]
+        if changed:
+            raise BuildError(
+                f"The dumps of {_list(changed)} have changed since {self.path} was built; "
+                "build everything anew with -o."
+            )
+        lacking = [job for job in jobs if Place(job.step, job.rank) not in self.inputs]
+        if not lacking:
+            raise BuildError(
+                f"{self.path} holds all {len(jobs):,} steps and ranks already; there is nothing "
+                "to append."
+            )
+        return lacking
+
+    def _has_changed(self, job: PairJob) -> bool:
+        held = self.inputs.get(Place(job.step, job.rank))
+        if held is None:
+            return False
+        now = job_inputs(job)
+        return any(old is not None and old != new for old, new in zip(held, now, strict=True))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody changes the file meanwhile: a match made by hand would be lost."""
+        with closing(connect(self.path, "mode=rw", BUSY_SECONDS)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                raise BuildError(
+                    f"Cannot lock {self.path} ({error}); close what writes to it, and append again."
+                ) from error
+            yield
+            connection.execute("ROLLBACK")
+
+    def copy(self, temporary: Path, added: Sequence[PairJob]) -> None:
+        """Its content at ``temporary``, without the findings that ``added`` make untrue."""
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
+        with (
+            opened(self.path, as_it_is=True) as source,
+            closing(sqlite3.connect(temporary, isolation_level=None)) as copy,
+        ):
+            source.backup(copy)
+            copy.execute("BEGIN")
+            copy.executemany(
+                "DELETE FROM diagnostic WHERE code = 'rank_failed' AND step = ? AND rank = ?",
+                [(job.step, job.rank) for job in added],
+            )
+            copy.execute("DELETE FROM diagnostic WHERE code = 'missing_rank'")
+            copy.execute("COMMIT")
+
+
+def open_base(path: Path, config: BuildConfig) -> Base:
+    """What a build with ``config`` would be added to.
+
+    UsageError when it was built in another way, so that its ranks and new ones would not be alike.
+    """
+    with opened(path, as_it_is=True) as connection:
+        [[version]] = connection.execute("PRAGMA user_version")
+        if version != SCHEMA_VERSION:
+            raise UsageError(
+                f"{path} has schema version {version}, this program writes {SCHEMA_VERSION}; "
+                "build everything anew with -o."
+            )
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        rows = connection.execute("SELECT step, rank, side, inputs FROM graph").fetchall()
+    own = {
+        "kind": "build" if config.bench_path is None else "compare",
+        "builder_version": __version__,
+        "options": shown_options(config),
+    }
+    for key, value in own.items():
+        if meta.get(key) != value:
+            raise UsageError(
+                f"{path} was built with {key} {meta.get(key) or 'unknown'}, this build has "
+                f"{value}; give the same options, or build everything anew with -o."
+            )
+    inputs: dict[Place, tuple[str | None, str | None]] = {}
+    for step, rank, side, read in rows:
+        npu, bench = inputs.get(Place(step, rank), (None, None))
+        inputs[Place(step, rank)] = (npu, read) if side else (read, bench)
+    return Base(path, str(meta["task"]), inputs)
+
+
+def _list(jobs: Sequence[PairJob]) -> str:
+    shown = ", ".join(f"step {job.step} rank {job.rank}" for job in jobs[:_SHOWN])
+    more = len(jobs) - _SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown

@@ -1,0 +1,116 @@
+"""Joining the shards of all steps and ranks into the database, alone or behind what is there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.options import DEFAULT_OPTIONS
+from msprobe_builder.base.version import __version__
+from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
+from msprobe_builder.database.write.across import forget_across, keeping_first_words
+from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
+from msprobe_builder.database.write.pair import write_diagnostics, write_meta
+from msprobe_builder.dump.source import Dumps
+from msprobe_builder.export.alignment import alignment_sentence
+from msprobe_builder.pipeline.across import link_communication, settle_verdict
+from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.pipeline.executors.attempt import Outcome
+
+
+def of_one_task(outcomes: list[Outcome], task: str | None = None) -> list[Outcome]:
+    """A database has one grading profile: ranks of another task than the first are left out.
+
+    ``task`` is that of the database they are added to.
+    """
+    result = []
+    for outcome in outcomes:
+        if outcome.problem is None:
+            own = task_of_shard(outcome.shard)
+            task = task or own
+            if own != task:
+                problem = (
+                    f"{outcome.job.npu} is a dump of task {own}, the first one is of task {task}; "
+                    "build them apart."
+                )
+                outcome = replace(outcome, problem=problem)
+        result.append(outcome)
+    return result
+
+
+def gather(
+    temporary: Path,
+    outcomes: list[Outcome],
+    config: BuildConfig,
+    found: list[Diagnostic],
+    *,
+    keep_shards: bool,
+) -> tuple[list[Diagnostic], Counts]:
+    """Join all shards at ``temporary``, behind the rows that are there already.
+
+    Without ``keep_shards`` they are used up, so that the disk never holds everything twice.
+    """
+    shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
+    if not temporary.exists():
+        first = shards.pop(0)
+        if keep_shards:
+            shutil.copyfile(first, temporary)
+        else:
+            first.rename(temporary)
+    with finishing(temporary) as connection:
+        forget_across(connection)
+        gatherer = Gatherer(connection)
+        for shard in shards:
+            gatherer.append(shard)
+            if not keep_shards:
+                shard.unlink()
+        gatherer.begin()
+        if config.npu_layout is None:  # merged models hold the calls of many ranks
+            found = found + link_communication(connection)
+        with keeping_first_words(connection):
+            settle_verdict(connection)
+        write_diagnostics(connection, found)
+        write_meta(connection, _facts(connection, config))
+        return read_diagnostics(connection), read_counts(connection)
+
+
+def shown_options(config: BuildConfig) -> str:
+    """How was compared, as far as it differs from the default, as JSON: meta.options."""
+    default = asdict(DEFAULT_OPTIONS)
+    chosen = {key: value for key, value in asdict(config.options).items() if value != default[key]}
+    if config.noise_path is not None:
+        chosen["noise"] = True
+    for key in ("npu_layout", "bench_layout"):
+        if getattr(config, key) is not None:
+            layout = asdict(getattr(config, key))
+            layout.pop("where", None)  # in which file it was asked for
+            chosen[key] = layout
+    return json.dumps(chosen, default=str, sort_keys=True)
+
+
+def _facts(connection: sqlite3.Connection, config: BuildConfig) -> dict[str, str | None]:
+    """What meta says of the build."""
+    codes = {one.code for one in read_diagnostics(connection)}
+    return {
+        "kind": "build" if config.bench_path is None else "compare",
+        "npu_path": named(config.npu_path),
+        "bench_path": None if config.bench_path is None else named(config.bench_path),
+        "noise_path": None if config.noise_path is None else named(config.noise_path),
+        "builder_version": __version__,
+        "created_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "overflow_checked": str(int(config.options.overflow_check)),
+        "options": shown_options(config),
+        "complete": str(int(not codes & {"rank_failed", "missing_rank"})),
+        "alignment": alignment_sentence(connection) or None,
+    }
+
+
+def named(dumps: Dumps) -> str:
+    """What meta says of where the dumps came from."""
+    return "in_memory" if isinstance(dumps, Mapping) else str(dumps)

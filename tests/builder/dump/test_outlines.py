@@ -1,0 +1,166 @@
+"""Records that are read by an example say what they say when each is read in full."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump import read
+from msprobe_builder.dump.read import Dump, read_dump
+
+NUMBERS = st.one_of(
+    st.floats(),
+    st.integers(-3, 3),
+    st.none(),
+    st.booleans(),
+    st.sampled_from(["NaN", "x", 1 << 2000]),
+)
+KEYS = ["Max", "Min", "Mean", "Norm"]
+TENSOR = st.tuples(st.permutations(KEYS), st.lists(NUMBERS, min_size=4, max_size=4)).map(
+    lambda drawn: {
+        "type": "torch.Tensor",
+        "dtype": "torch.float32",
+        "shape": [2],
+        **dict(zip(*drawn, strict=True)),
+        "requires_grad": True,
+    }
+)
+PLAIN = st.lists(st.floats(), min_size=4, max_size=4).map(
+    lambda numbers: {
+        "type": "torch.Tensor",
+        "dtype": "torch.float32",
+        "shape": [2],
+        **dict(zip(KEYS, numbers, strict=True)),
+        "requires_grad": True,
+    }
+)
+ARGUMENT = st.one_of(
+    st.none(),
+    st.fixed_dictionaries({"type": st.just("float"), "value": NUMBERS}),
+    st.fixed_dictionaries({"type": st.just("dict"), "Max": NUMBERS, "value": NUMBERS}),
+)
+ITEM = st.one_of(PLAIN, PLAIN, PLAIN, TENSOR, ARGUMENT)
+RECORD = st.fixed_dictionaries(
+    {"input_args": st.lists(ITEM, max_size=2), "output": st.lists(ITEM, max_size=1)},
+    optional={
+        "is_recompute": st.booleans(),
+        "input_kwargs": st.dictionaries(st.sampled_from("ab"), ITEM),
+    },
+)
+GRADIENTS = st.dictionaries(st.sampled_from(["weight", "bias"]), st.lists(ITEM, max_size=2))
+
+
+def columns(dump: Dump) -> dict[str, Any]:
+    """All that a dump says of its parameters."""
+    found = dump.parameters
+    return {
+        **{
+            name: getattr(found, name).tolist()
+            for name in ("record", "section", "name_id", "missing")
+        },
+        **{name: getattr(found, name).tolist() for name in ("type_id", "dtype_id", "shape_id")},
+        **{name: getattr(found, name).tolist() for name in ("value_id", "requires_grad")},
+        "statistics": found.statistic_columns().view(np.int64).tolist(),
+        "texts": found.texts.values,
+        "odd": (found.odd_statistics, found.unreadable, found.md5, found.file),
+        "dump": (dump.records, dump.recomputed, dump.malformed, dump.repeated),
+    }
+
+
+def both_ways(folder: Path, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    (folder / "dump.json").write_text(text)
+    (folder / "construct.json").write_text('{"Torch.a.0.forward": null}')
+    (folder / "stack.json").write_text("{}")
+    found = []
+    for small in (1 << 40, -1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read, "_SMALL", small)
+            found.append(columns(read_dump(folder, Texts())))
+    return found[0], found[1]
+
+
+def written(records: list[dict[str, Any]], gradients: list[dict[str, Any]]) -> str:
+    data: dict[str, Any] = {"Torch.a.0.forward": {}}
+    data |= {f"Torch.a.{number}.forward": record for number, record in enumerate(records, 1)}
+    data |= {f"Module.m{number}.parameters_grad": one for number, one in enumerate(gradients)}
+    return json.dumps({"task": "statistics", "data": data})
+
+
+@given(st.lists(RECORD, max_size=5), st.lists(GRADIENTS, max_size=3), st.data())
+def test_any_records(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[dict[str, Any]],
+    gradients: list[dict[str, Any]],
+    data: st.DataObject,
+) -> None:
+    """Each record three times: as it is, and with other numbers in its places."""
+    folder = tmp_path_factory.mktemp("dump")
+    again = [
+        data.draw(st.just(record).map(lambda one: changed(one, data))) for record in records * 2
+    ]
+    full, by_example = both_ways(folder, written(records + again, gradients * 2))
+    assert by_example == full
+
+
+def changed(value: Any, data: st.DataObject) -> Any:
+    """The same with some of the numbers and nulls replaced."""
+    if isinstance(value, dict):
+        return {key: changed(item, data) for key, item in value.items()}
+    if isinstance(value, list):
+        return [changed(item, data) for item in value]
+    if isinstance(value, float) or value is None:
+        return data.draw(st.one_of(st.floats(), st.just(value), st.none()))
+    return value
+
+
+ROW = (
+    '{"type": "t", "dtype": "d", "shape": [1], "Max": %s, "Min": %s, "Mean": %s, "Norm": %s, '
+    '"requires_grad": true}'
+)
+NUMBER = '{"type": "float", "value": %s}'
+USUAL = ("1.0", "2.0", "3.0", "4.0")
+NO_NORM, NO_MEAN = ("1.0", "2.0", "3.0", "null"), ("1.0", "2.0", "null", "4.0")
+REVERSED = ROW.replace("Max", "-").replace("Norm", "Max").replace("-", "Norm")
+TWICE = ROW.replace('"dtype"', '"type": "t", "dtype"')
+SWAPPED = [
+    [ROW % USUAL, TWICE % USUAL],
+    [REVERSED % USUAL, REVERSED % ("5.0", "6.0", "7.0", "8.0")],
+    [ROW % NO_NORM, ROW % NO_MEAN],
+    [ROW % NO_NORM, (ROW % NO_MEAN).replace("Mean", "Me\\u0061n")],
+    [ROW % USUAL, ROW.replace('"Max"', '"Min"', 1) % USUAL],
+    [ROW % USUAL, ROW.replace("{", '{"Max": 9.0, ', 1) % USUAL],
+    [ROW % USUAL, ROW % ("1.0", "2.0", "3", "4.0")],
+    [ROW % USUAL, ROW % ("1e999", "-Infinity", "NaN", "-0.0")],
+    [f"[{ROW % USUAL}, {NUMBER % 0.5}]", f"[{ROW % USUAL}, {NUMBER % 0.25}]"],
+    [f"[null, {NUMBER % 0.5}, {ROW % USUAL}]", f"[0.5, {NUMBER % 'null'}, {ROW % USUAL}]"],
+]
+
+
+@pytest.mark.parametrize("pair", SWAPPED)
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_looks_alike(tmp_path: Path, pair: list[str], order: int) -> None:
+    records = [
+        one if one.startswith("[") else f"[{one}]" for one in (*pair[::order], *pair[::order])
+    ]
+    items = (f'"Torch.a.{n}.forward": {{"output": {one}}}' for n, one in enumerate(records))
+    data = ", ".join(items)
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}}, {data}}}}}'
+    full, by_example = both_ways(tmp_path, text)
+    assert by_example == full
+    assert len(full["record"]) >= 4
+
+
+def test_most_records_of_a_model_are_read_by_example(dumps: Path) -> None:
+    """Otherwise all this were for nothing."""
+    dump = dumps / "llama_statistics" / "step0" / "rank"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "_SMALL", -1)
+        found = read_dump(dump, Texts()).parameters
+    assert found._row_count() < len(found) / 2
