@@ -86,6 +86,7 @@ def build(
     Raises BuildError with one sentence for the user; nothing is left behind then.
     """
     began = time.monotonic()
+    wanted = None if name is None else file_name(name)
     check_files(config.options)
     _check_request(config, output, scheduler, resume, append_to, export_to)
     jobs, left_out = _jobs(config)
@@ -95,7 +96,7 @@ def build(
     if base is None:
         assert output is not None
         kind = "build" if config.bench_path is None else "compare"
-        output, wanted = Path(output), None if name is None else file_name(name)
+        output = Path(output)
         remove_left_overs(output)
         target = reserve(output, wanted or free_name(output, _timestamped(kind)))
     else:

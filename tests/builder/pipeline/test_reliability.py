@@ -183,9 +183,10 @@ def test_an_unexpected_fault_of_one_rank_is_its_own(tmp_path: Path, workers: int
     assert "unexpected ZeroDivisionError" in str(outcomes[1].problem)
 
 
-def fail_on_rank_1(job: PairJob, _shard: Path, _report: Report, _keeper: Keeper) -> None:
+def fail_on_rank_1(job: PairJob, shard: Path, _report: Report, _keeper: Keeper) -> None:
     if job.rank == 1:
         raise ZeroDivisionError
+    shard.touch()
 
 
 def test_a_flipped_bit_in_a_tensor_file_is_found(tmp_path: Path) -> None:
