@@ -205,4 +205,7 @@ def test_tables_and_reports_are_taken_away_as_the_document_says(
         [(severe,)] = connection.execute("SELECT count(*) FROM node_view WHERE grade = 'severe'")
     assert done.stdout == f"{severe} nodes\n"
     written = {path.name for path in tmp_path.iterdir() if path.is_file()}
-    assert written == {"nodes.csv", "tensors.csv.gz", "wrong.tsv", "report.html", "severe.csv"}
+    assert written == {
+        *("nodes.csv", "tensors.csv.gz", "wrong.tsv", "report.html", "severe.csv"),
+        *("page.html", "rank0.html"),
+    }

@@ -19,7 +19,10 @@ DOCUMENT = (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8")
 # Addresses in the bundle: names of XML and of licences, nothing that is ever asked for anything.
 KNOWN_HOSTS = {"www.w3.org", "polymer.github.io", "github.com"}
 NETWORK = r"sendBeacon|XMLHttpRequest|WebSocket|EventSource|RTCPeerConnection|importScripts"
-OURS = ("msprobe_builder", "msprobe_collector", "msprobe_operators", "tb_graph_ascend")
+OURS = (
+    *("msprobe_builder", "msprobe_checks", "msprobe_collector", "msprobe_operators"),
+    "tb_graph_ascend",
+)
 
 
 def bundle() -> list[Path]:
