@@ -157,6 +157,6 @@ def test_what_stands_instead_of_a_graph(
     shutil.copy(demo_database, tmp_path / "whole.vis.db")
     frame.locator("ga-message button.primary").click()
     frame.select_option("ga-toolbar #file", "torn.vis.db")
-    expect(frame.locator("ga-message [role=alert]")).to_be_visible()
+    expect(frame.locator("ga-message section[role=alert]")).to_be_visible()
     faults.look("damaged file")
     faults.check()

@@ -104,7 +104,7 @@ def test_files_that_are_something_else_say_so_and_leave_the_others_alone(
     expect(frame.locator("ga-toolbar #file")).to_have_value("good.vis.db")
     for name in ("letter", "recipes"):
         frame.select_option("ga-toolbar #file", f"{name}.vis.db")
-        expect(frame.locator("ga-message [role=alert]")).to_contain_text(f"{name}.vis.db")
+        expect(frame.locator("ga-message section[role=alert]")).to_contain_text(f"{name}.vis.db")
         expect(frame.locator("ga-message #remedy")).not_to_be_empty()
         assert scene(frame) == [], "never the previous model under a new name"
     frame.select_option("ga-toolbar #file", "good.vis.db")
