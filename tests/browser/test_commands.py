@@ -37,6 +37,8 @@ def test_the_focus_is_in_the_graph_after_every_command(
     assert len(texts) > 30
     elsewhere = []
     for place, name in enumerate(texts):
+        # What the last command asked the server for takes the focus when it comes.
+        page.wait_for_load_state("networkidle")
         canvas(frame).focus()
         page.keyboard.press(":")
         # By its place: commands that were run change words, not the order.
