@@ -53,6 +53,18 @@ msprobe-build import OLD.vis.db:
 msprobe-build verify FILE.vis.db:
   say whether a file is whole, and save matches from one that is not
 
+msprobe-build page FILE.vis.db -o page.html:
+  write the viewer with its data as one HTML file that opens from disk
+
+msprobe-build config collect | compare:
+  collect what shapes a training, and say whether two may be compared
+
+msprobe-build checkpoint A B -o similarity.json:
+  compare two checkpoints of one model, however they are split or named
+
+msprobe-build gradients A B -o out:
+  say at which step and parameter the gradients of two trainings part
+
 exit status:
   0  the database was written
   1  it cannot be built; nothing was written

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.command.frame import parser_of
-from msprobe_builder.command.main import command_module, main
+from msprobe_builder.command.main import COMMANDS, command_module, main
 from tests.builder.small_dumps import forward, tensor, write_dump
 
 PARSER = parser_of(command_module("build"), "")
@@ -39,6 +39,13 @@ def test_flags_in_the_users_spelling(options: list[str]) -> None:
     assert PARSER.parse_args(long) == PARSER.parse_args(["-i", "a", "-o", "b"])
     hyphens = ["--input-path", "a", "--output-path", "b"]
     assert PARSER.parse_args(hyphens) == PARSER.parse_args(long)
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert not [name for name in COMMANDS if f"\nmsprobe-build {name} " not in said]
 
 
 def test_help_fits_a_terminal(
