@@ -141,6 +141,9 @@ def test_writing_in_half_precision_is_rounding_and_a_thousandth_is_not(tmp_path:
     torch.save(model, tmp_path / "fp32.pt")
     torch.save({name: one.bfloat16() for name, one in model.items()}, tmp_path / "bf16.pt")
     assert "all 3 common" in lines_of(tmp_path / "bf16.pt", tmp_path / "fp32.pt")[-1]
+    steps = {name: one * (1 + 2**-20) for name, one in model.items()}  # eight steps of float32
+    torch.save(steps, tmp_path / "steps.pt")
+    assert "3 of 3 common" in lines_of(tmp_path / "steps.pt", tmp_path / "fp32.pt")[1]
     torch.save({name: one * 1.001 for name, one in model.items()}, tmp_path / "off.pt")
     assert "3 of 3 common" in lines_of(tmp_path / "off.pt", tmp_path / "fp32.pt")[1]
 
