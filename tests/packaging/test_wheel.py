@@ -96,12 +96,13 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert {
         "msprobe_builder/py.typed",
         "msprobe_builder/database/schema.sql",
+        "msprobe_checks/py.typed",
         "tb_graph_ascend/py.typed",
         "tb_graph_ascend/static/index.js",
         "tb_graph_ascend/generated/graph_pb2.py",
         "tb_graph_ascend/generated/graph_pb2.pyi",
     } <= names
-    packages = ("builder/", "collector/", "operators/", "graph-")
+    packages = ("builder/", "checks/", "collector/", "operators/", "graph-")
     ours = ("tb_graph_ascend/", *(f"msprobe_{package}" for package in packages))
     assert not [name for name in names if not name.startswith(ours)]
 
