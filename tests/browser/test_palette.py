@@ -24,6 +24,8 @@ SOFTMAX = "Functional.softmax.1.forward"
 
 
 def open_palette(page: Page, frame: Frame, key: str = "Control+k") -> None:
+    # What the last command asked the server for takes the focus when it comes.
+    page.wait_for_load_state("networkidle")
     page.keyboard.press(key)
     expect(frame.get_by_role("combobox", name="Command palette")).to_be_focused()
 
