@@ -5,13 +5,9 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch.distributed as dist
@@ -24,34 +20,21 @@ from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
 from msprobe_collector.intercept.token_range import checked_range
+from msprobe_collector.record.pytorch import PyTorch
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
-from msprobe_collector.report import describe_estimate, describe_step, speak_up
-from msprobe_collector.write.step_files import StepFiles
+from msprobe_collector.report import speak_up
+from msprobe_collector.steps import Debugger
 
 _log = logging.getLogger("msprobe_collector")
 
 
-class PrecisionDebugger:
+class PrecisionDebugger(Debugger):
     """Records training steps; one per process, reachable through the class as well.
 
     ``start`` to ``stop`` is recorded, ``step`` closes a step. Nothing stays installed after
     ``stop``.
     """
-
-    _current: PrecisionDebugger | None = None
-    _arguments: tuple[Any, ...] = ()
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> PrecisionDebugger:
-        if cls._current is None:
-            cls._arguments = (args, kwargs)
-            return super().__new__(cls)
-        if cls._arguments != (args, kwargs):
-            _log.warning(
-                "There is a PrecisionDebugger in this process already; its settings stay. "
-                "Call close() on it first to begin with others."
-            )
-        return cls._current
 
     def __init__(
         self,
@@ -66,29 +49,28 @@ class PrecisionDebugger:
         """Settle what to record; see docs/collect.md. ``estimate`` writes nothing and says how
         large each step would be and how long it would take.
         """
-        if PrecisionDebugger._current is self:
+        if Debugger._current is self:
             return
         speak_up()
-        self.config = load_config(config_path, task, dump_path, level, step)
+        config = load_config(config_path, task, dump_path, level, step)
+        session = Session(config, PyTorch(), estimate)
+        self._interception = Interception(session)
+        self._set_up(config, session, self._interception, estimate)
         self._model = model
-        self._step = 0
-        self._estimates = estimate
-        self._recording = False
         self._models: list[nn.Module] = []
-        self._began = 0.0
-        self._seconds = 0.0
-        self._warned: set[str] = set()
-        self._session = Session(self.config, estimate)
-        self._interception = Interception(self._session)
-        self._saved = SavedValues(self.config) if self.config.level == "debug" else None
+        self._saved = (
+            SavedValues(config, session.framework) if self.config.level == "debug" else None
+        )
         has_gradients = self.config.gradients is not None
         self._gradients = GradientProbe(self.config) if has_gradients else None
         self._custom_apis = CustomApis(self._session)
         self._followed: FollowedDataLoader | None = None
         if self.config.follows_dataloader:
-            self._followed = FollowedDataLoader(lambda: self._start(self._model), self._next_batch)
+            self._followed = FollowedDataLoader(
+                lambda: self._begin_recording(self._model), self._next_batch
+            )
             self._followed.install()
-        PrecisionDebugger._current = self
+        Debugger._current = self
 
     # -- the interface ------------------------------------------------------------------------
 
@@ -104,35 +86,8 @@ class PrecisionDebugger:
         recorded, counted from 0. A second ``start`` with another model records both.
         """
         self = cls._the_one()
-        self._start(model if model is not None else self._model, token_range)
+        self._begin_recording(model if model is not None else self._model, token_range)
         return self
-
-    @classmethod
-    def stop(cls) -> None:
-        """Stop recording and write what was recorded."""
-        self = cls._the_one()
-        self._stop()
-        if self._gradients is not None:
-            self._gradients.stop()
-
-    @classmethod
-    def forward_backward_dump_end(cls) -> None:
-        """The older name of :meth:`stop`."""
-        cls.stop()
-
-    @classmethod
-    def step(cls) -> None:
-        """The training step is over; numbers begin at zero again."""
-        cls._the_one()._next_step()
-
-    @classmethod
-    def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Record a value of your own, and its gradient; needs level debug."""
-        self = cls._the_one()
-        if self._saved is None:
-            self._warn("save() has an effect at level debug only; nothing was saved.")
-        elif self._selects_this() and not self._session.ledger.finished:
-            self._saved.save(self._directory(), variable, name, save_backward)
 
     @classmethod
     def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
@@ -171,51 +126,9 @@ class PrecisionDebugger:
         else:
             self._gradients.monitor(model)
 
-    @classmethod
-    def set_init_step(cls, step: int) -> None:
-        """Number steps from ``step`` on, after resuming from a checkpoint."""
-        given: Any = step
-        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-            raise CollectorError(f"The first step is {step!r}; give a number from 0 on.")
-        cls._the_one()._step = step
-
-    @classmethod
-    def close(cls) -> None:
-        """Stop, finish all files, and allow another debugger in this process."""
-        self = cls._the_one()
-        self._stop()
-        self._finish_step()
-        self._guarded(self._session.ledger.tensor_files.close)
-        self._guarded(self._custom_apis.restore_all)
-        if self._gradients is not None:
-            self._gradients.stop()
-        if self._followed is not None:
-            self._followed.remove()
-        self._session.ledger.selection.warn_of_misses()
-        PrecisionDebugger._current = None
-
-    def __enter__(self) -> PrecisionDebugger:
-        if not self._recording:
-            self._start(self._model)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop()
-
     # -- recording ----------------------------------------------------------------------------
 
-    @classmethod
-    def _the_one(cls) -> PrecisionDebugger:
-        if PrecisionDebugger._current is None:
-            raise CollectorError("Create a PrecisionDebugger before calling its methods.")
-        return PrecisionDebugger._current
-
-    def _start(
+    def _begin_recording(
         self,
         model: nn.Module | Sequence[nn.Module] | None,
         token_range: Sequence[int] | None = None,
@@ -237,62 +150,19 @@ class PrecisionDebugger:
             self._models = [part for _, part in models]
             self._begin(lambda: self._interception.install(models, tokens))
 
-    def _begin(self, install: Callable[[], None]) -> None:
-        self._began = time.monotonic()
-        try:
-            self._session.begin(self._directory())
-            install()
-        except Exception as error:
-            self._session.report(f"Step {self._step}", error)
-            self._stop()
+    def _stop_more(self) -> None:
+        if self._gradients is not None:
+            self._gradients.stop()
 
-    def _may_record(self) -> bool:
-        return not self._session.ledger.finished and self._selects_this()
+    def _close_more(self) -> None:
+        self._guarded(self._custom_apis.restore_all)
+        if self._followed is not None:
+            self._followed.remove()
 
-    def _next_batch(self) -> None:
-        if self._recording:
-            self._next_step()
-
-    def _stop(self) -> None:
-        if not self._recording:
-            return
-        self._recording = False
-        ledger = self._session.ledger
-        self._interception.remove()
-        self._guarded(self._session.pause)
-        ledger.active = False
-        self._seconds += time.monotonic() - self._began
-        if ledger.open_files is None and not ledger.finished:
-            self._say_nothing_was_recorded()
-
-    def _next_step(self) -> None:
-        self._stop()
-        self._finish_step()
-        self._step += 1
-        steps = self.config.step
-        ledger = self._session.ledger
-        if steps and self._step > steps[-1] and not ledger.finished:
-            ledger.finished = True
-            ledger.selection.warn_of_misses()
-            _log.info("Step %d was the last one to record.", steps[-1])
-
-    def _finish_step(self) -> None:
-        ledger = self._session.ledger
-        files = ledger.open_files
-        self._guarded(self._session.close_step)
-        if files is not None:
-            self._guarded(lambda: self._say_what_was_recorded(files))
-        ledger.tensor_files.saved_bytes = ledger.items.described_bytes = 0
-        self._seconds = 0.0
-        if self._saved is not None:
-            self._guarded(self._saved.close_step)
-
-    def _guarded(self, run: Callable[[], None]) -> None:
-        """The training goes on whatever becomes of the recording."""
-        try:
-            run()
-        except Exception as error:
-            self._session.report(f"Step {self._step}", error)
+    def _rank(self) -> int | None:
+        if dist.is_available() and dist.is_initialized():
+            return dist.get_rank()
+        return None
 
     def _checked_models(
         self, model: nn.Module | Sequence[nn.Module] | None
@@ -308,82 +178,3 @@ class PrecisionDebugger:
         if not all(isinstance(part, nn.Module) for part in models):
             raise CollectorError("start() takes a torch.nn.Module or a list of them.")
         return [(f"Module.{number}", part) for number, part in enumerate(models)]
-
-    def _selects_this(self) -> bool:
-        """Whether ``step`` and ``rank`` select the present step and process."""
-        if self.config.step and self._step not in self.config.step:
-            return False
-        rank = _rank()
-        if self.config.rank and (rank or 0) not in self.config.rank:
-            if rank is None:
-                self._warn(
-                    f"rank selects {list(self.config.rank)}, but this run is not distributed and "
-                    "counts as rank 0: nothing is recorded."
-                )
-            return False
-        return True
-
-    def _directory(self) -> Path:
-        rank = _rank()
-        name = "rank" if rank is None else f"rank{rank}"
-        return self.config.dump_path / f"step{self._step}" / name
-
-    def _say_what_was_recorded(self, files: StepFiles) -> None:
-        """Where the step lies and what it holds, or would hold."""
-        sizes = (files.calls, files.size)
-        ledger = self._session.ledger
-        if self._estimates:
-            tensors = ledger.items.described_bytes
-            folder = self.config.dump_path.absolute()
-            text = describe_estimate(folder, self._step, *sizes, tensors, self._seconds)
-        else:
-            tensors = ledger.tensor_files.saved_bytes
-            text = describe_step(files.directory, self._step, *sizes, tensors, self._seconds)
-        _log.info("%s", text)
-
-    def _say_nothing_was_recorded(self) -> None:
-        if self.config.task == "overflow_check":
-            _log.info("No overflow in step %d.", self._step)
-        elif self.config.task != "structure":
-            self._warn(f"Nothing was recorded in step {self._step}.")
-            self._session.ledger.selection.warn_of_misses()
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            _log.warning("%s", text)
-
-    def _forget_in_child(self) -> None:
-        """A forked process, such as a data loader's worker, records and writes nothing.
-
-        Unless nothing had been begun: then it may be one that trains.
-        """
-        ledger = self._session.ledger
-        if not self._recording and not ledger.is_open and self._saved is None:
-            return
-        self._recording = False
-        ledger.give_up_silently()
-        self._interception.forget()
-
-
-def _rank() -> int | None:
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank()
-    return None
-
-
-def _after_fork() -> None:
-    debugger = PrecisionDebugger._current
-    if debugger is not None:
-        debugger._forget_in_child()
-
-
-def _at_exit() -> None:
-    debugger = PrecisionDebugger._current
-    if debugger is not None and not debugger._session.ledger.belongs_to_parent:
-        PrecisionDebugger.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)

@@ -258,8 +258,10 @@ def _overflow_nums(section: Mapping[str, Any]) -> int:
 def _check_scope(config: Config) -> None:
     if len(config.scope) not in (0, 2):
         raise CollectorError("scope must be empty or hold the full names of two calls.")
-    modules = [name.startswith("Module.") for name in config.scope]
+    modules = [name.startswith(("Module.", "Cell.")) for name in config.scope]
     if config.level == "L0" and not all(modules):
-        raise CollectorError("At level L0 both names in scope must be modules (Module.…).")
+        raise CollectorError(
+            "At level L0 both names in scope must be modules (Module.… or Cell.…)."
+        )
     if config.level == "L1" and any(modules):
         raise CollectorError("At level L1 both names in scope must be API calls, not modules.")

@@ -17,8 +17,8 @@ from msprobe_collector.intercept.apis import CallMode, put_on, remove_mode
 from msprobe_collector.intercept.compiled import is_compiled
 from msprobe_collector.intercept.fused_modules import Surrounded, modules_without_hooks
 from msprobe_collector.intercept.staged import is_staged
-from msprobe_collector.record.calls import Call, OpenModule
-from msprobe_collector.record.parameters import is_lazy
+from msprobe_collector.record.module_calls import close_module, enter_module, leave_module
+from msprobe_collector.record.pytorch import is_lazy
 from msprobe_collector.record.session import Session
 
 
@@ -163,28 +163,7 @@ def _enter(hook: ModuleHook, module: nn.Module, args: Any, kwargs: dict[str, Any
         put_on(hook.hooks.mode())
         threads.sees_calls = True
         threads.entered_by = module
-    base = sys._getframe(2)
-    if not threads.modules:
-        threads.phase = None  # no optimizer consists of modules: an earlier one was interrupted
-    parent, outer_base, outer_below = threads.innermost()
-    number = session.next_number(f"{hook.stem}.forward")
-    call = Call(
-        f"{hook.stem}.forward.{number}", f"{hook.stem}.backward.{number}", parent, path=hook.path
-    )
-    if parent is None:
-        call.under_backward = session.recomputed_in(hook.path)
-    below = session.capture(base.f_back, outer_base, outer_below)
-    opened = OpenModule(call, base, below, module)
-    threads.modules.append(opened)
-    try:
-        stack = session.capture(base, base, below)
-        changes = bool(getattr(module, "inplace", False))
-        opened.pending = session.enter(call, args, kwargs, stack, changes=changes)
-        if call.kept:
-            session.parameters.keep(hook.stem)
-            session.place_call(opened.pending)
-    except Exception as error:
-        session.report(call.forward_name, error)
+    enter_module(session, hook.stem, hook.path, module, args, kwargs, sys._getframe(2))
 
 
 def _leave(
@@ -192,31 +171,12 @@ def _leave(
 ) -> None:
     session = hook.hooks.session
     threads = session.threads
-    opened = _close(threads.modules, module)
+    opened = close_module(session, module)
     if threads.entered_by is module and not threads.modules:
         remove_mode(hook.hooks.mode())
         threads.sees_calls = False
         threads.entered_by = None
-    if opened is None or opened.pending is None:
-        return
-    try:
-        if result is None and sys.exc_info()[0] is not None:
-            session.fail(opened.pending)
-            return
-        parameters = dict(module.named_parameters(recurse=False))
-        if hook.stem in hook.hooks.lazy:
-            hook.hooks.lazy.remove(hook.stem)
-            session.parameters.watch(hook.stem, module)
-        session.leave(opened.pending, result, parameters)
-    except Exception as error:
-        session.report(opened.call.forward_name, error)
-
-
-def _close(modules: list[OpenModule], owner: nn.Module) -> OpenModule | None:
-    """Take ``owner`` off the stack with whatever an exception left above it."""
-    for position in range(len(modules) - 1, -1, -1):
-        if modules[position].owner is owner:
-            opened = modules[position]
-            del modules[position:]
-            return opened
-    return None
+    if hook.stem in hook.hooks.lazy and result is not None:
+        hook.hooks.lazy.remove(hook.stem)
+        session.parameters.watch(hook.stem, module)
+    leave_module(session, opened, result, dict(module.named_parameters(recurse=False)))

@@ -12,20 +12,34 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _entry_code(target: Callable[..., Any], free_variables: tuple[str, ...]) -> types.CodeType:
+def _entry_code(
+    target: Callable[..., Any], original: types.CodeType, disguised: bool
+) -> types.CodeType:
     def entry(*args: Any, **kwargs: Any) -> Any:
         call: Any = "replaced below"
         return call(*args, **kwargs)
 
     code = entry.__code__
     constants = tuple(target if item == "replaced below" else item for item in code.co_consts)
-    return code.replace(co_consts=constants, co_freevars=free_variables)
+    code = code.replace(co_consts=constants, co_freevars=original.co_freevars)
+    if not disguised:
+        return code
+    return code.replace(
+        co_filename=original.co_filename,
+        co_firstlineno=original.co_firstlineno,
+        co_name=original.co_name,
+    )
 
 
 class Redirect:
-    """``function(…)`` becomes ``target(original, …)`` between install and remove."""
+    """``function(…)`` becomes ``target(original, …)`` between install and remove.
 
-    def __init__(self, function: types.FunctionType, target: Callable[..., Any]) -> None:
+    A ``disguised`` function still shows where it was written: compilers read its source.
+    """
+
+    def __init__(
+        self, function: types.FunctionType, target: Callable[..., Any], disguised: bool = False
+    ) -> None:
         self._function = function
         self._code = function.__code__
         original = types.FunctionType(
@@ -40,7 +54,7 @@ class Redirect:
         def redirected(*args: Any, **kwargs: Any) -> Any:
             return target(original, *args, **kwargs)
 
-        self._entry = _entry_code(redirected, self._code.co_freevars)
+        self._entry = _entry_code(redirected, self._code, disguised)
 
     def install(self) -> None:
         self._function.__code__ = self._entry

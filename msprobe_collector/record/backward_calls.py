@@ -1,8 +1,5 @@
 """Backward calls: when they begin and end, and what of them is written down."""
 
-# mypy: disable-error-code="no-untyped-call, no-any-return"
-# torch is typed in part only.
-
 from __future__ import annotations
 
 import weakref
@@ -11,15 +8,12 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-import torch
-
 from msprobe_collector.record.calls import Pending
+from msprobe_collector.record.framework import NO_PASS, Item
 from msprobe_collector.record.gradients import Backward, OpenBackwards, trace, watch
-from msprobe_collector.record.items import Item
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.overflow import is_origin_backward
 from msprobe_collector.record.parameters import ParameterGradients
-from msprobe_collector.unseen import unseen
 
 
 class BackwardCalls:
@@ -30,14 +24,18 @@ class BackwardCalls:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._framework = ledger.framework
         self.open = OpenBackwards()
         self.parameters = ParameterGradients(
-            self._describe_parameter, ledger.add_gradients, ledger.set_latest_gradients
+            self._framework,
+            self._describe_parameter,
+            ledger.add_gradients,
+            ledger.set_latest_gradients,
         )
         self._watched: list[weakref.ref[Backward]] = []
         self._tasks: set[int] = set()
 
-    def watch(self, pending: Pending, outputs: Sequence[torch.Tensor]) -> None:
+    def watch(self, pending: Pending, outputs: Sequence[Any]) -> None:
         """Follow the gradients between the inputs and the ``outputs`` of a call."""
         call = pending.call
         ledger = self._ledger
@@ -46,13 +44,15 @@ class BackwardCalls:
         edges = pending.edges or []
         if call.path:  # of modules, dumps show the places that take a gradient
             edges = [edge for edge in edges if edge is not None]
-            outputs = [tensor for tensor in outputs if tensor.requires_grad]
-        graph = trace(edges, outputs, pending.first_node)
+            outputs = [tensor for tensor in outputs if self._framework.takes_gradient(tensor)]
+        results = self._framework.results_of(outputs)
+        graph = trace(self._framework, edges, results, pending.first_node)
         if graph.outputs:
             describe = partial(ledger.describe_gradient, call.backward_name)
             backward = Backward(call, len(edges), len(outputs), describe)
             self._watched.append(weakref.ref(backward))
-            watch(graph, backward, self._begin, self.end, ledger.report)
+            report, unseen = ledger.report, self._framework.unseen
+            watch(graph, backward, self._begin, self.end, report, unseen)
 
     def are_awaited(self) -> bool:
         """Whether the graph of a recorded call is alive and has not run backward."""
@@ -63,14 +63,12 @@ class BackwardCalls:
 
     def _begin(self, backward: Backward) -> None:
         ledger = self._ledger
-        if backward.task != -1 or not ledger.listening:
+        if backward.task != NO_PASS or not ledger.listening:
             return
-        backward.task = torch._C._current_graph_task_id()
+        backward.task = self._framework.current_pass()
         if backward.task not in self._tasks:
             self._tasks.add(backward.task)
-            torch.autograd.Variable._execution_engine.queue_callback(
-                partial(self._end_task, backward.task)
-            )
+            self._framework.after_pass(partial(self._end_task, backward.task))
         self.open.add(backward)
         if backward.call.path and ledger.selection.keep_backward(backward.call):
             ledger.place_backward(backward.call)
@@ -129,7 +127,7 @@ class BackwardCalls:
         """A backward pass is over: what still waits for gradients gets none."""
         ledger = self._ledger
         try:
-            with unseen():
+            with self._framework.unseen():
                 for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
                 self.parameters.end_pass()
@@ -140,16 +138,19 @@ class BackwardCalls:
         except Exception as error:
             ledger.report("The end of a backward pass", error)
 
-    def _describe_parameter(self, name: str, gradient: torch.Tensor, where: str) -> Any:
+    def _describe_parameter(self, name: str, gradient: Any, where: str) -> Any:
         """After ``stop`` only passes through recorded calls are of interest."""
         ledger = self._ledger
-        if not ledger.active and torch._C._current_graph_task_id() not in (-1, *self._tasks):
+        if not ledger.active and self._framework.current_pass() not in (
+            NO_PASS,
+            *self._tasks,
+        ):
             return None
         return ledger.describe_gradient(name, gradient, where)
 
     def settle(self) -> None:
         """End what has begun; hand out the gradients of parameters."""
-        with unseen():
+        with self._framework.unseen():
             for backward in reversed(self.open.all()):
                 self.end(backward)
         self.parameters.settle()

@@ -13,32 +13,14 @@ in its own way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
-
-import torch
-from torch.autograd.graph import Node
+from typing import Any, NamedTuple, TypeAlias
 
 from msprobe_collector.record.calls import Call
-from msprobe_collector.record.items import Item
-from msprobe_collector.unseen import unseen
+from msprobe_collector.record.framework import Edge, Framework, Item
 
-_AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-
-Key: TypeAlias = "tuple[Any, int]"
-Gradients: TypeAlias = "tuple[torch.Tensor | None, ...]"
-
-
-def edge_of(tensor: torch.Tensor) -> Key | None:
-    """Where a tensor's gradient goes in the graph; None when it needs none."""
-    if not tensor.requires_grad:
-        return None
-    node = tensor.grad_fn
-    return (id(tensor), -1) if node is None else (node, tensor.output_nr)
-
-
-def edges_of(tensors: Sequence[torch.Tensor]) -> list[Key | None]:
-    return [edge_of(tensor) for tensor in tensors]
+Gradients: TypeAlias = "tuple[Any, ...]"  # None where there is none
 
 
 class Backward:
@@ -67,7 +49,7 @@ class Backward:
         call: Call,
         inputs: int,
         outputs: int,
-        describe: Callable[[torch.Tensor, str], Item | None],
+        describe: Callable[[Any, str], Item | None],
     ) -> None:
         self.call = call
         self.received: list[Item | None] = [None] * outputs
@@ -80,7 +62,7 @@ class Backward:
         self.waiting_nodes = 0
         self._describe = describe
         self._missing: dict[int, int] = {}
-        self._sums: dict[int, torch.Tensor] = {}
+        self._sums: dict[int, Any] = {}
         self.elsewhere: set[str] = set()  # sides of which not all is at the last node
         # What the last node handles while it runs, so that nothing is described twice.
         self._at_last_node: dict[tuple[str, int], list[Item]] = {}
@@ -109,7 +91,7 @@ class Backward:
     def leave_last_node(self) -> None:
         self._at_last_node.clear()
 
-    def _item(self, gradient: torch.Tensor, side: str, position: int) -> Item | None:
+    def _item(self, gradient: Any, side: str, position: int) -> Item | None:
         """The record of a gradient of an output or an input; that at the last node if it is one."""
         known = self._at_last_node.get((side, id(gradient)))
         if known:  # a tensor that is sent twice is there twice
@@ -123,10 +105,10 @@ class Backward:
     def expect(self, position: int) -> None:
         self._missing[position] = self._missing.get(position, 0) + 1
 
-    def receive(self, position: int, gradient: torch.Tensor) -> None:
+    def receive(self, position: int, gradient: Any) -> None:
         self.received[position] = self._item(gradient, "output_gradients", position)
 
-    def send(self, position: int, gradient: torch.Tensor | None) -> None:
+    def send(self, position: int, gradient: Any) -> None:
         """One edge's share of the gradient of an input; the shares are added in turn."""
         left = self._missing.get(position, 1) - 1
         self._missing[position] = left
@@ -159,29 +141,33 @@ class Graph:
     __slots__ = ("last", "last_is_own", "outputs", "passed_on", "shares")
 
     def __init__(self) -> None:
-        self.last: Node | None = None  # the node of the first output
+        self.last: Any = None  # the node of the first output
         self.last_is_own = False  # it was made by this call
         # node → (index among its gradients, position of the output)
-        self.outputs: dict[Node, list[tuple[int, int]]] = {}
+        self.outputs: dict[Any, list[tuple[int, int]]] = {}
         # node → (index of its edge, positions of the input)
-        self.shares: dict[Node, list[tuple[int, list[int]]]] = {}
+        self.shares: dict[Any, list[tuple[int, list[int]]]] = {}
         # position of an output → positions of the input that is the same tensor
         self.passed_on: dict[int, list[int]] = {}
 
 
-def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_node: int) -> Graph:
+def trace(
+    framework: Framework,
+    inputs: Sequence[Edge | None],
+    outputs: Sequence[Edge | None],
+    first_node: int,
+) -> Graph:
     """Find the nodes between ``inputs`` and ``outputs``, made since number ``first_node``."""
     graph = Graph()
-    positions: dict[Key, list[int]] = {}
+    positions: dict[Edge, list[int]] = {}
     for position, key in enumerate(inputs):
         if key is not None:
             positions.setdefault(key, []).append(position)
-    waiting: list[Node] = []
-    for position, tensor in enumerate(outputs):
-        node = tensor.grad_fn
-        if node is None:
+    waiting: list[Any] = []
+    for position, key in enumerate(outputs):
+        if key is None:
             continue
-        key = (node, tensor.output_nr)
+        node = key[0]
         if graph.last is None:
             graph.last = node
             graph.last_is_own = key not in positions
@@ -189,15 +175,16 @@ def trace(inputs: Sequence[Key | None], outputs: Sequence[torch.Tensor], first_n
             graph.passed_on[position] = positions[key]
         elif node not in graph.outputs and node._sequence_nr() >= first_node:
             waiting.append(node)
-        graph.outputs.setdefault(node, []).append((tensor.output_nr, position))
+        graph.outputs.setdefault(node, []).append((key[1], position))
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
         for index, (source, number) in enumerate(node.next_functions):
             if source is None:
                 continue
-            if type(source) is _AccumulateGrad:
-                found = positions.get((id(cast(Any, source).variable), -1))
+            leaf = framework.leaf_key(source)
+            if leaf is not None:
+                found = positions.get(leaf)
             else:
                 found = positions.get((source, number))
                 if found is None and source not in seen and source._sequence_nr() >= first_node:
@@ -229,6 +216,7 @@ def watch(
     began: Callable[[Backward], None],
     ended: Callable[[Backward], None],
     report: Callable[[str, BaseException], None],
+    unseen: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Hook the nodes of ``graph``; ``began`` and ``ended`` frame the backward of the call.
 
@@ -254,6 +242,7 @@ def watch(
             node is graph.last and not backward.call.path,
             graph.last_is_own,
             report,
+            unseen,
         )
         if backward.call.path and run.outputs:
             node.register_prehook(partial(_before_node, run, began, ended))
@@ -271,6 +260,7 @@ class _NodeRun(NamedTuple):
     is_last: bool  # of an API
     last_is_own: bool
     report: Callable[[str, BaseException], None]
+    unseen: Callable[[], AbstractContextManager[None]]
 
     def fail(self, error: BaseException) -> None:
         """This record cannot be made; the pass goes on."""
@@ -282,7 +272,7 @@ def _before_node(run: _NodeRun, began: _Event, ended: _Event, received: Gradient
     if run.backward.done:
         return
     try:
-        with unseen():
+        with run.unseen():
             began(run.backward)
             _receive(run, received)
             if not run.shares:
@@ -297,7 +287,7 @@ def _after_entered_node(
     if run.backward.done:
         return
     try:
-        with unseen():
+        with run.unseen():
             _send(run, sent)
             _count(run.backward, ended)
     except Exception as error:
@@ -310,7 +300,7 @@ def _after_node(
     if run.backward.done:
         return
     try:
-        with unseen():
+        with run.unseen():
             began(run.backward)
             if run.is_last:
                 run.backward.pass_last_node(sent, received, run.last_is_own)
@@ -381,18 +371,3 @@ class OpenBackwards:
             if candidate.path and (not path or path.startswith(candidate.path + ".")):
                 return candidate
         return None
-
-
-def is_recomputing() -> bool:
-    """A forward call inside a backward pass that builds a graph repeats an earlier one."""
-    return torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()
-
-
-def runs_backward() -> bool:
-    """Whether what is built inside a backward pass will run backward itself.
-
-    Checkpointing either calls the engine again from a node made in Python, or only repeats the
-    forward pass for what had not been saved.
-    """
-    node: Any = torch._C._current_autograd_node()
-    return node is None or isinstance(node, torch.autograd.function.BackwardCFunction)

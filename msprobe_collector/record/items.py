@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 import zlib
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
+from msprobe_collector.record.framework import Item
+from msprobe_collector.record.nested import NestedDescriber, collect, extend
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
@@ -23,10 +24,7 @@ from msprobe_collector.record.statistics import (
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
-Item: TypeAlias = "dict[str, Any]"
-_DEPTH_LIMIT = 400
 _REMEMBERED = 8192
-_LONGEST_LIST = 1024
 
 
 class _Known(NamedTuple):
@@ -42,13 +40,16 @@ class _Known(NamedTuple):
     is_plain: bool  # no wrapper around the numbers
 
 
-class Items:
+class Items(NestedDescriber):
     """Describes values; a tensor that did not change since is not measured again.
 
     The version counter tells of most writes, never of all. On the host a sum decides whether a
     tensor is what it was. On an accelerator nobody can look without waiting, so only tensors that
     were born under our eyes are trusted, and only until something happens that may write unseen.
     """
+
+    kind = torch.Tensor
+    module_kind = torch.nn.Module
 
     def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
         self._with_checksum = with_checksum and measures
@@ -81,57 +82,13 @@ class Items:
         self._foreign.clear()
         self._stored.clear()
 
-    # -- describing ---------------------------------------------------------------------------
-
-    def describe(
-        self,
-        value: Any,
-        path: str | None,
-        leaves: list[torch.Tensor],
-        depth: int = 0,
-        born: bool = False,
-    ) -> Any:
-        """The record of ``value``; its tensors are appended to ``leaves`` in order.
-
-        With a ``path`` each tensor is also saved under ``path`` plus its position. What a call
-        that was seen returned is ``born``. Call inside :func:`unseen`.
-        """
-        if isinstance(value, torch.Tensor):
-            leaves.append(value)
-            return self.tensor(value, path, born)
-        if value is None:
-            return None
-        kind = type(value)
-        if kind in (int, float, bool, str):
-            return {"type": kind.__name__, "value": value}
-        if depth > _DEPTH_LIMIT:
-            return None
-        if isinstance(value, torch.Size):
-            return {"type": "torch.Size", "value": list(value)}
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-            if len(value) > _LONGEST_LIST and not isinstance(value[0], torch.Tensor):
-                return None  # data, not arguments: torch.tensor([...])
-            return [
-                self.describe(part, _extend(path, position), leaves, depth + 1, born)
-                for position, part in enumerate(value)
-            ]
-        parts = _parts(value)
-        if parts is not None:
-            return {
-                str(key): self.describe(part, _extend(path, key), leaves, depth + 1, born)
-                for key, part in parts
-            }
-        if _is_p2p(value):
-            return self._describe_p2p(value, path, leaves)
-        return _describe_plain(value)
-
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
         item = self._remembered(tensor, born) if self._measures else _outline(tensor)
         if self.estimate:
             self._count(tensor)
         elif path is not None:
-            item = self._save(tensor, item, path)
+            item = self.saved(tensor, item, path)
         return item
 
     def _count(self, tensor: torch.Tensor) -> None:
@@ -221,22 +178,7 @@ class Items:
             return item, None, digest
         return item, measured.total, digest
 
-    def attach(self, record: Any, value: Any, path: str) -> Any:
-        """Save the tensors of ``value``, which ``record`` describes, and name their files."""
-        if isinstance(value, torch.Tensor) and isinstance(record, dict):
-            return self._save(value, record, path)
-        if isinstance(value, list | tuple) and isinstance(record, list):
-            pairs = zip(record, value, strict=True)
-            return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
-        parts = _parts(value) if isinstance(record, dict) else None
-        if parts is not None:
-            return {
-                str(key): self.attach(record.get(str(key)), part, f"{path}.{key}")
-                for key, part in parts
-            }
-        return record
-
-    def _save(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
+    def saved(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
         with unseen():
             plain = local_part(tensor)
             if plain is None:
@@ -259,10 +201,17 @@ class Items:
             with unseen():
                 fetch(waiting)
 
+    def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:
+        if isinstance(value, torch.Size):
+            return {"type": "torch.Size", "value": list(value)}
+        if _is_p2p(value):
+            return self._describe_p2p(value, path, leaves)
+        return _describe_single(value)
+
     def _describe_p2p(self, value: Any, path: str | None, leaves: list[torch.Tensor]) -> Item:
         return {
             "class_type": "torch.distributed.P2POp",
-            "tensor": self.describe(value.tensor, _extend(path, "tensor"), leaves),
+            "tensor": self.describe(value.tensor, extend(path, "tensor"), leaves),
             "op": value.op.__name__,
             "peer": value.peer,
             "tag": value.tag,
@@ -289,24 +238,6 @@ def _shape(tensor: torch.Tensor) -> list[int]:
     return [tensor.size(0)] + [-1] * (tensor.dim() - 1)
 
 
-def _extend(path: str | None, part: object) -> str | None:
-    return None if path is None else f"{path}.{part}"
-
-
-def _parts(value: Any) -> Any:
-    """The named parts of a mapping, named tuple or dataclass, None for anything else."""
-    if isinstance(value, dict):
-        return list(value.items())
-    fields = getattr(value, "_fields", None)
-    if fields is not None and isinstance(value, tuple):
-        return list(zip(fields, value, strict=True))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        if isinstance(value, torch.nn.Module):
-            return None
-        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
-    return None
-
-
 def _type_name(tensor: torch.Tensor) -> str:
     kind = type(tensor)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
@@ -320,16 +251,7 @@ def _is_p2p(value: Any) -> bool:
     return dist.is_available() and isinstance(value, dist.P2POp)
 
 
-def _describe_plain(value: Any) -> Item | None:
-    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return {"type": type(value).__name__, "value": kind(value)}
-    if isinstance(value, slice):
-        bounds = [part if isinstance(part, int) else None for part in _slice_bounds(value)]
-        return {"type": "slice", "value": bounds}
-    if value is ...:
-        return {"type": "ellipsis", "value": "..."}
+def _describe_single(value: Any) -> Item | None:
     if isinstance(value, torch.dtype):
         return {"type": "torch.dtype", "value": str(value)}
     if isinstance(value, torch.device):
@@ -348,10 +270,6 @@ def _describe_plain(value: Any) -> Item | None:
     if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
         return _describe_array(value)
     return None
-
-
-def _slice_bounds(value: slice) -> tuple[Any, Any, Any]:
-    return (value.start, value.stop, value.step)
 
 
 def _describe_array(array: Any) -> Item | None:
@@ -385,13 +303,6 @@ def _group_id(ranks: list[int]) -> str:
     return f"{zlib.crc32(str(ranks).encode()):08x}"
 
 
-def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:
+def collect_tensors(value: Any, found: list[torch.Tensor]) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
-    if isinstance(value, torch.Tensor):
-        found.append(value)
-    elif isinstance(value, dict):
-        for part in value.values():
-            collect_tensors(part, found, depth + 1)
-    elif isinstance(value, list | tuple) and depth < _DEPTH_LIMIT:
-        for part in value:
-            collect_tensors(part, found, depth + 1)
+    collect(torch.Tensor, value, found)

@@ -12,17 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, place_backward, place_forward
-from msprobe_collector.record.items import Item, Items
+from msprobe_collector.record.framework import Framework, Item
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
-from msprobe_collector.record.statistics import is_capturing
 from msprobe_collector.write.step_files import StepFiles, tensor_directory
-from msprobe_collector.write.tensor_files import TensorFiles
 
 _log = logging.getLogger("msprobe_collector")
 _FLUSH_RECORDS = 2000
@@ -32,7 +28,8 @@ _FLUSH_SECONDS = 1.0
 class Ledger:
     """The files of the present step and the state that all hooks share."""
 
-    def __init__(self, config: Config, estimate: bool = False) -> None:
+    def __init__(self, config: Config, framework: Framework, estimate: bool = False) -> None:
+        self.framework = framework
         self._estimate = estimate
         self.config = config
         self.active = False  # calls are recorded
@@ -41,9 +38,11 @@ class Ledger:
         self.belongs_to_parent = False  # this process was forked from the one that records
         self.lock = threading.RLock()
         # Single files where there are few, or where other tools are to read them.
-        self.tensor_files = TensorFiles(config.task == "tensor" and config.layout == "one_file")
+        in_one_file = config.task == "tensor" and config.layout == "one_file"
+        self.tensor_files = framework.make_files(in_one_file)
         with_checksum = config.summary_mode == "md5"
-        self.items = Items(with_checksum, self.tensor_files, measures=config.task != "structure")
+        measures = config.task != "structure"
+        self.items = framework.make_describer(with_checksum, self.tensor_files, measures)
         self.items.estimate = estimate
         self.selection = Selection(config.names, config.scope)
         self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None
@@ -79,7 +78,12 @@ class Ledger:
             config = self.config
             saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
             self._files = StepFiles(
-                self._directory, config.task, config.level, saves, self._estimate
+                self._directory,
+                config.task,
+                config.level,
+                self.framework.name,
+                saves,
+                self._estimate,
             )
             self._last_flush = time.monotonic()
         return self._files
@@ -133,12 +137,12 @@ class Ledger:
         self.items.settle()
         return not is_finite(gradients)
 
-    def describe_gradient(self, name: str, gradient: torch.Tensor, where: str) -> Item | None:
+    def describe_gradient(self, name: str, gradient: Any, where: str) -> Item | None:
         """The record of a gradient of the call ``name``; None when nothing is recorded now.
 
         Call inside :func:`unseen`.
         """
-        if not self.listening or is_capturing():
+        if not self.listening or self.framework.is_capturing():
             return None
         try:
             path = self.save_path(name)
@@ -199,7 +203,7 @@ class Ledger:
         self.belongs_to_parent = True
         self._files = None
         self.lock = threading.RLock()
-        self.tensor_files = TensorFiles()
+        self.tensor_files = self.framework.make_files(False)
 
     def _end(self) -> None:
         self.finished = True

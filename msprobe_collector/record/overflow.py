@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-from torch.utils._pytree import tree_map_only
-
 from msprobe_collector.record.calls import Held
-from msprobe_collector.record.items import Items
+from msprobe_collector.record.framework import Describer
 
 
 class Overflow:
@@ -25,19 +22,7 @@ class Overflow:
         return self._count == self._limit
 
 
-def hold(args: Any, kwargs: dict[str, Any], changes: bool) -> Held:
-    """The arguments as they are now, copied when the call is known to overwrite them."""
-    if not changes:
-        return Held(list(args), dict(kwargs))
-    copy = torch.Tensor.clone
-    with torch.no_grad():
-        return Held(
-            tree_map_only(torch.Tensor, copy, list(args)),
-            tree_map_only(torch.Tensor, copy, dict(kwargs)),
-        )
-
-
-def attach_inputs(items: Items, record: dict[str, Any], held: Held, name: str) -> None:
+def attach_inputs(items: Describer, record: dict[str, Any], held: Held, name: str) -> None:
     """Save the arguments and name their files in the record."""
     record["input_args"] = items.attach(record.get("input_args"), held.args, f"{name}.input")
     record["input_kwargs"] = items.attach(record.get("input_kwargs"), held.kwargs, f"{name}.kwargs")

@@ -4,33 +4,29 @@ The established name has no number and stands for the last pass. Earlier passes 
 (micro-steps) get the number of the module's backward call appended, so nothing is lost.
 """
 
-# mypy: disable-error-code="no-untyped-call, no-any-return"
-# torch is typed in part only.
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-import torch
-from torch.utils.hooks import RemovableHandle
+from msprobe_collector.record.framework import Framework, Item, Removable
 
-from msprobe_collector.record.items import Item
-from msprobe_collector.unseen import unseen
-
-Describe: TypeAlias = Callable[[str, torch.Tensor, str], "Item | None"]
+Describe: TypeAlias = Callable[[str, Any, str], "Item | None"]
 Write: TypeAlias = Callable[[str, "dict[str, Item]"], None]
 
 
 class ParameterGradients:
     """Hooks on parameters from the first start of a step to its end."""
 
-    def __init__(self, describe: Describe, write: Write, write_latest: Write) -> None:
+    def __init__(
+        self, framework: Framework, describe: Describe, write: Write, write_latest: Write
+    ) -> None:
+        self._framework = framework
         self._describe = describe
         self._write = write
         self._write_latest = write_latest
-        self._handles: list[RemovableHandle] = []
+        self._handles: list[Removable] = []
         self._watched: dict[tuple[str, str], _Watched] = {}
         self._seen: set[tuple[str, str]] = set()
         self._passes: dict[str, int] = {}  # of each module, in this step
@@ -39,18 +35,19 @@ class ParameterGradients:
         self._backward_number: dict[str, int] = {}
         self._kept: set[str] = set()
 
-    def watch(self, stem: str, module: torch.nn.Module) -> None:
-        for name, parameter in module.named_parameters(recurse=False):
+    def watch(self, stem: str, module: Any) -> None:
+        framework = self._framework
+        for name, parameter in framework.own_parameters(module).items():
             known = self._watched.get((stem, name))
-            if is_lazy(parameter) or not parameter.requires_grad:
+            if not framework.may_watch(parameter):
                 continue
             if known is not None and known.parameter is parameter:
                 continue
-            watched = _Watched(parameter, _identity(parameter.grad))
+            watched = _Watched(parameter, framework.identity(framework.gradient_of(parameter)))
             self._watched[stem, name] = watched
-            if parameter.is_leaf:
-                hook = partial(self._arrive, stem, name)
-                self._handles.append(parameter.register_hook(hook))
+            handle = framework.watch_parameter(parameter, partial(self._arrive, stem, name))
+            if handle is not None:
+                self._handles.append(handle)
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
@@ -60,13 +57,13 @@ class ParameterGradients:
         stem, _, number = backward_name.rpartition(".backward.")
         self._backward_number[stem] = int(number)
 
-    def _arrive(self, stem: str, name: str, gradient: torch.Tensor) -> None:
+    def _arrive(self, stem: str, name: str, gradient: Any) -> None:
         if stem in self._kept:
-            with unseen():
+            with self._framework.unseen():
                 self._seen.add((stem, name))
                 self._take(stem, name, gradient)
 
-    def _take(self, stem: str, name: str, gradient: torch.Tensor) -> None:
+    def _take(self, stem: str, name: str, gradient: Any) -> None:
         # Files of later passes say which pass they belong to: nothing is overwritten.
         number = self._passes.get(stem, 0)
         where = f"{number}.{name}" if number else name
@@ -95,12 +92,13 @@ class ParameterGradients:
     def settle(self) -> None:
         """Hand out the last pass; take ``.grad`` where a framework set it without autograd."""
         self.end_pass()
+        framework = self._framework
         for (stem, name), watched in self._watched.items():
-            gradient = watched.parameter.grad
+            gradient = framework.gradient_of(watched.parameter)
             missed = (stem, name) not in self._seen and stem in self._kept
-            if missed and gradient is not None and _identity(gradient) != watched.gradient:
-                watched.gradient = _identity(gradient)
-                with unseen():
+            if missed and gradient is not None and framework.identity(gradient) != watched.gradient:
+                watched.gradient = framework.identity(gradient)
+                with self._framework.unseen():
                     self._take(stem, name, gradient)
         for stem, gradients in self._arriving.items():
             latest = self._latest.setdefault(stem, (0, {}))
@@ -130,15 +128,6 @@ class _Watched:
 
     __slots__ = ("gradient", "parameter")
 
-    def __init__(self, parameter: torch.nn.Parameter, gradient: tuple[int, int] | None) -> None:
+    def __init__(self, parameter: Any, gradient: tuple[int, int] | None) -> None:
         self.parameter = parameter
         self.gradient = gradient
-
-
-def is_lazy(parameter: torch.nn.Parameter) -> bool:
-    """Whether the first forward call has yet to give the parameter its shape."""
-    return torch.nn.parameter.is_lazy(parameter)
-
-
-def _identity(gradient: torch.Tensor | None) -> tuple[int, int] | None:
-    return None if gradient is None else (id(gradient), gradient._version)

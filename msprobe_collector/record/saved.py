@@ -1,8 +1,5 @@
 """Level debug: single values that the user names, in ``debug.json``."""
 
-# mypy: disable-error-code="no-untyped-call, no-any-return"
-# torch is typed in part only.
-
 from __future__ import annotations
 
 import json
@@ -11,14 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.utils.hooks import RemovableHandle
-
 from msprobe_collector.config.settings import Config
-from msprobe_collector.record.items import Items
-from msprobe_collector.unseen import unseen
+from msprobe_collector.record.framework import Framework, Removable
 from msprobe_collector.write.step_files import AppendedObject, tensor_directory
-from msprobe_collector.write.tensor_files import TensorFiles
 
 _log = logging.getLogger("msprobe_collector")
 
@@ -35,37 +27,38 @@ class _Gradients:
 class SavedValues:
     """Writes values at once and gradients when they are complete or the step ends."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, framework: Framework) -> None:
         self._config = config
+        self._framework = framework
         self._saves_tensors = config.task == "tensor"
-        self._tensor_files = TensorFiles()
-        self._items = Items(config.summary_mode == "md5", self._tensor_files)
+        self._tensor_files = framework.make_files(False)
+        with_checksum = config.summary_mode == "md5"
+        self._items = framework.make_describer(with_checksum, self._tensor_files, True)
         self._file: AppendedObject | None = None
         self._counters: dict[str, int] = {}
         self._waiting: list[_Gradients] = []
-        self._handles: list[RemovableHandle] = []
+        self._handles: list[Removable] = []
 
     def save(self, directory: Path, variable: Any, name: str, save_backward: bool) -> None:
-        with torch._C.DisableTorchFunction():
-            problem = _unsupported(variable)
-            if problem is not None:
-                _log.warning("%s was not saved: it holds %s.", name, problem)
-                return
-            self._open(directory)
-            number = self._counters.get(name, 0)
-            self._counters[name] = number + 1
-            key = f"{name}.{number}.debug"
-            path = key if self._saves_tensors else None
-            with unseen():
-                item = self._items.describe(variable, path, [])
-            self._append(key, item)
-            if save_backward:
-                gradients = _Gradients(f"{name}_grad.{number}.debug")
-                gradients.tree = self._watch(variable, gradients, gradients.name, ())
-                if gradients.missing:
-                    self._waiting.append(gradients)
-                else:
-                    self._append(gradients.name, gradients.tree)
+        problem = self._unsupported(variable)
+        if problem is not None:
+            _log.warning("%s was not saved: it holds %s.", name, problem)
+            return
+        self._open(directory)
+        number = self._counters.get(name, 0)
+        self._counters[name] = number + 1
+        key = f"{name}.{number}.debug"
+        path = key if self._saves_tensors else None
+        with self._framework.unseen():
+            item = self._items.describe(variable, path, [])
+        self._append(key, item)
+        if save_backward:
+            gradients = _Gradients(f"{name}_grad.{number}.debug")
+            gradients.tree = self._watch(variable, gradients, gradients.name, ())
+            if gradients.missing:
+                self._waiting.append(gradients)
+            else:
+                self._append(gradients.name, gradients.tree)
 
     def close_step(self) -> None:
         for handle in self._handles:
@@ -88,7 +81,7 @@ class SavedValues:
             header = {
                 "task": self._config.task,
                 "level": "debug",
-                "framework": "pytorch",
+                "framework": self._framework.name,
                 "dump_data_dir": folder,
             }
             head = json.dumps(header, indent=1)[:-2] + ',\n "data": {'
@@ -111,58 +104,49 @@ class SavedValues:
                 self._watch(part, gradients, f"{path}.{n}", (*where, n))
                 for n, part in enumerate(value)
             ]
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            gradients.missing += 1
+        if isinstance(value, self._framework.tensor_kind):
             arrive = partial(self._arrive, gradients, path, where)
-            if value.grad_fn is None:
-                self._handles.append(value.register_hook(arrive))
-            else:
-                pick = partial(_pick, arrive, value.output_nr)
-                self._handles.append(value.grad_fn.register_prehook(pick))
+            handle = self._framework.watch_value(value, arrive)
+            if handle is not None:
+                gradients.missing += 1
+                self._handles.append(handle)
         return None
 
     def _arrive(
-        self, gradients: _Gradients, path: str, where: tuple[Any, ...], gradient: torch.Tensor
+        self, gradients: _Gradients, path: str, where: tuple[Any, ...], gradient: Any
     ) -> None:
         if gradients not in self._waiting:
             return  # a second pass through the same graph
-        with torch._C.DisableTorchFunction():
-            file = path if self._saves_tensors else None
-            with unseen():
-                item = self._items.tensor(gradient.detach(), file)
-            if where:
-                branch = gradients.tree
-                for part in where[:-1]:
-                    branch = branch[part]
-                if branch[where[-1]] is not None:
-                    return
-                branch[where[-1]] = item
-            else:
-                gradients.tree = item
-            gradients.missing -= 1
-            if not gradients.missing:
-                self._waiting.remove(gradients)
-                self._append(gradients.name, gradients.tree)
+        file = path if self._saves_tensors else None
+        with self._framework.unseen():
+            item = self._items.tensor(gradient, file)
+        if where:
+            branch = gradients.tree
+            for part in where[:-1]:
+                branch = branch[part]
+            if branch[where[-1]] is not None:
+                return
+            branch[where[-1]] = item
+        else:
+            gradients.tree = item
+        gradients.missing -= 1
+        if not gradients.missing:
+            self._waiting.remove(gradients)
+            self._append(gradients.name, gradients.tree)
 
-
-def _pick(arrive: Any, number: int, gradients: tuple[torch.Tensor | None, ...]) -> None:
-    gradient = gradients[number] if number < len(gradients) else None
-    if gradient is not None:
-        arrive(gradient)
-
-
-def _unsupported(value: Any) -> str | None:
-    """What in a nested value cannot be saved, None if all of it can."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                return f"the key {key!r}, which is no text"
-            problem = _unsupported(part)
-            if problem is not None:
-                return problem
-        return None
-    if isinstance(value, list | tuple):
-        return next((found for part in value if (found := _unsupported(part)) is not None), None)
-    if isinstance(value, torch.Tensor | int | float | str):
-        return None
-    return f"a value of type {type(value).__name__}"
+    def _unsupported(self, value: Any) -> str | None:
+        """What in a nested value cannot be saved, None if all of it can."""
+        if isinstance(value, dict):
+            for key, part in value.items():
+                if not isinstance(key, str):
+                    return f"the key {key!r}, which is no text"
+                problem = self._unsupported(part)
+                if problem is not None:
+                    return problem
+            return None
+        if isinstance(value, list | tuple):
+            problems = (self._unsupported(part) for part in value)
+            return next((found for found in problems if found is not None), None)
+        if isinstance(value, self._framework.tensor_kind | int | float | str):
+            return None
+        return f"a value of type {type(value).__name__}"

@@ -7,26 +7,23 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.backward_calls import BackwardCalls
-from msprobe_collector.record.calls import Call, Pending, ThreadState
-from msprobe_collector.record.gradients import edges_of, is_recomputing, runs_backward
-from msprobe_collector.record.items import collect_tensors
+from msprobe_collector.record.calls import Call, Held, Pending, ThreadState
+from msprobe_collector.record.framework import NO_PASS, Framework
 from msprobe_collector.record.ledger import Ledger
-from msprobe_collector.record.overflow import attach_inputs, hold, is_origin
+from msprobe_collector.record.overflow import attach_inputs, is_origin
 from msprobe_collector.record.stack import NO_STACK
-from msprobe_collector.unseen import unseen
 
 
 class Session:
     """The state of one debugger; all hooks report to it."""
 
-    def __init__(self, config: Config, estimate: bool = False) -> None:
+    def __init__(self, config: Config, framework: Framework, estimate: bool = False) -> None:
+        self.framework = framework
         self.config = config
         self.threads = ThreadState()
-        self.ledger = Ledger(config, estimate)
+        self.ledger = Ledger(config, framework, estimate)
         self.backwards = BackwardCalls(self.ledger)
         self.items = self.ledger.items
         self.parameters = self.backwards.parameters
@@ -89,7 +86,7 @@ class Session:
 
     def recomputed_in(self, path: str) -> Call | None:
         """Whose backward asks for a call at ``path`` that no module makes ("" for an API)."""
-        if torch._C._current_graph_task_id() == -1:
+        if self.framework.current_pass() == NO_PASS:
             return None
         region = self.threads.region
         return region.call if region is not None else self.backwards.open.enclosing(path)
@@ -109,11 +106,11 @@ class Session:
         if not call.kept and (ledger.selection.keeps_all or not with_gradients):
             return None
         pending = Pending(call, stack)
-        inputs: list[torch.Tensor] = []
+        inputs: list[Any] = []
         if call.kept and self.config.collects("forward", "input"):
             path = ledger.save_path(call.forward_name)
             describe = self.items.describe
-            with unseen():
+            with self.framework.unseen():
                 pending.record["input_args"] = [
                     describe(value, path and f"{path}.input.{position}", inputs)
                     for position, value in enumerate(args)
@@ -123,31 +120,31 @@ class Session:
                     for key, value in kwargs.items()
                 }
         else:
-            collect_tensors((args, kwargs), inputs)
+            self.framework.collect_tensors((args, kwargs), inputs)
         pending.has_tensors = bool(inputs)
         if ledger.overflow is not None:
-            pending.held = hold(args, kwargs, changes)
+            pending.held = Held(*self.framework.held((list(args), dict(kwargs)), changes))
         if with_gradients:
-            pending.edges = edges_of(inputs) if torch.is_grad_enabled() else []
-        pending.first_node = torch._C._autograd._get_sequence_nr()
+            pending.edges = self.framework.edges_of(inputs) if self.framework.builds_graph() else []
+        pending.first_node = self.framework.next_node()
         return pending
 
     def leave(self, pending: Pending, result: Any, parameters: dict[str, Any] | None) -> None:
         """Describe what came out of a call, write it down and watch for its gradients."""
         ledger = self.ledger
         call = pending.call
-        outputs: list[torch.Tensor] = []
+        outputs: list[Any] = []
         if call.encloses and not call.kept and ledger.selection.lists(call):
             call.kept = True
             pending.record.update(input_args=[], input_kwargs={})
         if call.kept and self.config.collects("forward", "output"):
             path = ledger.save_path(call.forward_name)
-            with unseen():
+            with self.framework.unseen():
                 pending.record["output"] = self.items.describe(
                     _as_results(result), path and f"{path}.output", outputs, born=True
                 )
         else:
-            collect_tensors(result, outputs)
+            self.framework.collect_tensors(result, outputs)
         if not call.path and not outputs and not pending.has_tensors:
             return  # an API that neither reads nor makes values
         if call.kept:
@@ -155,8 +152,8 @@ class Session:
             if self.config.collects_direction("forward"):
                 self._add_forward(pending, result, parameters)
         ledger.selection.leave(call.forward_name)
-        watched = pending.edges is not None and torch.is_grad_enabled()
-        if watched and (self.threads.region is None or runs_backward()):
+        watched = pending.edges is not None and self.framework.builds_graph()
+        if watched and (self.threads.region is None or self.framework.runs_backward()):
             self.backwards.watch(pending, outputs)
         ledger.flush_if_due()
 
@@ -177,12 +174,12 @@ class Session:
         name = pending.call.forward_name
         if parameters is not None:
             path = ledger.save_path(name)
-            with unseen():
+            with self.framework.unseen():
                 record["parameters"] = {
                     key: self.items.describe(value, path and f"{path}.parameters.{key}", [])
                     for key, value in parameters.items()
                 }
-        record["is_recompute"] = is_recomputing()
+        record["is_recompute"] = self.framework.is_recomputing()
         if ledger.overflow is not None:
             self.items.settle()
             if not is_origin(record):
@@ -201,7 +198,7 @@ class Session:
             return
         self.place_call(pending)
         if self.config.collects_direction("forward"):
-            pending.record["is_recompute"] = is_recomputing()
+            pending.record["is_recompute"] = self.framework.is_recomputing()
             pending.record["output"] = []
             self.ledger.add_record(pending.call.forward_name, pending.record)
 

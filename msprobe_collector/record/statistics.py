@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-from msprobe_collector.write.tensor_store import host_bytes
+from msprobe_collector.write.host_bytes import host_bytes
 
 _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)

@@ -102,6 +102,7 @@ class StepFiles:
         directory: Path,
         task: str,
         level: str,
+        framework: str,
         saves_tensors: bool,
         estimate: bool = False,
     ) -> None:
@@ -109,7 +110,7 @@ class StepFiles:
         header = {
             "task": task,
             "level": level,
-            "framework": "pytorch",
+            "framework": framework,
             "argument_gradients": True,  # see BackwardCalls
             "dump_data_dir": str(tensor_directory(directory)) if saves_tensors else None,
         }

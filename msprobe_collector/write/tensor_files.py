@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from msprobe_collector.unseen import unseen
+from msprobe_collector.write.host_bytes import host_bytes
 from msprobe_collector.write.tensor_store import TensorStore
 
 _log = logging.getLogger("msprobe_collector")
@@ -50,7 +52,7 @@ class TensorFiles:
                 self._store = TensorStore(self.directory)
             store = self._store
             if tensor.is_cpu:
-                store.add(name, tensor)
+                _store(store, name, tensor)
                 return name
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
         with self._room:
@@ -107,7 +109,7 @@ class TensorFiles:
             size = copy.numel() * copy.element_size()
             try:
                 if store is not None:
-                    store.add(path.name, copy.cpu())
+                    _store(store, path.name, copy.cpu())
                 else:
                     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
                     torch.save(copy.cpu(), path)
@@ -119,6 +121,12 @@ class TensorFiles:
                 self._waiting_bytes -= size
                 self._waiting_files -= 1
                 self._room.notify_all()
+
+
+def _store(store: TensorStore, name: str, tensor: torch.Tensor) -> None:
+    with unseen():
+        plain, content = host_bytes(tensor)
+    store.add(name, str(plain.dtype), plain.shape, content)
 
 
 def _name_of(path: str) -> str:

@@ -7,35 +7,16 @@ thousands of tensors; a file for each of them takes longer than the numbers do.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from msprobe_collector.unseen import unseen
 from msprobe_collector.write.step_files import AppendedObject
 
 DATA, INDEX = "tensors.bin", "index.json"
 _ALIGNMENT = 64  # bytes, so that any type can be mapped
-
-
-def host_bytes(tensor: torch.Tensor) -> tuple[torch.Tensor, memoryview]:
-    """The bytes of a plain tensor in the host's memory, row by row, and the tensor they are of.
-
-    They are good while that tensor lives. Call inside :func:`unseen`.
-    """
-    plain = tensor
-    if plain.is_conj() or plain.is_neg() or not plain.is_contiguous():
-        plain = plain.detach().resolve_conj().resolve_neg().contiguous()
-    size = plain.numel() * plain.itemsize
-    if not size:
-        return plain, memoryview(b"")
-    # Through the address: NumPy lacks some types and takes several calls.
-    content = (ctypes.c_ubyte * size).from_address(plain.data_ptr())
-    return plain, memoryview(content).cast("B")
 
 
 class TensorStore:
@@ -51,15 +32,13 @@ class TensorStore:
         self._end = 0
         self._lock = threading.Lock()
 
-    def add(self, name: str, tensor: torch.Tensor) -> None:
-        """Write a tensor of the host's memory; OSError when the disk takes no more."""
-        with unseen():
-            plain, content = host_bytes(tensor)
+    def add(self, name: str, dtype: str, shape: Sequence[int], content: memoryview) -> None:
+        """Write the bytes of a tensor, row by row; OSError when the disk takes no more."""
         size = len(content)
         with self._lock:
             offset = self._end
             self._end = offset + -(-size // _ALIGNMENT) * _ALIGNMENT
-            entry = {"offset": offset, "dtype": str(plain.dtype), "shape": list(plain.shape)}
+            entry = {"offset": offset, "dtype": dtype, "shape": list(shape)}
             self._entries[name] = json.dumps(entry)
             self._waiting.append(f" {json.dumps(name)}: {self._entries[name]}")
         while content:

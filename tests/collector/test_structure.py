@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 WITHOUT_TORCH = """
-    config.settings config.selector record.calls record.selection record.stack write.step_files
+    config.settings config.selector record.session write.step_files
 """.split()
 
 

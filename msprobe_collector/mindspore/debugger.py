@@ -1,0 +1,151 @@
+"""``PrecisionDebugger`` for MindSpore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import mindspore
+from mindspore import nn
+from mindspore.communication import GlobalComm, get_rank
+
+from msprobe_collector.config.settings import GRADIENTS, load_config
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.mindspore.calls import Calls
+from msprobe_collector.mindspore.cells import Cells
+from msprobe_collector.mindspore.engine import MindSpore
+from msprobe_collector.record.saved import SavedValues
+from msprobe_collector.record.session import Session
+from msprobe_collector.report import speak_up
+from msprobe_collector.steps import Debugger
+
+
+class PrecisionDebugger(Debugger):
+    """Records training steps of MindSpore in PyNative mode; one per process.
+
+    ``start`` to ``stop`` is recorded, ``step`` closes a step. Nothing stays installed after
+    ``stop``.
+    """
+
+    def __init__(
+        self,
+        config_path: str | Path | None = None,
+        task: str | None = None,
+        dump_path: str | Path | None = None,
+        level: str | None = None,
+        step: Sequence[int | str] | None = None,
+        estimate: bool = False,
+    ) -> None:
+        """Settle what to record; see docs/collect.md. ``estimate`` writes nothing and says how
+        large each step would be and how long it would take.
+        """
+        if Debugger._current is self:
+            return
+        speak_up()
+        config = load_config(config_path, task, dump_path, level, step)
+        if config.task == GRADIENTS or config.follows_dataloader:
+            key = "Task grad_probe" if config.task == GRADIENTS else "enable_dataloader"
+            raise CollectorError(f"{key} works with PyTorch only; leave it out for MindSpore.")
+        _check_version()
+        framework = MindSpore()
+        session = Session(config, framework, estimate)
+        framework.threads = session.threads
+        self._interception = Interception(session)
+        self._set_up(config, session, self._interception, estimate)
+        self._models: list[nn.Cell] = []
+        if config.level == "debug":
+            self._saved = SavedValues(config, framework)
+        Debugger._current = self
+
+    @classmethod
+    def start(cls, model: nn.Cell | Sequence[nn.Cell] | None = None) -> PrecisionDebugger:
+        """Record from here on; levels L0 and mix need the model or a list of models.
+
+        A second ``start`` with another model records both.
+        """
+        self = cls._the_one()
+        self._begin_recording(model)
+        return self
+
+    def _begin_recording(self, model: Any) -> None:
+        if self._saved is not None:
+            self._warn("At level debug only save() records; start() and stop() have no effect.")
+            return
+        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+            raise CollectorError(
+                "In graph mode Python calls nothing that could be recorded; "
+                "call mindspore.set_context(mode=mindspore.PYNATIVE_MODE) first."
+            )
+        models = self._checked_models(model)
+        if self._recording:
+            more = [pair for pair in models if pair[1] not in self._models]
+            self._models += [part for _, part in more]
+            self._guarded(lambda: self._interception.add(more))
+        elif self._may_record():
+            self._recording = True
+            self._models = [part for _, part in models]
+            self._begin(lambda: self._interception.install(models))
+
+    def _checked_models(self, model: Any) -> list[tuple[str, nn.Cell]]:
+        """Each model with the beginning of its Cells' names."""
+        if isinstance(model, nn.Cell):
+            return [("Cell", model)]
+        if model is None and self.config.with_modules:
+            raise CollectorError(
+                f"Level {self.config.level} records Cells: call start(model) with the model."
+            )
+        models = list(model or ())
+        if not all(isinstance(part, nn.Cell) for part in models):
+            raise CollectorError("start() takes a mindspore.nn.Cell or a list of them.")
+        return [(f"Cell.{number}", part) for number, part in enumerate(models)]
+
+    def _rank(self) -> int | None:
+        return int(get_rank()) if GlobalComm.INITED else None
+
+
+class Interception:
+    """All that is put into MindSpore between start and stop, and taken out again."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._cells = Cells(session)
+        self._calls = Calls(session)
+        self._removals: list[Callable[[], None]] = []
+
+    def install(self, models: Sequence[tuple[str, nn.Cell]]) -> None:
+        config = self._session.config
+        if config.with_modules:
+            self._removals.append(self._cells.remove)
+            self._cells.install(models)
+        if config.with_apis:
+            self._removals.append(self._calls.remove)
+            self._calls.install()
+        self._session.threads.sees_calls = True
+
+    def add(self, models: Sequence[tuple[str, nn.Cell]]) -> None:
+        """More models in the same window."""
+        if self._session.config.with_modules:
+            self._cells.install(models)
+
+    def remove(self) -> None:
+        removals, self._removals = self._removals, []
+        for removal in reversed(removals):
+            try:
+                removal()
+            except Exception as error:
+                self._session.report("The end of the recording", error)
+        threads = self._session.threads
+        threads.sees_calls = threads.hides_calls = False
+        threads.modules.clear()
+
+    def forget(self) -> None:
+        """In a forked process nothing is active any more, so every call passes."""
+
+
+def _check_version() -> None:
+    if not hasattr(mindspore.Tensor, "_grad_node"):
+        raise CollectorError(
+            f"MindSpore {mindspore.__version__} does not show its graph of gradients; "
+            "recording needs MindSpore 2.8 or newer."
+        )

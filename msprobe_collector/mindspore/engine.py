@@ -1,0 +1,127 @@
+"""What recording asks of MindSpore, in PyNative mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import mindspore
+from mindspore.common.api import _pynative_executor
+
+from msprobe_collector.mindspore.array_files import ArrayFiles
+from msprobe_collector.mindspore.arrays import Arrays
+from msprobe_collector.mindspore.graph import Graph
+from msprobe_collector.record.calls import ThreadState
+from msprobe_collector.record.framework import NO_PASS, Removable
+from msprobe_collector.record.nested import collect
+
+
+class Unseen:
+    """Calls made inside are no part of the training."""
+
+    __slots__ = ("_before", "_threads")
+
+    def __init__(self, threads: ThreadState) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._before = self._threads.hides_calls
+        self._threads.hides_calls = True
+
+    def __exit__(self, *_error: object) -> None:
+        self._threads.hides_calls = self._before
+
+
+class MindSpore(Graph):
+    """:class:`~msprobe_collector.record.framework.Framework` for MindSpore."""
+
+    name = "mindspore"
+    tensor_kind: type[Any] = mindspore.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = ThreadState()  # until the session has its own
+
+    def unseen(self) -> Unseen:
+        return Unseen(self.threads)
+
+    def make_files(self, one_file: bool) -> ArrayFiles:
+        return ArrayFiles(one_file)
+
+    def make_describer(self, with_checksum: bool, files: ArrayFiles, measures: bool) -> Arrays:
+        return Arrays(with_checksum, files, measures)
+
+    def collect_tensors(self, value: Any, found: list[Any]) -> None:
+        collect(mindspore.Tensor, value, found)
+
+    def held(self, value: Any, changes: bool) -> Any:
+        if not changes:
+            return value
+        with self.unseen():
+            return _copied(value)
+
+    def is_capturing(self) -> bool:
+        return False
+
+    # -- the graph of gradients ---------------------------------------------------------------
+
+    def takes_gradient(self, tensor: Any) -> bool:
+        return tensor._grad_node is not None
+
+    def builds_graph(self) -> bool:
+        return bool(_pynative_executor.requires_grad())
+
+    # -- passes -------------------------------------------------------------------------------
+
+    def current_pass(self) -> int:
+        number = int(_pynative_executor.get_current_autodiff_engine_id())
+        return NO_PASS if number < 0 else number
+
+    def after_pass(self, call: Callable[[], None]) -> None:
+        _pynative_executor.queue_backward_final_callback(call)
+
+    def is_recomputing(self) -> bool:
+        return self.current_pass() != NO_PASS and self.builds_graph()
+
+    def runs_backward(self) -> bool:
+        return True
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def own_parameters(self, module: Any) -> dict[str, Any]:
+        return {name: value for name, value in module._params.items() if value is not None}
+
+    def may_watch(self, parameter: Any) -> bool:
+        return bool(parameter.requires_grad)
+
+    def watch_parameter(self, parameter: Any, arrive: Callable[[Any], None]) -> Removable | None:
+        handle: Removable = parameter.register_hook(partial(_hand_over, arrive))
+        return handle
+
+    def watch_value(self, tensor: Any, arrive: Callable[[Any], None]) -> Removable | None:
+        if tensor._grad_node is None:
+            return None
+        handle: Removable = tensor.register_hook(partial(_hand_over, arrive))
+        return handle
+
+    def gradient_of(self, parameter: Any) -> Any:  # noqa: ARG002
+        return None
+
+    def identity(self, gradient: Any) -> tuple[int, int] | None:
+        return None if gradient is None else (id(gradient), 0)
+
+
+def _hand_over(arrive: Callable[[Any], None], gradient: Any) -> Any:
+    arrive(gradient)
+    return gradient
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, mindspore.Tensor):
+        return mindspore.Tensor(value.asnumpy().copy(), value.dtype)
+    if isinstance(value, dict):
+        return {key: _copied(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_copied(part) for part in value)
+    return value

@@ -1,0 +1,145 @@
+"""What recording asks of the framework that trains; one implementation for each of them.
+
+An *edge* says where a tensor's gradient goes: a node of the graph of gradients, and which of its
+outputs the tensor is. A leaf has no node that runs; its edge is a key of its own with index -1.
+A *pass* is one run of the engine that computes gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+Edge: TypeAlias = "tuple[Any, int]"
+Item: TypeAlias = "dict[str, Any]"
+NO_PASS = -1
+
+
+class Removable(Protocol):
+    """What a hook is taken off with."""
+
+    def remove(self) -> None: ...
+
+
+class Files(Protocol):
+    """Where the tensors of a step go."""
+
+    directory: Any  # Path | None
+    saved_bytes: int
+    one_file: bool
+
+    def flush(self) -> None:
+        """Let readers find what has been written."""
+
+    def drain(self) -> None:
+        """Wait until every tensor is on disk."""
+
+    def end_step(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Describer(Protocol):
+    """Turns values into records; all but ``settle`` are called inside ``unseen``."""
+
+    estimate: bool
+    described_bytes: int
+
+    def describe(
+        self, value: Any, path: str | None, leaves: list[Any], depth: int = 0, born: bool = False
+    ) -> Any:
+        """The record of ``value``; its tensors are appended to ``leaves`` in order."""
+
+    def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:
+        """The record of one tensor, which is saved as ``path``."""
+
+    def attach(self, record: Any, value: Any, path: str) -> Any:
+        """Save the tensors of ``value``, which ``record`` describes."""
+
+    def settle(self) -> None:
+        """Fill in the numbers that are still on a device."""
+
+    def expose(self, tensor: Any) -> None:
+        """Whatever shares this tensor's memory can be written to by others from now on."""
+
+    def forget(self) -> None:
+        """Something may have written to tensors unnoticed."""
+
+    def forget_step(self) -> None: ...
+
+
+class Framework(Protocol):
+    """The part of recording that differs between frameworks."""
+
+    name: str  # as dump.json says it
+    tensor_kind: type[Any]
+
+    def unseen(self) -> AbstractContextManager[None]:
+        """Calls made inside are neither recorded nor differentiated."""
+
+    def make_files(self, one_file: bool) -> Files: ...
+
+    def make_describer(self, with_checksum: bool, files: Any, measures: bool) -> Describer: ...
+
+    def collect_tensors(self, value: Any, found: list[Any]) -> None:
+        """The tensors in nested arguments, in the order in which they would be described."""
+
+    def held(self, value: Any, changes: bool) -> Any:
+        """Arguments as they are now, copied when the call ``changes`` them."""
+
+    def is_capturing(self) -> bool:
+        """Whether calls are captured now to run later."""
+
+    # -- the graph of gradients ---------------------------------------------------------------
+
+    def edges_of(self, tensors: Sequence[Any]) -> list[Edge | None]:
+        """Where the gradients of a call's inputs go; None for those that take none."""
+
+    def results_of(self, tensors: Sequence[Any]) -> list[Edge | None]:
+        """Where the gradients of a call's outputs come from; None for those no node made."""
+
+    def leaf_key(self, node: Any) -> Edge | None:
+        """The edge of the tensor that a node stands for if that is a leaf."""
+
+    def takes_gradient(self, tensor: Any) -> bool: ...
+
+    def next_node(self) -> int:
+        """The number of the next node to be made."""
+
+    def builds_graph(self) -> bool: ...
+
+    # -- passes -------------------------------------------------------------------------------
+
+    def current_pass(self) -> int:
+        """The pass that is running in this thread, or NO_PASS."""
+
+    def after_pass(self, call: Callable[[], None]) -> None:
+        """Call when the running pass is over."""
+
+    def is_recomputing(self) -> bool:
+        """A forward call inside a pass that builds a graph repeats an earlier one."""
+
+    def runs_backward(self) -> bool:
+        """Whether what is built inside a pass will run backward itself."""
+
+    def watch_value(self, tensor: Any, arrive: Callable[[Any], None]) -> Removable | None:
+        """Hand over the gradient of any tensor when a pass computes it; None if none will."""
+
+    # -- parameters ---------------------------------------------------------------------------
+
+    def own_parameters(self, module: Any) -> dict[str, Any]:
+        """The parameters of a module without those of its parts, by their names in it."""
+
+    def may_watch(self, parameter: Any) -> bool:
+        """Whether gradients can come to a parameter, whose shape is known."""
+
+    def watch_parameter(
+        self, parameter: Any, arrive: Callable[[Any], None]
+    ) -> Removable | None: ...
+
+    def gradient_of(self, parameter: Any) -> Any:
+        """The gradient that is kept beside a parameter; None where the framework keeps none."""
+
+    def identity(self, gradient: Any) -> tuple[int, int] | None:
+        """Changes whenever a kept gradient does."""
