@@ -27,6 +27,8 @@ from msprobe_collector.mindspore.names import (
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.session import Session
 
+_MACHINERY = ("mindspore/common/recompute.py", "mindspore\\common\\recompute.py")
+
 
 class Calls:
     """Sees the calls between install and remove; what a call makes itself is part of it."""
@@ -68,9 +70,12 @@ class Calls:
     def _function(
         self, labels: list[tuple[Any, str]], original: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
+        frame = sys._getframe(3)
         if self._idle():
             return original(*args, **kwargs)
-        frame = sys._getframe(3)
+        if frame.f_code.co_filename.endswith(_MACHINERY):
+            with self._session.framework.unseen():
+                return original(*args, **kwargs)
         return record_call(self._session, label_of(labels, frame), original, args, kwargs, frame)
 
     def _primitive(

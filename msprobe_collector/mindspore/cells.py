@@ -74,8 +74,15 @@ def named_cells(prefix: str, model: Any) -> Iterator[tuple[str, Any]]:
     """Every Cell with its path; a model without parts stands for itself."""
     found = False
     for name, cell in model.cells_and_names():
-        if cell is not model and not isinstance(cell, (nn.CellList, nn.CellDict)):
+        if cell is not model and not _is_machinery(cell):
             found = True
             yield f"{prefix}.{name}", cell
     if not found:
         yield prefix, model
+
+
+def _is_machinery(cell: Any) -> bool:
+    """Cells that hold others, or that MindSpore puts around those it recomputes."""
+    kind = type(cell)
+    is_private = kind.__name__.startswith("_") and kind.__module__.startswith("mindspore.")
+    return is_private or isinstance(cell, (nn.CellList, nn.CellDict))

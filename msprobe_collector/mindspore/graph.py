@@ -42,7 +42,16 @@ class GraphNode:
         return self._node.register_prehook(hook)
 
     def register_hook(self, hook: Callable[[Any, Any], None]) -> Any:
-        return self._node.register_hook(hook)
+        """Call ``hook`` with what the node sends and received.
+
+        Arguments that are no tensors have places among what it sends; the last ones are cut off.
+        """
+        places = 1 + max((n for n, (node, _) in enumerate(self.next_functions) if node), default=-1)
+
+        def cut(sent: Any, received: Any) -> None:
+            hook(sent[:places], received)
+
+        return self._node.register_hook(cut)
 
 
 class Graph:
