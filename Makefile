@@ -77,6 +77,16 @@ test-torch: $(PY) ## the collector's tests on another torch (TORCH=2.14.1)
 	PYTHONPATH=. .cache/torch-$(TORCH)/bin/python -m pytest tests/collector -q \
 		--ignore=tests/collector/test_build.py --ignore=tests/collector/test_merging_experts.py
 
+MINDSPORE ?= 2.8.0
+.PHONY: test-mindspore
+test-mindspore: $(PY) ## the collector's tests on MindSpore, in an environment of its own (MINDSPORE=2.8.0)
+	@$(PYTHON) -m venv .cache/mindspore-$(MINDSPORE)
+	@if .cache/mindspore-$(MINDSPORE)/bin/pip install -q mindspore==$(MINDSPORE) 'numpy<2' hypothesis pytest pyyaml; then \
+		PYTHONPATH=. .cache/mindspore-$(MINDSPORE)/bin/python -m pytest tests/mindspore -q; \
+	else \
+		echo "Skipped: MindSpore $(MINDSPORE) cannot be installed with $$($(PYTHON) --version)."; \
+	fi
+
 .PHONY: test-browser
 test-browser: build $(VENV)/.dev ## the tests in Chromium
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST) tests/browser -m "not slow"

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.debugger import PrecisionDebugger
-from msprobe_collector.mindspore.save import save, save_grad, step
+from msprobe_collector.mindspore.saving import save, save_grad, step
 
 __all__ = ["CollectorError", "PrecisionDebugger", "save", "save_grad", "step"]

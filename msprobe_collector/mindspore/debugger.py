@@ -95,7 +95,7 @@ class PrecisionDebugger(Debugger):
             raise CollectorError(
                 f"Level {self.config.level} records Cells: call start(model) with the model."
             )
-        models = list(model or ())
+        models = list(model) if isinstance(model, (list, tuple)) else [model] if model else []
         if not all(isinstance(part, nn.Cell) for part in models):
             raise CollectorError("start() takes a mindspore.nn.Cell or a list of them.")
         return [(f"Cell.{number}", part) for number, part in enumerate(models)]

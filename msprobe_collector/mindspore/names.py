@@ -10,6 +10,7 @@ import dis
 import sys
 import types
 from collections.abc import Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
@@ -131,15 +132,14 @@ def _path_written(frame: FrameType) -> tuple[str, ...]:
     """
     if sys.version_info < (3, 11):
         return ()
-    instructions = list(dis.get_instructions(frame.f_code))
-    places = {instruction.offset: instruction.positions for instruction in instructions}
-    call = places.get(frame.f_lasti)
+    # The frame stands at the call or in the cache behind it; caches have positions, too.
+    [call] = islice(frame.f_code.co_positions(), frame.f_lasti // 2, frame.f_lasti // 2 + 1)
     callee: tuple[str, ...] = ()
-    for instruction in instructions:
+    for instruction in dis.get_instructions(frame.f_code):
         place = instruction.positions
-        if instruction.offset >= frame.f_lasti or place is None or call is None:
+        if instruction.offset >= frame.f_lasti or place is None:
             break
-        if (place.lineno, place.col_offset) != (call.lineno, call.col_offset):
+        if (place.lineno, place.col_offset) != (call[0], call[2]):
             continue
         if instruction.opname.startswith(("LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_NAME")):
             callee = (str(instruction.argval),)
