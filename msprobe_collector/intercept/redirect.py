@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from msprobe_collector.record.stack import HIDDEN_NAME
+
 
 def _entry_code(
     target: Callable[..., Any], original: types.CodeType, disguised: bool
@@ -27,7 +29,7 @@ def _entry_code(
     return code.replace(
         co_filename=original.co_filename,
         co_firstlineno=original.co_firstlineno,
-        co_name=original.co_name,
+        co_name=HIDDEN_NAME,
     )
 
 

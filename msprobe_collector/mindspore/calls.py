@@ -81,7 +81,8 @@ class Calls:
     def _primitive(
         self, original: Callable[..., Any], primitive: Primitive, *args: Any, **kwargs: Any
     ) -> Any:
-        name = type(primitive).__name__
+        kind = type(primitive)
+        name = str(primitive.name) if kind is Primitive else kind.__name__
         if self._idle() or name in SILENT_PRIMITIVES:
             return original(primitive, *args, **kwargs)
         instance = getattr(primitive, "instance_name", None) or name

@@ -13,7 +13,7 @@ from msprobe_collector.mindspore.array_files import ArrayFiles
 from msprobe_collector.mindspore.arrays import Arrays
 from msprobe_collector.mindspore.graph import Graph
 from msprobe_collector.record.calls import ThreadState
-from msprobe_collector.record.framework import NO_PASS, Removable
+from msprobe_collector.record.framework import NO_PASS, Item, Removable
 from msprobe_collector.record.nested import collect
 
 
@@ -38,6 +38,7 @@ class MindSpore(Graph):
 
     name = "mindspore"
     tensor_kind: type[Any] = mindspore.Tensor
+    shows_last_node = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +72,12 @@ class MindSpore(Graph):
 
     def builds_graph(self) -> bool:
         return bool(_pynative_executor.requires_grad())
+
+    def as_established(self, name: str, gradients: list[Item | None]) -> list[Item | None]:
+        """Those of Primitives stand in reverse, without gaps."""
+        if not name.startswith("Primitive."):
+            return gradients
+        return [gradient for gradient in reversed(gradients) if gradient is not None]
 
     # -- passes -------------------------------------------------------------------------------
 

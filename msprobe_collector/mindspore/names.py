@@ -48,7 +48,7 @@ _SILENT_METHODS = frozenset(
 SILENT_PRIMITIVES = frozenset(
     """
     Shape TensorShape DynamicShape Rank DType Size IsInstance Depend UpdateState Load
-    InsertGradientOf HookBackward CellBackwardHook Print PyFunc ProxyOp Generator
+    InsertGradientOf HookBackward CellBackwardHook Print PyFunc ProxyOp Generator typeof
     """.split()
 )
 

@@ -49,7 +49,8 @@ class BackwardCalls:
         graph = trace(self._framework, edges, results, pending.first_node)
         if graph.outputs:
             describe = partial(ledger.describe_gradient, call.backward_name)
-            backward = Backward(call, len(edges), len(outputs), describe)
+            by_argument = bool(call.path) or not self._framework.shows_last_node
+            backward = Backward(call, len(edges), len(outputs), describe, by_argument)
             self._watched.append(weakref.ref(backward))
             report, unseen = ledger.report, self._framework.unseen
             watch(graph, backward, self._begin, self.end, report, unseen)
@@ -113,6 +114,10 @@ class BackwardCalls:
         is_module = bool(backward.call.path)
 
         def add(key: str, at_last_node: list[Item | None], name: str, own: list[Any]) -> None:
+            if not is_module and backward.by_argument:
+                name_of_call = backward.call.forward_name
+                established = self._framework.as_established
+                at_last_node = established(name_of_call, own) if key == "output" else own
             record[key] = own if is_module else at_last_node
             if not is_module and (name in backward.elsewhere or not _alike(own, at_last_node)):
                 record[name] = own

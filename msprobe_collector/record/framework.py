@@ -74,6 +74,7 @@ class Framework(Protocol):
 
     name: str  # as dump.json says it
     tensor_kind: type[Any]
+    shows_last_node: bool  # in the established records of backward calls
 
     def unseen(self) -> AbstractContextManager[None]:
         """Calls made inside are neither recorded nor differentiated."""
@@ -108,6 +109,11 @@ class Framework(Protocol):
         """The number of the next node to be made."""
 
     def builds_graph(self) -> bool: ...
+
+    def as_established(self, name: str, gradients: list[Item | None]) -> list[Item | None]:
+        """The order that established records give to the gradients of a call's arguments,
+        where they show arguments instead of the last node.
+        """
 
     # -- passes -------------------------------------------------------------------------------
 

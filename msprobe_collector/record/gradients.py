@@ -32,6 +32,7 @@ class Backward:
         "_describe",
         "_missing",
         "_sums",
+        "by_argument",
         "call",
         "done",
         "elsewhere",
@@ -50,6 +51,7 @@ class Backward:
         inputs: int,
         outputs: int,
         describe: Callable[[Any, str], Item | None],
+        by_argument: bool,
     ) -> None:
         self.call = call
         self.received: list[Item | None] = [None] * outputs
@@ -57,6 +59,7 @@ class Backward:
         self.last_received: list[Item | None] = []
         self.last_sent: list[Item | None] = []
         self.is_over = False  # but a call inside it is not
+        self.by_argument = by_argument  # of nothing else is a record made
         self.task = -1  # of the autograd engine, once it began
         self.done = False
         self.waiting_nodes = 0
@@ -96,7 +99,7 @@ class Backward:
         known = self._at_last_node.get((side, id(gradient)))
         if known:  # a tensor that is sent twice is there twice
             return known.pop(0) if len(known) > 1 else known[0]
-        if self.call.path:  # of a module nothing else is written
+        if self.by_argument:
             side = "input" if side == "output_gradients" else "output"
         else:
             self.elsewhere.add(side)
@@ -239,7 +242,7 @@ def watch(
             graph.outputs.get(node, ()),
             graph.shares.get(node, ()),
             graph.passed_on,
-            node is graph.last and not backward.call.path,
+            node is graph.last and not backward.by_argument,
             graph.last_is_own,
             report,
             unseen,

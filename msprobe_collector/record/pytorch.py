@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
-from msprobe_collector.record.framework import Edge
+from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
 from msprobe_collector.record.statistics import is_capturing
 from msprobe_collector.unseen import unseen
@@ -27,6 +27,7 @@ class PyTorch:
 
     name = "pytorch"
     tensor_kind = torch.Tensor
+    shows_last_node = True
     unseen = staticmethod(unseen)
     is_capturing = staticmethod(is_capturing)
     collect_tensors = staticmethod(collect_tensors)
@@ -62,6 +63,9 @@ class PyTorch:
 
     def builds_graph(self) -> bool:
         return torch.is_grad_enabled()
+
+    def as_established(self, name: str, gradients: list[Item | None]) -> list[Item | None]:  # noqa: ARG002
+        return gradients
 
     # -- passes -------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 _OWN_PACKAGE = str(Path(__file__).parent.parent)
 _HIDDEN_ENDS = ("torch/overrides.py", "torch\\overrides.py")
 NO_STACK = -1
+HIDDEN_NAME = "<recorded>"  # of code that stands in for a function where it was written
 
 
 class Stacks:
@@ -67,7 +68,9 @@ class Stacks:
 
 def _is_hidden(code: CodeType) -> bool:
     name = code.co_filename
-    return name.startswith(_OWN_PACKAGE) or name.endswith(_HIDDEN_ENDS)
+    return (
+        code.co_name == HIDDEN_NAME or name.startswith(_OWN_PACKAGE) or name.endswith(_HIDDEN_ENDS)
+    )
 
 
 # By identity, because hashing a code object reads all of it; the code is kept so that it lives.

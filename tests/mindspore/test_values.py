@@ -55,8 +55,10 @@ def test_a_step_is_what_numpy_finds(tmp_path: Path) -> None:
         ("Cell.a.Dense.parameters_grad", "weight", 0): to_inner.T @ X,
         ("Cell.a.Dense.parameters_grad", "bias", 0): to_inner.sum(0),
         ("Cell.b.Dense.parameters_grad", "weight", 0): to_output.T @ hidden,
-        ("Primitive.matmul.MatMul.1.backward", "output", 0): to_hidden,
-        ("Primitive.matmul.MatMul.1.backward", "output", 1): to_output.T @ hidden,
+        ("Primitive.matmul.MatMul.1.backward", "input_gradients", 0): to_hidden,
+        ("Primitive.matmul.MatMul.1.backward", "input_gradients", 1): to_output.T @ hidden,
+        ("Primitive.matmul.MatMul.1.backward", "output", 0): to_output.T @ hidden,
+        ("Primitive.matmul.MatMul.1.backward", "output", 1): to_hidden,
     }
     for (name, part, position), right in expected.items():
         found = step.tensor(step.data[name][part][position])
