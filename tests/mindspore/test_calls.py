@@ -148,8 +148,8 @@ def test_cells_stand_below_those_that_call_them(tmp_path: Path) -> None:
         assert step.parents[call] == f"{embedding}.{direction}.0"
     assert "twins.py" in step.stacks["Mint.mul.4.forward"][0]
     assert "mint.mul(" in step.stacks["Mint.mul.4.forward"][0]
-    assert not [line for line in step.stacks["Mint.mul.4.forward"] if "msprobe_collector" in line]
-    assert len(set(step.stacks["Mint.mul.4.forward"])) == len(step.stacks["Mint.mul.4.forward"])
+    lines = step.stacks["Mint.mul.4.forward"]
+    assert not [line for line in lines if "msprobe_collector" in line or "<recorded>" in line]
 
 
 class Recomputed(nn.Cell):
