@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.command.main import main
 from msprobe_builder.database.layout import current_layout, read_layout
-from msprobe_builder.database.migrations import RELEASED, STEPS, migrate
+from msprobe_builder.database.migrations import RELEASED, SCHEMA_VERSION, STEPS, migrate
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.upgrade import upgraded_copy
 from tests.conftest import REPOSITORY
