@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.files.discover import LogDirectory
-from tb_graph_ascend.http import static_files
+from tb_graph_ascend.http import questions, static_files
 from tb_graph_ascend.http.hosts import listens_for_others
 from tb_graph_ascend.http.responses import respond
 
@@ -28,18 +29,7 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.change_routes import ChangeRoutes
     from tb_graph_ascend.http.routes import Routes
 
-QUESTIONS = (
-    "catalog",
-    "skeleton",
-    "node",
-    "groups",
-    "flow",
-    "search",
-    "candidates",
-    "across",
-    "measures",
-    "matches",
-)
+QUESTIONS = ("catalog", *questions.NAMES)
 CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
@@ -93,7 +83,9 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             try:
                 from tb_graph_ascend.http.answers import answer
 
-                question = getattr(self._load_questions(), name) if name in QUESTIONS else None
+                question = None
+                if name in QUESTIONS:
+                    question = partial(self._load_questions().ask, name)
             except Exception:
                 _log.exception("The plugin graph_ascend is not installed properly.")
                 return _broken_installation(request)
