@@ -17,7 +17,7 @@ _OBJECTS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Column:
     """A column of a table as ``PRAGMA table_info`` tells it."""
 
