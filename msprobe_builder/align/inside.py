@@ -63,7 +63,7 @@ def pair_inside(
             a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
             b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
             while True:
-                _pair_lists(pairs, a, b, depth, other_depth)
+                pair_lists(pairs, a, b, depth, other_depth)
                 opened = _open_lonely(npu, a, pairs.partner, dissolved)
                 other_opened = _open_lonely(bench, b, pairs.back, other_dissolved)
                 if not opened and not other_opened:
@@ -109,7 +109,7 @@ def _open_lonely(lists: Lists, a: Int, partner: Int, dissolved: Bool) -> bool:
     return len(alone) > 0
 
 
-def _pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
     if _look_alike(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
@@ -130,7 +130,7 @@ def _pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
         j = np.arange(other_begin + 1, other_end)
         i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
         if len(i) and len(j):
-            _pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
+            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
 
 
 def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
@@ -157,8 +157,10 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
     return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 
 
-def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
-    """Match the items between two pairs; all are free."""
+def pair_gap(
+    pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int, possible: Bool | None = None
+) -> None:
+    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be."""
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
         for node, other in zip(found.npu.tolist(), found.bench.tolist(), strict=True):
@@ -166,6 +168,8 @@ def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> Non
                 pairs.add(node, other, Evidence.INSIDE, _ALIKE)
         return
     score = scores(pairs.npu, pairs.bench, a, b, depth, other_depth, pairs.known)
+    if possible is not None:
+        score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])

@@ -205,6 +205,8 @@ def _of_modules(
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
     result += known.words.agreement(a, known.other_words, b)
+    result -= 5.0 * _holds(npu, bench, a, b, known.trust)
+    result -= 5.0 * _holds(bench, npu, b, a, known.trust).T
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
     for i, stem in enumerate(known.stem[a].tolist()):
@@ -230,8 +232,28 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
         x, y = npu.parameters_below[:, a, None], bench.parameters_below[:, None, b]
         near = (np.abs(x - y) <= 1e-3 * np.maximum(x, y)) & (x > 0)
     result += np.where(near[1], 0.8, 0.0) + np.where(near.all(axis=0), trust.weights, 0.0)
-    result -= 1.0 * ((x[1] > 0) != (y[1] > 0))
+    if npu.parameters_below[1, 0] > 0 and bench.parameters_below[1, 0] > 0:
+        result -= 3.0 * ((x[1] > 0) != (y[1] > 0))
     return np.asarray(result)
+
+
+def _holds(side: Traits, other: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where a module without parameters of its own holds one that has just those of the other.
+
+    Then that one is the counterpart: one side has a module around it that the other lacks.
+    """
+    result = np.zeros((len(a), len(b)), dtype=bool)
+    own = side.parameters.shapes if trust.same_sizes else side.parameters.ranks
+    theirs = other.parameters.shapes if trust.same_sizes else other.parameters.ranks
+    has = other.parameters.count[b] > 0
+    around = (side.parameters.count[a] == 0) & (side.parameters_below[1, a] > 0)
+    if not has.any():
+        return result
+    for place in np.flatnonzero(around).tolist():
+        held = slice(int(a[place]) + 1, int(side.outline.tree.subtree_end[a[place]]) + 1)
+        keys = own[held][side.parameters.count[held] > 0]
+        result[place] = has & np.isin(theirs[b], keys)
+    return result
 
 
 def _below(npu: Traits, bench: Traits, a: Int, b: Int) -> Float:
