@@ -57,7 +57,7 @@ def _keys(side: Traits, nodes: Int) -> tuple[Keys, Bool]:
     values = side.parameters.values[:, nodes]
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.round(np.log(np.abs(values)) * _DIGITS)
-    usable = np.isfinite(size).all(axis=0)
+    usable: Bool = np.asarray(np.isfinite(size).all(axis=0))
     coarse = np.where(np.isfinite(size), size, 0).astype(np.int64)
     columns = [side.parameters.shapes[nodes], *coarse, *np.sign(np.nan_to_num(values))]
     return mixed(*(np.asarray(column, dtype=np.int64) for column in columns)), usable
