@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
-from msprobe_builder.database.read.edits import read_manual_matches
+from msprobe_builder.database.read.edits import read_manual_matches, read_rejected_matches
 from msprobe_builder.database.read.flow import read_flow
 from msprobe_builder.database.read.graphs import BENCH, NPU, other_side
 from msprobe_builder.database.read.groups import read_groups
@@ -188,12 +188,14 @@ class Routes:
         return Answer(file.revision, build)
 
     def matches(self, request: Request) -> Answer:
-        """The matches made by hand, as a match file."""
+        """The matches made and rejected by hand, as a match file."""
         file = self.find_file(request)
 
         def build() -> Message:
             with open_database(file) as connection:
-                return encode_match_file(read_manual_matches(connection))
+                return encode_match_file(
+                    read_manual_matches(connection), read_rejected_matches(connection)
+                )
 
         return Answer(file.revision, build)
 
