@@ -18,7 +18,7 @@ from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import THRESHOLD, Known, Trust, trust_of
+from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import contradicted, pair_by_weights, twins_by_weights
@@ -216,7 +216,7 @@ def _pair_modules(
             continue
         if sure < _SURE and (repeated[i] or other_repeated[j]):
             continue
-        if _nested(pairs, i, j):
+        if _nested(pairs, i, j) and not _holds(pairs.npu, pairs.bench, i, j):
             pairs.add(i, j, Evidence.LEAVES, 5.0)
 
 
@@ -234,6 +234,14 @@ def _repeated(side: Traits) -> Bool:
     for key, paths in places.items():
         result[nodes[key]] = len(paths) > 1
     return result
+
+
+def _holds(npu: Traits, bench: Traits, i: int, j: int) -> bool:
+    """Whether one of two modules holds the counterpart of the other."""
+    if npu.parameters_below[1, i] == bench.parameters_below[1, j]:
+        return False
+    a, b = np.array([i]), np.array([j])
+    return bool(holds(npu, bench, a, b).any() or holds(bench, npu, b, a).any())
 
 
 def _nested(pairs: Pairs, i: int, j: int) -> bool:

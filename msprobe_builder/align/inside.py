@@ -64,10 +64,11 @@ def pair_inside(
             b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
             while True:
                 pair_lists(pairs, a, b, depth, other_depth)
-                opened = _open_lonely(npu, a, pairs.partner, dissolved)
-                other_opened = _open_lonely(bench, b, pairs.back, other_dissolved)
-                if not opened and not other_opened:
+                lonely = _lonely(npu, a, pairs.partner)
+                other_lonely = _lonely(bench, b, pairs.back)
+                if not len(lonely) and not len(other_lonely):
                     break
+                _open_largest(npu, bench, lonely, other_lonely, dissolved, other_dissolved)
                 a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                 b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
             is_module = npu.side.outline.kind[a] == Kind.MODULE
@@ -102,11 +103,23 @@ def _open(lists: Lists, a: Int, depth: Int, partner: Int, dissolved: Bool) -> tu
     return columns[:, 0], columns[:, 1]
 
 
-def _open_lonely(lists: Lists, a: Int, partner: Int, dissolved: Bool) -> bool:
-    """Dissolve the modules that found no partner; whether there are any."""
-    alone = a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
-    dissolved[alone] = True
-    return len(alone) > 0
+def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
+    """The modules that found no partner."""
+    return a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+
+
+def _open_largest(
+    npu: Lists, bench: Lists, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool
+) -> None:
+    """Dissolve lonely modules; those that hold much more than others first.
+
+    The counterparts of the smaller may stand inside the larger of the other side.
+    """
+    size = npu.side.outline.tree.subtree_end[a] - a
+    other_size = bench.side.outline.tree.subtree_end[b] - b
+    largest = max(size.max(initial=0), other_size.max(initial=0))
+    dissolved[a[2 * size >= largest]] = True
+    other_dissolved[b[2 * other_size >= largest]] = True
 
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:

@@ -205,8 +205,8 @@ def _of_modules(
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
     result += known.words.agreement(a, known.other_words, b)
-    result -= 5.0 * _holds(npu, bench, a, b, known.trust)
-    result -= 5.0 * _holds(bench, npu, b, a, known.trust).T
+    result -= 5.0 * holds(npu, bench, a, b)
+    result -= 5.0 * holds(bench, npu, b, a).T
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
     for i, stem in enumerate(known.stem[a].tolist()):
@@ -237,22 +237,19 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
     return np.asarray(result)
 
 
-def _holds(side: Traits, other: Traits, a: Int, b: Int, trust: Trust) -> Bool:
-    """Where a module without parameters of its own holds one that has just those of the other.
+def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
+    """Where a module holds one with just as many parameters as the other, and more beside it.
 
     Then that one is the counterpart: one side has a module around it that the other lacks.
     """
     result = np.zeros((len(a), len(b)), dtype=bool)
-    own = side.parameters.shapes if trust.same_sizes else side.parameters.ranks
-    theirs = other.parameters.shapes if trust.same_sizes else other.parameters.ranks
-    has = other.parameters.count[b] > 0
-    around = (side.parameters.count[a] == 0) & (side.parameters_below[1, a] > 0)
-    if not has.any():
+    below, sizes = side.parameters_below[1], other.parameters_below[1, b]
+    if not (sizes > 0).any():
         return result
-    for place in np.flatnonzero(around).tolist():
-        held = slice(int(a[place]) + 1, int(side.outline.tree.subtree_end[a[place]]) + 1)
-        keys = own[held][side.parameters.count[held] > 0]
-        result[place] = has & np.isin(theirs[b], keys)
+    for place in np.flatnonzero(below[a] > side.parameters.numel[a]).tolist():
+        node = int(a[place])
+        inside = below[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
+        result[place] = (sizes > 0) & (sizes < below[node]) & np.isin(sizes, inside)
     return result
 
 
