@@ -238,7 +238,8 @@ def _repeated(side: Traits) -> Bool:
 
 def _holds(npu: Traits, bench: Traits, i: int, j: int) -> bool:
     """Whether one of two modules holds the counterpart of the other."""
-    if npu.parameters_below[1, i] == bench.parameters_below[1, j]:
+    own, other_own = npu.parameters.count[i] > 0, bench.parameters.count[j] > 0
+    if npu.parameters_below[1, i] == bench.parameters_below[1, j] and own == other_own:
         return False
     a, b = np.array([i]), np.array([j])
     return bool(holds(npu, bench, a, b).any() or holds(bench, npu, b, a).any())

@@ -21,6 +21,7 @@ Bool = NDArray[np.bool_]
 
 _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
 _MOST_LIKELY = 5  # candidates of a node that stays open
+_FAR_MORE = 1.5  # times the parameters that another module has
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 
 
@@ -63,6 +64,9 @@ def pair_inside(
             a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
             b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
             while True:
+                while _open_unequalled(pairs, a, b, dissolved, other_dissolved):
+                    a, depth = _open(npu, a, depth, pairs.partner, dissolved)
+                    b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
                 pair_lists(pairs, a, b, depth, other_depth)
                 lonely = _lonely(npu, a, pairs.partner)
                 other_lonely = _lonely(bench, b, pairs.back)
@@ -101,6 +105,24 @@ def _open(lists: Lists, a: Int, depth: Int, partner: Int, dissolved: Bool) -> tu
             result.append((node, level))
     columns = np.array(result, dtype=np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]
+
+
+def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool) -> bool:
+    """Dissolve modules with far more parameters than any of the other list; whether there are any.
+
+    Such a module has no counterpart there; what it holds may have.
+    """
+    npu, bench = pairs.npu, pairs.bench
+    totals = npu.parameters_below[1, 0], bench.parameters_below[1, 0]
+    if max(totals) > _FAR_MORE * min(totals):
+        return False  # models of other sizes
+    a = a[(npu.operator[a] < 0) & (pairs.partner[a] < 0)]
+    b = b[(bench.operator[b] < 0) & (pairs.back[b] < 0)]
+    size, other_size = npu.parameters_below[1, a], bench.parameters_below[1, b]
+    alone = (size > _FAR_MORE * other_size.max(initial=0)) & (npu.parameters.count[a] == 0)
+    other_alone = (other_size > _FAR_MORE * size.max(initial=0)) & (bench.parameters.count[b] == 0)
+    dissolved[a[alone]], other_dissolved[b[other_alone]] = True, True
+    return bool(alone.any() or other_alone.any())
 
 
 def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
