@@ -129,11 +129,11 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
         np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
     ]
     found = []
-    for side, part, partner, producer in (
-        (0, flow.npu, flow.partner, flow.producer),
-        (1, flow.bench, flow.bench_partner, flow.bench_producer),
+    for side, part, lone, producer in (
+        (0, flow.npu, flow.lone, flow.producer),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer),
     ):
-        alone = part.calls.is_forward_call & (partner < 0) & ~carries(part.calls)
+        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
         family = families(part.calls)
         if not all(talking):
             alone &= family != Family.COMMUNICATION  # one process has nobody to talk to

@@ -46,10 +46,10 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
 def _between(flow: Flow, row: int, producer: int) -> Place | None:
     """The unmatched call that an input came through."""
     table, bench = flow.npu.table, flow.bench.table
-    if producer >= 0 and flow.partner[table.node[producer]] < 0:
+    if producer >= 0 and flow.lone[table.node[producer]]:
         return Place(0, int(table.node[producer]), Cause.EXTRA)
     other = int(flow.bench_of[row])
     theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    if theirs >= 0 and flow.bench_partner[bench.node[theirs]] < 0:
+    if theirs >= 0 and flow.bench_lone[bench.node[theirs]]:
         return Place(1, int(bench.node[theirs]), Cause.MISSING)
     return None

@@ -1,8 +1,8 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Parts are developed (the default), held-out, second, third and other-ways. Words select cases by
-parts of their names. Prints each case whose best suspect is not the culprit, then top-1, top-3 and
-strong accusations of somebody else for each kind of noise.
+Parts are developed (the default), held-out, second, third, fourth and other-ways. Words select
+cases by parts of their names. Prints each case whose best suspect is not the culprit, then top-1 (strong or
+not), top-3 and strong accusations of somebody else for each kind of noise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.faults.cases import Case, developed, held_out, other_ways, second, third
+from tests.faults.cases import Case, developed, fourth, held_out, other_ways, second, third
 from tests.faults.record import run
 
 
@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> None:
         "held-out": held_out,
         "second": second,
         "third": third,
+        "fourth": fourth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)
@@ -78,6 +79,7 @@ def _counted(found: Score) -> list[str]:
     counted = ["cases"]
     if found.place == 1:
         counted.append("top-1")
+        counted += ["strong"] if found.is_strong else []
     if found.place is not None and found.place <= 3:
         counted.append("top-3")
     if found.is_strong and found.place != 1:
