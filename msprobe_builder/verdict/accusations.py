@@ -14,7 +14,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.gradients import cut_off
+from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import Family, carries, families
 
 Int = NDArray[np.int64]
@@ -71,7 +71,7 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     known = {(one.finding.side, one.finding.node) for one in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
-    for place, row in [] if _recomputes(result) else cut_off(flow, rows):
+    for place, row in cut_off(flow, kept_history(flow, rows)):
         if (place.side, place.node) not in known:
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
@@ -171,12 +171,6 @@ def _has_drifted(flow: Flow, roles: Roles) -> bool:
 
 def _direction(flow: Flow, node: int) -> Direction:
     return flow.npu.tree.parsed[node].direction
-
-
-def _recomputes(result: PairResult) -> bool:
-    """Whether a side computes again what it needs for gradients: the first time without history."""
-    sides = [result.npu] if result.bench is None else [result.npu, result.bench]
-    return any(bool(graph.tree.is_recompute.any()) for graph in sides)
 
 
 def _position(roles: Roles, node: int) -> float:

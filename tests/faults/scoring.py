@@ -1,12 +1,13 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
 Parts are developed (the default), held-out, second, third, fourth and other-ways. Words select
-cases by parts of their names. Prints each case whose best suspect is not the culprit, then top-1 (strong or
-not), top-3 and strong accusations of somebody else for each kind of noise.
+cases by parts of their names. Prints each case whose best suspect is not the culprit, then top-1,
+how many of these are strong, top-3 and strong accusations of somebody else for each kind of noise.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.cases import Case, developed, fourth, held_out, other_ways, second, third
 from tests.faults.record import run
 
@@ -42,9 +43,20 @@ def score(case: Case, folder: Path) -> Score:
     result = build(config, folder / "out", workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
-    assert verdict is not None
-    places = [place for place, one in enumerate(verdict.suspects, 1) if one.node in truth]
+        assert verdict is not None
+        named = [_named(connection, one) for one in verdict.suspects]
+    places = [place for place, one in enumerate(named, 1) if one & truth]
     return Score(case, verdict, min(places, default=None))
+
+
+def _named(connection: sqlite3.Connection, suspect: Suspect) -> set[str]:
+    """The call that is accused; of calls that have a counterpart only together these."""
+    members = connection.execute(
+        "SELECT name FROM group_member JOIN node_name USING (node_id) WHERE call_group_id ="
+        " (SELECT call_group_id FROM group_member WHERE node_id = ?)",
+        (suspect.node_id,),
+    )
+    return {suspect.node, *(str(name) for (name,) in members)}
 
 
 def main(arguments: list[str]) -> None:

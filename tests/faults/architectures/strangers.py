@@ -354,7 +354,7 @@ class Towers(nn.Module):
         if not planted("not_normalised", False, True):
             both = F.normalize(both, dim=-1)  # culprit: not_normalised
         others = F.normalize(self.prototypes, dim=-1)
-        sharpness = self.sharpness
+        sharpness: Tensor = self.sharpness
         if not planted("sharpness_not_exp", False, True):
             sharpness = sharpness.exp()  # culprit: sharpness_not_exp
         likeness = both @ others.t()  # culprit: not_normalised
