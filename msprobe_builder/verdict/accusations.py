@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ class Accusation:
 def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number."""
     assert result.comparisons is not None
+    roles = replace(roles, findings=_of_weights(flow, roles.findings))
     drifted = _has_drifted(flow, roles)
     same_calls = _in_common(flow) >= _SAME_CALLS
     merged = is_merged(result)
@@ -59,6 +60,13 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         )
         for number, one in enumerate(roles.findings)
     ]
+    widespread = [
+        number
+        for number, one in enumerate(roles.findings)
+        if one.cause is Cause.WEIGHTS and strength[number] is Strength.STRONG
+    ]
+    for number in widespread[1:]:
+        strength[number] = Strength.WEAK  # one stands for all
     found = []
     for number, one in enumerate(roles.findings):
         root = one.root
@@ -99,6 +107,22 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
     return found
+
+
+def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
+    """The same, with weights told from data, and a weight of its own from weights all over."""
+    table = flow.npu.table
+    weights = table.section == Section.PARAMETERS
+    ratio = (flow.error / flow.floor)[weights & ~np.isnan(flow.error)]
+    most = len(ratio) >= _SEVERAL and float(np.median(ratio)) >= CERTAIN
+    cause = Cause.WEIGHTS if most else Cause.WEIGHT
+    return [
+        replace(one, cause=cause) if one.cause is Cause.EXTERNAL and weights[one.row] else one
+        for one in findings
+    ]
+
+
+_SEVERAL = 4
 
 
 def is_merged(result: PairResult) -> bool:
@@ -220,9 +244,9 @@ def _strength(
     if divided and finding.cause is not Cause.WIRING and not same_calls:
         return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
-    if finding.cause is Cause.EXTERNAL and finding.row >= 0:
-        table = (flow.npu if finding.side == 0 else flow.bench).table
-        if texts.values[int(table.name_id[finding.row])].endswith(_RUNNING):
+    if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):
+        name = texts.values[int(flow.npu.table.name_id[finding.row])]
+        if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
 

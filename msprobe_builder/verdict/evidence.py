@@ -56,7 +56,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.BETWEEN:
         return f"Something inside it that was not recorded: {name} of {at} {shown}."
     if finding.cause is Cause.EXTERNAL:
-        return f"{name} {shown} and comes from outside: other data or weights were given."
+        return f"{name} {shown} and comes from outside: other data was given."
+    if finding.cause is Cause.WEIGHT:
+        return f"{name} {shown}: another weight was given."
+    if finding.cause is Cause.WEIGHTS:
+        return f"{name} {shown}, and so do most weights differ."
     if finding.cause is Cause.WIRING:
         return f"{name} {shown}, although what it came from agrees: another tensor is given."
     if finding.cause is Cause.GRADIENT:
