@@ -68,15 +68,21 @@ class CallMode(TorchFunctionMode):
         if api.action is Action.RECORD:
             if not self._records:
                 return func(*args, **kwargs)
-            return self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
+            result = self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
+            if api.borrows:
+                self._expose(result)
+            return result
         if api.action is Action.EXPOSE:
-            try:
-                with torch._C.DisableTorchFunction():
-                    self._session.items.expose(args[0])
-            except Exception:  # noqa: S110 - without memory there is nothing to expose
-                pass
+            self._expose(args[0])
             return func(*args, **kwargs)
         return self._enter(func, args, kwargs)
+
+    def _expose(self, tensor: Any) -> None:
+        try:
+            with torch._C.DisableTorchFunction():
+                self._session.items.expose(tensor)
+        except Exception:  # noqa: S110 - without memory there is nothing to expose
+            pass
 
     def _record(
         self,

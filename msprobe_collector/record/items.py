@@ -14,6 +14,7 @@ import torch.distributed as dist
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
+    add_bits,
     checksum,
     fetch,
     is_unchanged,
@@ -37,7 +38,8 @@ class _Known(NamedTuple):
     address: int
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
-    digest: str  # instead of the sum where it is known
+    bits: int | None  # instead of the sum: that of their bits
+    digest: str  # instead of both where it is known
     item: Item
     is_plain: bool  # no wrapper around the numbers
 
@@ -45,9 +47,12 @@ class _Known(NamedTuple):
 class Items:
     """Describes values; a tensor that did not change since is not measured again.
 
-    The version counter tells of most writes, never of all. On the host a sum decides whether a
-    tensor is what it was. On an accelerator nobody can look without waiting, so only tensors that
-    were born under our eyes are trusted, and only until something happens that may write unseen.
+    The version counter tells of most writes, never of all: fused optimizers, loss scalers,
+    aliases by ``numpy()`` or ``data``, operators that do not declare it. On the host a sum decides
+    whether a tensor is what it was: of its numbers while only calls that were seen know its
+    memory, of their bits where others may write to it, too. On an accelerator nobody can look
+    without waiting, so only tensors that were born under our eyes are trusted, and only until
+    something happens that may write unseen.
     """
 
     def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
@@ -156,9 +161,16 @@ class Items:
         if plain is None:
             return self._make(tensor, None)[0]
         item, total, digest = self._make(tensor, plain)
-        if not self._may_be_known_again(plain, total, born):
-            return item
+        bits = None
         try:
+            is_foreign = self._is_foreign(plain, born)
+            if plain.is_cpu:
+                if not self._identifies and (is_foreign or total is None):
+                    bits = add_bits(plain)
+                if total is None and bits is None and not digest:
+                    return item
+            elif is_foreign:
+                return item
             version = plain._version
             address = plain.data_ptr()
         except (RuntimeError, NotImplementedError):
@@ -169,7 +181,7 @@ class Items:
             }
         is_plain = plain is tensor
         self._known[id(tensor)] = _Known(
-            weakref.ref(tensor), version, address, self._epoch, total, digest, item, is_plain
+            weakref.ref(tensor), version, address, self._epoch, total, bits, digest, item, is_plain
         )
         return item
 
@@ -178,15 +190,18 @@ class Items:
             return known.epoch == self._epoch
         if known.digest:
             return known.digest == checksum(plain)
+        if known.bits is not None:
+            return known.bits == add_bits(plain)
+        if self._foreign and plain.untyped_storage()._cdata in self._foreign:
+            return False  # it has become so since
         return is_unchanged(plain, known.total)
 
-    def _may_be_known_again(self, plain: torch.Tensor, total: float | None, born: bool) -> bool:
-        if plain.is_cpu:
-            return total is not None or self._identifies
+    def _is_foreign(self, plain: torch.Tensor, born: bool) -> bool:
+        """Whether others than the calls that are seen may write to its memory."""
         storage = plain.untyped_storage()._cdata
         if not born:
             self._foreign.add(storage)
-        return storage not in self._foreign
+        return storage in self._foreign
 
     def _make(
         self, tensor: torch.Tensor, plain: torch.Tensor | None
