@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-import zlib
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 
+from msprobe_collector.record.plain_values import (
+    Item,
+    describe_plain,
+    group_id,
+    group_ranks,
+    is_p2p,
+)
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
@@ -24,7 +29,6 @@ from msprobe_collector.record.statistics import (
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
-Item: TypeAlias = "dict[str, Any]"
 _DEPTH_LIMIT = 400
 _REMEMBERED = 8192
 _LONGEST_LIST = 1024
@@ -126,9 +130,9 @@ class Items:
                 str(key): self.describe(part, _extend(path, key), leaves, depth + 1, born)
                 for key, part in parts
             }
-        if _is_p2p(value):
+        if is_p2p(value):
             return self._describe_p2p(value, path, leaves)
-        return _describe_plain(value)
+        return describe_plain(value)
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
@@ -281,7 +285,7 @@ class Items:
             "op": value.op.__name__,
             "peer": value.peer,
             "tag": value.tag,
-            "group_id": _group_id(_group_ranks(value.group)),
+            "group_id": group_id(group_ranks(value.group)),
         }
 
 
@@ -329,75 +333,6 @@ def _type_name(tensor: torch.Tensor) -> str:
     if isinstance(tensor, torch.nn.Parameter) and not hasattr(tensor, "device_mesh"):
         return "torch.Tensor"
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _is_p2p(value: Any) -> bool:
-    return dist.is_available() and isinstance(value, dist.P2POp)
-
-
-def _describe_plain(value: Any) -> Item | None:
-    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return {"type": type(value).__name__, "value": kind(value)}
-    if isinstance(value, slice):
-        bounds = [part if isinstance(part, int) else None for part in _slice_bounds(value)]
-        return {"type": "slice", "value": bounds}
-    if value is ...:
-        return {"type": "ellipsis", "value": "..."}
-    if isinstance(value, torch.dtype):
-        return {"type": "torch.dtype", "value": str(value)}
-    if isinstance(value, torch.device):
-        return {"type": "torch.device", "value": f"{value.type}:{value.index}"}
-    if isinstance(value, torch.memory_format):
-        return {"type": "torch.memory_format", "format": str(value).removeprefix("torch.")}
-    if dist.is_available() and isinstance(value, dist.ProcessGroup):
-        ranks = _group_ranks(value)
-        return {
-            "type": "torch.ProcessGroup",
-            "group_ranks": ranks,
-            "group_id": _group_id(ranks),
-        }
-    if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
-        return {"type": "torch.distributed.ReduceOp", "value": str(value)}
-    if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
-        return _describe_array(value)
-    return None
-
-
-def _slice_bounds(value: slice) -> tuple[Any, Any, Any]:
-    return (value.start, value.stop, value.step)
-
-
-def _describe_array(array: Any) -> Item | None:
-    """A numpy array or scalar, measured like a tensor."""
-    if array.shape == ():
-        return {"type": f"numpy.{type(array).__name__}", "value": array.item()}
-    numbers: Any = (None, None, None, None)
-    with suppress(TypeError), unseen():  # texts and objects have no statistics
-        measured = measure(torch.from_numpy(array.copy()))
-        assert isinstance(measured, Measured)
-        numbers = measured.values
-    high, low, mean, norm = numbers
-    return {
-        "type": "numpy.ndarray",
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
-        "Max": high,
-        "Min": low,
-        "Mean": mean,
-        "Norm": norm,
-    }
-
-
-def _group_ranks(group: Any) -> list[int]:
-    if group is None:
-        group = dist.group.WORLD
-    return [] if group is None else list(dist.get_process_group_ranks(group))
-
-
-def _group_id(ranks: list[int]) -> str:
-    return f"{zlib.crc32(str(ranks).encode()):08x}"
 
 
 def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:

@@ -70,7 +70,12 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def _is_without_values(tensor: torch.Tensor) -> bool:
     names = {kind.__name__ for kind in type(tensor).__mro__}
-    return bool(names & {"FakeTensor", "AsyncCollectiveTensor", "FunctionalTensor"})
+    if names & {"FakeTensor", "AsyncCollectiveTensor", "FunctionalTensor"}:
+        return True
+    try:  # one that only stands for others has a shape, and no memory
+        return tensor.numel() > 0 and tensor.data_ptr() == 0
+    except (RuntimeError, NotImplementedError):
+        return True
 
 
 def measure(tensor: torch.Tensor) -> Measured | Row:
