@@ -21,6 +21,7 @@ COMMANDS = {
     "verdict": "verdict",
     "checkpoint": "msprobe_checks.command.checkpoint",
     "gradients": "msprobe_checks.command.gradients",
+    "monitor": "msprobe_checks.command.monitor",
     "config": "msprobe_checks.command.config",
 }
 BUILD = "build"
