@@ -58,20 +58,24 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    torch.set_num_threads(1)  # others wait for each other, which is no work
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     words = torch.randint(0, VOCABULARY, (options.tokens // 256, 256))
     count = sum(one.numel() for one in model.parameters())
     print(f"{count / 1e6:.0f} million parameters, {options.tokens} tokens")
-    step(model, optimizer, words)
     with tempfile.TemporaryDirectory() as folder:
         plain, watched = [], []
-        for number in range(options.rounds):
-            plain.append(step(model, optimizer, words))
+        for number in range(options.rounds + 1):
+            without = step(model, optimizer, words)
             debugger = PrecisionDebugger(None, "monitor", Path(folder) / str(number))
             debugger.monitor(model)
-            watched.append(step(model, optimizer, words))
+            with_it = step(model, optimizer, words)
             PrecisionDebugger.close()
+            if number == 0:
+                continue  # what is loaded once
+            plain.append(without)
+            watched.append(with_it)
             print(f"without {plain[-1]:.2f} CPU s, with {watched[-1]:.2f} CPU s")
     cost = median(b / a - 1 for a, b in zip(plain, watched, strict=True))
     print(f"cost, median: {cost:.1%}; by the fastest: {min(watched) / min(plain) - 1:.1%}")

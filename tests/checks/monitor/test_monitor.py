@@ -88,7 +88,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "gradient",
             "step 3, rank 0: the gradient before the update of embed.weight has 4 times the "
             f"other's norm, and {len(list(Decoder().parameters())) - 1} more gradients before the "
-            "update depart at this step, all by that factor; weights, activations and gradients before reduction of this step agree; "
+            "update depart at this step, all by that factor; weights, activations and gradients "
+            "before reduction of this step agree; "
             "look at what happens between backward and the update",
         ),
         ("loss", "look at the loss and the backward pass"),
