@@ -15,6 +15,7 @@ COMMANDS = {
     "page": "page",
     "export": "export",
     "table": "table",
+    "trend": "trend",
     "upgrade": "upgrade",
     "import": "import_database",
     "verify": "verify",
