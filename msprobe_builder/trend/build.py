@@ -147,8 +147,8 @@ def _target(record: str, parameter: str) -> Target:
     name = parse_name(record)
     if name.direction is Direction.NONE:
         kind = _PARAMETERS_GRAD if _PARAMETERS_GRAD in record else "other"
-        module = record.partition(f".{_PARAMETERS_GRAD}")[0]
-        return Target(kind, f"{record}:{parameter}", _path(module), record)
+        owner = record.partition(f".{_PARAMETERS_GRAD}")[0]
+        return Target(kind, f"{record}:{parameter}", _path(owner), record)
     kind = "forward" if name.direction is Direction.FORWARD else "backward"
     module = _path(name.stem) if name.kind is Kind.MODULE else None
     return Target(kind, f"{name.stem}.{name.call}:{parameter}", module, format_name(name))

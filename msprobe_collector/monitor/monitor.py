@@ -24,7 +24,7 @@ from msprobe_collector.config.monitor import KINDS
 from msprobe_collector.config.settings import Config
 from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.hooks import Hooks
-from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, measure, single
+from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
 from msprobe_collector.monitor.names import named_modules, named_parameters
 from msprobe_collector.monitor.optimizers import gradients, learning_rates, names_in, states
 from msprobe_collector.monitor.row import Row
@@ -150,7 +150,12 @@ class Monitor:
                     if has_copies or parameter in self._names:
                         self._add("weight", name, parameter)
                 for name, gradient in gradients(self._names, self._parameters):
-                    self._add("gradient", name, gradient)
+                    before = self._open.get(("local_gradient", name), [None])[0]
+                    if self._settings.wants("gradient", name) and is_unchanged(gradient, before):
+                        assert before is not None
+                        self._open[("gradient", name)] = [before]
+                    else:
+                        self._add("gradient", name, gradient)
         except Exception as error:
             self._fail(error)
 
