@@ -38,6 +38,7 @@ QUESTIONS = (
     "candidates",
     "across",
     "measures",
+    "values",
     "matches",
 )
 CHANGES = ("match", "undo", "redo", "matches", "convert")

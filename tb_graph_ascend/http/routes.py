@@ -17,6 +17,7 @@ from msprobe_builder.database.read.nodes import read_node
 from msprobe_builder.database.read.search import search
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import Summary, read_summary
+from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.encode.answers import (
     encode_catalog,
     encode_file,
@@ -28,6 +29,7 @@ from tb_graph_ascend.encode.flow import encode_flow
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.search import encode_across, encode_candidates, encode_hits
 from tb_graph_ascend.encode.skeleton import encode_skeleton
+from tb_graph_ascend.encode.values import encode_values
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile, LogDirectory
 from tb_graph_ascend.files.recover import recovered
@@ -184,6 +186,19 @@ class Routes:
                 graph = wanted_graph(connection, step, rank, NPU)
                 measures = read_measures(connection, graph)
                 return encode_measures(file.revision, measures)
+
+        return Answer(file.revision, build)
+
+    def values(self, request: Request) -> Answer:
+        """What the nodes of both sides put out."""
+        file = self.find_file(request)
+        step, rank = read_number(request, "step"), read_number(request, "rank")
+
+        def build() -> Message:
+            with open_database(file) as connection:
+                npu = read_norms(connection, wanted_graph(connection, step, rank, NPU))
+                bench = read_norms(connection, wanted_graph(connection, step, rank, BENCH))
+                return encode_values(file.revision, npu, bench)
 
         return Answer(file.revision, build)
 

@@ -7,6 +7,7 @@ import {
   NodeFlowSchema,
   SearchResultSchema,
   GroupsSchema,
+  ValuesSchema,
   type Catalog,
   type Groups,
   type Measures,
@@ -15,6 +16,7 @@ import {
   type NodeFlow,
   type SearchResult,
   type Side,
+  type Values,
 } from '../generated/graph_pb';
 import { Graph } from './graph';
 import { damaged, decodeProblem, ProblemError } from './problem';
@@ -90,6 +92,16 @@ export async function fetchMeasures(
 ): Promise<Measures> {
   const body = await fetchBytes(fetch, routeUrl('measures', { ...key }), signal);
   return decoded(() => fromBinary(MeasuresSchema, body));
+}
+
+/** What the nodes of both sides put out. */
+export async function fetchValues(
+  fetch: Fetch,
+  key: Omit<GraphKey, 'side'>,
+  signal: AbortSignal,
+): Promise<Values> {
+  const body = await fetchBytes(fetch, routeUrl('values', { ...key }), signal);
+  return decoded(() => fromBinary(ValuesSchema, body));
 }
 
 /** Calls that do together what calls of the other side do. */
