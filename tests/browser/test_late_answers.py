@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,26 @@ LAST = "#graph_ascend&p.graph_ascend.step=1&p.graph_ascend.rank=3"
 PLACE = "(({ step, rank }) => `${step} ${rank}`)(document.querySelector('ga-app').state.view)"
 
 
+def hold_hierarchies(page: Page) -> Callable[[], None]:
+    """Keep the answers that bring hierarchies waiting until what this returns is called."""
+    held: list[Route] = []
+    released: list[bool] = []
+
+    def on_request(route: Route) -> None:
+        if released:
+            route.continue_()
+        else:
+            held.append(route)
+
+    def release() -> None:
+        released.append(True)
+        for route in held:
+            route.continue_()
+
+    page.route("**/skeleton?*", on_request)
+    return release
+
+
 @pytest.mark.parametrize("field", ["ga-search #input", "ga-palette #input"])
 def test_who_has_gone_on_to_type_keeps_typing(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard, field: str
@@ -21,8 +42,7 @@ def test_who_has_gone_on_to_type_keeps_typing(
     frame = open_viewer(page, tensorboard_server(ddp_database.parent), LAST)
     expect(canvas(frame)).to_be_focused()
     page.wait_for_load_state("networkidle")
-    held: list[Route] = []
-    page.route("**/skeleton?*", lambda route: held.append(route))
+    release = hold_hierarchies(page)
     with page.expect_request("**/skeleton?*"):
         page.keyboard.press("v")
     if "palette" in field:
@@ -31,9 +51,7 @@ def test_who_has_gone_on_to_type_keeps_typing(
         frame.click(field)
     expect(frame.locator(field)).to_be_focused()
     page.keyboard.type("lin")
-    page.unroute("**/skeleton?*")
-    for route in held:
-        route.continue_()
+    release()
     frame.wait_for_function(f"{SHOWS_GRAPHS} && {PLACE} !== '1 3'")
     page.wait_for_load_state("networkidle")
     page.keyboard.type("ear")
@@ -46,12 +64,9 @@ def test_who_waits_finds_the_keys_in_the_graph(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(ddp_database.parent), LAST)
     page.wait_for_load_state("networkidle")
-    held: list[Route] = []
-    page.route("**/skeleton?*", lambda route: held.append(route))
+    release = hold_hierarchies(page)
     with page.expect_request("**/skeleton?*"):
         frame.click("ga-verdict-line #nextSuspect")
-    page.unroute("**/skeleton?*")
-    for route in held:
-        route.continue_()
+    release()
     frame.wait_for_function(f"{SHOWS_GRAPHS} && {PLACE} !== '1 3'")
     expect(canvas(frame)).to_be_focused()

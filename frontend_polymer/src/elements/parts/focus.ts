@@ -22,8 +22,7 @@ export function focusLater(give: () => void): () => void {
 /** Whether the focus is within an element, or nobody's. */
 export function ownsFocus(element: Element): boolean {
   const now = focused();
-  for (let at: Node | null = now; at; at = at.parentNode ?? (at as ShadowRoot).host ?? null) {
-    if (at === element) return true;
-  }
-  return now === null;
+  let at: Node | null = now;
+  while (at && at !== element) at = at instanceof ShadowRoot ? at.host : at.parentNode;
+  return at !== null || now === null;
 }
