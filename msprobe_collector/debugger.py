@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 
-from msprobe_collector.config.settings import load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.gradients.probe import GradientProbe
+from msprobe_collector.followers import followers_of
 from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
 from msprobe_collector.intercept.token_range import checked_range
+from msprobe_collector.process import process_rank
 from msprobe_collector.record.pytorch import PyTorch
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
@@ -61,8 +61,7 @@ class PrecisionDebugger(Debugger):
         self._saved = (
             SavedValues(config, session.framework) if self.config.level == "debug" else None
         )
-        has_gradients = self.config.gradients is not None
-        self._gradients = GradientProbe(self.config) if has_gradients else None
+        self._followers = followers_of(config)
         self._custom_apis = CustomApis(self._session)
         self._followed: FollowedDataLoader | None = None
         if self.config.follows_dataloader:
@@ -119,12 +118,12 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def monitor(cls, model: nn.Module | Sequence[nn.Module]) -> None:
-        """Record the gradients of the model's parameters at every call of the optimizer."""
+        """Follow the model at every call of the optimizer: task grad_probe, key monitor."""
         self = cls._the_one()
-        if self._gradients is None:
-            self._warn("monitor() has an effect with task grad_probe only; nothing is monitored.")
-        else:
-            self._gradients.monitor(model)
+        if not self._followers:
+            self._warn("monitor() needs task grad_probe or the key monitor; nothing is monitored.")
+        for follower in self._followers:
+            follower.monitor(model)
 
     # -- recording ----------------------------------------------------------------------------
 
@@ -136,8 +135,8 @@ class PrecisionDebugger(Debugger):
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")
             return
-        if self._gradients is not None:
-            self._warn("With task grad_probe monitor(model) records; start() has no effect.")
+        if self.config.task in WHOLE_TRAINING:
+            self._warn(f"With task {self.config.task} monitor(model) records, not start().")
             return
         models = self._checked_models(model)
         tokens = checked_range(token_range, model)
@@ -151,18 +150,26 @@ class PrecisionDebugger(Debugger):
             self._begin(lambda: self._interception.install(models, tokens))
 
     def _stop_more(self) -> None:
-        if self._gradients is not None:
-            self._gradients.stop()
+        if self.config.task in WHOLE_TRAINING:
+            self._stop_following()
 
     def _close_more(self) -> None:
         self._guarded(self._custom_apis.restore_all)
+        self._stop_following()
         if self._followed is not None:
             self._followed.remove()
 
+    def _stop_following(self) -> None:
+        for follower in self._followers:
+            self._guarded(follower.stop)
+
+    def _number_steps_from(self, step: int) -> None:
+        super()._number_steps_from(step)
+        for follower in self._followers:
+            follower.first_step = step
+
     def _rank(self) -> int | None:
-        if dist.is_available() and dist.is_initialized():
-            return dist.get_rank()
-        return None
+        return process_rank()
 
     def _checked_models(
         self, model: nn.Module | Sequence[nn.Module] | None

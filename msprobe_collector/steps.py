@@ -109,7 +109,7 @@ class Debugger:
         given: Any = step
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise CollectorError(f"The first step is {step!r}; give a number from 0 on.")
-        cls._the_one()._step = step
+        cls._the_one()._number_steps_from(step)
 
     @classmethod
     def close(cls) -> None:
@@ -118,7 +118,6 @@ class Debugger:
         self._stop()
         self._finish_step()
         self._guarded(self._session.ledger.tensor_files.close)
-        self._stop_more()
         self._close_more()
         self._session.ledger.selection.warn_of_misses()
         Debugger._current = None
@@ -152,6 +151,9 @@ class Debugger:
     def _rank(self) -> int | None:
         """This process among those that train together, None when it trains alone."""
         raise NotImplementedError
+
+    def _number_steps_from(self, step: int) -> None:
+        self._step = step
 
     def _stop_more(self) -> None:
         """Stop what the framework's debugger began beside the recording of calls."""

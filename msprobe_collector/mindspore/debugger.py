@@ -10,7 +10,7 @@ import mindspore
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe_collector.config.settings import GRADIENTS, load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.mindspore.calls import Calls
 from msprobe_collector.mindspore.cells import Cells
@@ -44,9 +44,14 @@ class PrecisionDebugger(Debugger):
             return
         speak_up()
         config = load_config(config_path, task, dump_path, level, step)
-        if config.task == GRADIENTS or config.follows_dataloader:
-            key = "Task grad_probe" if config.task == GRADIENTS else "enable_dataloader"
-            raise CollectorError(f"{key} works with PyTorch only; leave it out for MindSpore.")
+        if config.task in WHOLE_TRAINING or config.monitor is not None:
+            raise CollectorError(
+                "Tasks grad_probe and monitor follow PyTorch only; leave them out for MindSpore."
+            )
+        if config.follows_dataloader:
+            raise CollectorError(
+                "enable_dataloader follows PyTorch only; call start() and step() for MindSpore."
+            )
         _check_version()
         framework = MindSpore()
         session = Session(config, framework, estimate)
