@@ -85,8 +85,8 @@ export class GaVerdict extends LocalizedElement {
       <p>[[_sentence(verdict, text)]]</p>
       <p id="check" hidden$="[[!command]]">
         <span class="muted">[[text.verdict.check]]</span>
-        <code>[[command]]</code>
         <ga-copy value="[[command]]" label="[[text.verdict.copyCheck]]"></ga-copy>
+        <code>[[command]]</code>
       </p>
       <ol hidden$="[[!_isLong(suspects)]]">
         <template is="dom-repeat" items="[[suspects]]">
