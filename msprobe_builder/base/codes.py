@@ -144,6 +144,8 @@ class Reason(IntEnum):
     CALLS_UNMATCHED = 11  # a collection of which no call is matched with one of a collection
     UNDECIDED = 12  # the evidence speaks for several nodes, or not enough for any
     GROUPED = 13  # calls of the other side do the same together, see table call_group
+    # Files that were changed by hand number their own reasons on from the last.
+    REJECTED = 64  # a person rejected the match that evidence made
 
 
 class Role(IntEnum):

@@ -47,6 +47,7 @@ class GradientProbe:
         self._open_step = -1
         self._handle: Any = None
         self._failed = False
+        self.first_step = 0
 
     def monitor(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """Follow all parameters that need gradients; CollectorError for anything but models."""
@@ -91,8 +92,9 @@ class GradientProbe:
             ours = [] if others else list(self._parameters)
         if not ours:
             return
-        step = self._calls.get(optimizer, 0)
-        self._calls[optimizer] = step + 1
+        calls = self._calls.get(optimizer, 0)
+        self._calls[optimizer] = calls + 1
+        step = self.first_step + calls
         rank = process_rank() or 0
         selected = not self._config.step or step in self._config.step
         if not selected or (self._config.rank and rank not in self._config.rank):

@@ -9,6 +9,7 @@ import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-st
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
 import { Tracing } from './tracing';
+import { followValues } from './values';
 import { initialSelection } from './verdict';
 
 /**
@@ -41,6 +42,7 @@ export class Session {
       jumps: 0,
       trail: [],
     });
+    followValues(this.store, this.fetch);
     this.tracing = new Tracing(this.store, this.fetch);
     this.finding = new Finding(this.store, this.fetch, (place) => void this.goTo(place));
   }
@@ -140,7 +142,10 @@ export class Session {
 
   /** Changes how the graph is shown, not what. */
   setView(change: Partial<Shown>): void {
-    const view = { ...this.state.view, ...change };
+    // One tree has both sides, one side alone is no tree of two.
+    const isAlone = change.only !== undefined && change.only !== null;
+    const apart = isAlone ? { unified: false } : {};
+    const view = { ...this.state.view, ...(change.unified && { only: null }), ...apart, ...change };
     const isOther = view.automatic !== this.state.view.automatic;
     const graphs = isOther && this.loaded ? { graphs: seen(this.loaded, view) } : {};
     this.store.update({ view, ...graphs });
@@ -359,7 +364,7 @@ function seen(graphs: Graphs, { automatic }: ViewState): Graphs {
 /** How the graph is shown, not what. */
 type Shown = Pick<
   ViewState,
-  'sync' | 'only' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab'
+  'sync' | 'only' | 'unified' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab'
 >;
 
 /** A single graph has no errors to colour by; where values overflow is what there is to see. */

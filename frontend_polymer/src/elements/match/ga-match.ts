@@ -8,6 +8,7 @@ import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, hasBench, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
+import { focusLater } from '../parts/focus';
 import { readSetting, writeSetting } from '../../data/settings';
 import '../parts/ga-icon';
 import type { Import } from './ga-import';
@@ -248,7 +249,7 @@ export class GaMatch extends LocalizedElement {
     const graph = node && this.state.graphs?.[node.side];
     if (!graph) return;
     this.chosen = { index: node.index, name: graph.name(node.index) };
-    void this._preview().then(() => this.focusNext());
+    void this._preview().then(focusLater(() => this.focusNext()));
   }
 
   _choose(event: Event & { model: { item: Choice } }): void {
