@@ -19,16 +19,19 @@ import { formatCount, formatNumber } from '../parts/format';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { curveOf } from './trend-curve';
-import { columnWidth, drawMap, NAMES, ROW } from './trend-map';
+import { columnWidth, drawMap, NAMES, ROW, zoomed } from './trend-map';
 import { trendParts, trendStyles } from './trend-template';
 
-const ZOOM = 0.8;
+/** Of each kind only the last question counts. */
+type Question = 'axes' | 'cells' | 'graphs';
 
 interface Shown {
   readonly cells: Cells;
   readonly scores: readonly (readonly (number | undefined)[])[];
   /** Place of its first row among all rows. */
   readonly first: number;
+  readonly names: readonly string[];
+  readonly window: Window;
 }
 
 /** A button, and the page of trends that it opens: any statistic over two of step, rank and tensor. */
@@ -62,12 +65,14 @@ export class GaTrend extends LocalizedElement {
   private shown: Shown | null = null;
   private asked = '';
   private chosen: { row: number; column: number } | null = null;
-  private running: AbortController | null = null;
+  /** The file whose axes are there. */
+  private loaded = '';
+  private readonly running = new Map<Question, AbortController>();
 
   /** Look for files, and show the first one. */
   async open(): Promise<void> {
     (this.inside('dialog') as HTMLDialogElement).showModal();
-    await this.guarded(async (signal) => {
+    await this.guarded('axes', async (signal) => {
       const files = await fetchTrends(this.session.fetch, signal);
       const names = files.map(({ name }) => name);
       this.isEmpty = !names.length;
@@ -79,7 +84,7 @@ export class GaTrend extends LocalizedElement {
   }
 
   close(): void {
-    this.running?.abort();
+    for (const one of this.running.values()) one.abort();
     (this.inside('dialog') as HTMLDialogElement).close();
   }
 
@@ -88,14 +93,16 @@ export class GaTrend extends LocalizedElement {
     const { shown } = this;
     if (!shown) return null;
     return {
-      names: shown.cells.rows.map((_, row) => this.nameOf(shown.first + row)),
+      file: shown.window.file,
+      other: shown.window.other,
+      names: shown.names,
       columns: shown.cells.columns,
       rows: shown.cells.rows,
     };
   }
 
   _chosen(): void {
-    void this.guarded((signal) => this.load(signal));
+    void this.guarded('axes', (signal) => this.load(signal));
   }
 
   _fixed(): void {
@@ -105,6 +112,8 @@ export class GaTrend extends LocalizedElement {
 
   _changed(): void {
     this.chosen = null;
+    this.shown = null;
+    this.asked = '';
     this.inside('value').textContent = '';
     this.inside('links').replaceChildren();
     this.inside('curve').replaceChildren();
@@ -134,14 +143,9 @@ export class GaTrend extends LocalizedElement {
   _wheel(event: WheelEvent): void {
     if (!event.ctrlKey || this.value('fixed') === 'step') return;
     event.preventDefault();
-    const [from, to] = this.range ?? [0, this.trend!.steps.length - 1];
-    const share = Math.max(0, (event.offsetX - NAMES) / (this.canvas.clientWidth - NAMES));
-    const factor = event.deltaY < 0 ? ZOOM : 1 / ZOOM;
-    const pivot = from + share * (to - from);
+    const share = (event.offsetX - NAMES) / (this.canvas.clientWidth - NAMES);
     const last = this.trend!.steps.length - 1;
-    const begin = Math.max(0, Math.round(pivot - (pivot - from) * factor));
-    const end = Math.min(last, Math.max(begin + 4, Math.round(pivot + (to - pivot) * factor)));
-    this.range = begin === 0 && end === last ? null : [begin, end];
+    this.range = zoomed(this.range ?? [0, last], last, share, event.deltaY < 0);
     this.layOut();
   }
 
@@ -170,7 +174,11 @@ export class GaTrend extends LocalizedElement {
   // -- what is chosen ------------------------------------------------------------------------
 
   private async load(signal: AbortSignal): Promise<void> {
-    this.trend = await fetchTrend(this.session.fetch, this.value('file'), signal);
+    const file = this.value('file');
+    const trend = await fetchTrend(this.session.fetch, file, signal);
+    signal.throwIfAborted();
+    this.trend = trend;
+    this.loaded = file;
     this.range = null;
     this.shown = null;
     this.fillAxes();
@@ -196,7 +204,8 @@ export class GaTrend extends LocalizedElement {
 
   private layOut(): void {
     const trend = this.trend;
-    if (!trend) return;
+    // Axes that are on their way lay out what is shown when they are there.
+    if (!trend || this.loaded !== this.value('file')) return;
     const fixed = this.value('fixed') as Fixed;
     const kind = trend.kinds.indexOf(this.value('kind'));
     const part = this.value('filter').toLowerCase();
@@ -238,10 +247,13 @@ export class GaTrend extends LocalizedElement {
       this.draw();
       return;
     }
-    await this.guarded(async (signal) => {
+    await this.guarded('cells', async (signal) => {
       const cells = await fetchCells(this.session.fetch, window, signal);
       const score = window.other ? differences : scores;
-      this.shown = { cells, scores: cells.rows.map((row) => score(row)), first };
+      signal.throwIfAborted();
+      const marks = cells.rows.map((row) => score(row));
+      const names = rows.map((at) => this.nameOf(at));
+      this.shown = { cells, scores: marks, first, names, window };
       this.draw();
     });
   }
@@ -259,18 +271,16 @@ export class GaTrend extends LocalizedElement {
     const drawn = {
       cells,
       scores: shown?.scores ?? [],
-      names: cells.rows.map((_, row) => this.nameOf(first + row)),
-      isDifference: this.value('other') !== '',
+      names: shown?.names ?? [],
+      isDifference: Boolean(shown?.window.other),
       top: first * ROW - this.map.scrollTop,
       chosen: (this.chosen?.row ?? -1) - first,
     };
     drawMap(this.canvas, drawn, ground);
   }
 
-  private nameOf(row: number): string {
-    const at = this.rows[row];
+  private nameOf(at: number): string {
     const trend = this.trend!;
-    if (at === undefined) return '';
     if (this.value('fixed') === 'target') return `${this.text.trend.fixedBy.rank} ${at}`;
     const name = trend.names[at]!;
     return this.value('kind') ? name : `${trend.kinds[trend.kind[at]!]!} ${name}`;
@@ -283,7 +293,7 @@ export class GaTrend extends LocalizedElement {
     const values = shown?.cells.rows[row - shown.first];
     if (!shown || !values || column < 0 || column >= values.length) return;
     this.chosen = { row, column };
-    const { step, rank, target } = this.placeOf(row, column);
+    const { step, rank, target } = this.placeOf(shown, row, column);
     const value = values[column];
     const shownValue = value === undefined ? this.text.trend.nothing : formatNumber(value);
     const name = this.trend!.names[target]!;
@@ -294,27 +304,28 @@ export class GaTrend extends LocalizedElement {
     this.inside('links').replaceChildren(button);
     const width = this.canvas.clientWidth;
     this.inside('curve').replaceChildren(
-      curveOf(shown.cells, row - shown.first, this.nameOf(row), width),
+      curveOf(shown.cells, row - shown.first, shown.names[row - shown.first]!, width),
     );
     this.draw();
   }
 
-  private placeOf(row: number, column: number) {
-    const at = Number(this.value('at'));
-    const [line, begin] = [this.rows[row]!, this.shown!.cells.columns[column]!];
+  private placeOf({ cells, window, first }: Shown, row: number, column: number) {
+    const { at, fixed } = window;
+    const [line, begin] = [window.rows[row - first]!, cells.columns[column]!];
     const places: Record<Fixed, { step: number; rank: number; target: number }> = {
       rank: { step: begin, rank: at, target: line },
       step: { step: at, rank: begin, target: line },
       target: { step: begin, rank: line, target: at },
     };
-    return places[this.value('fixed') as Fixed];
+    return places[fixed];
   }
 
   private async lookForGraphs(): Promise<void> {
-    if (!this.chosen) return;
-    const place = this.placeOf(this.chosen.row, this.chosen.column);
-    await this.guarded(async (signal) => {
-      const asked = { ...place, file: this.value('file') };
+    const { chosen, shown } = this;
+    if (!chosen || !shown?.names[chosen.row - shown.first]) return;
+    const place = this.placeOf(shown, chosen.row, chosen.column);
+    await this.guarded('graphs', async (signal) => {
+      const asked = { ...place, file: shown.window.file };
       const graphs = await fetchTrendGraphs(this.session.fetch, asked, signal);
       const links = graphs.map((graph) => this.linkTo(graph, place));
       const none = create('span', '', this.text.trend.noGraph);
@@ -337,10 +348,14 @@ export class GaTrend extends LocalizedElement {
 
   // -- parts ---------------------------------------------------------------------------------
 
-  /** Only the last question counts; what is wrong is said where it was asked. */
-  private async guarded(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    this.running?.abort();
-    const own = (this.running = new AbortController());
+  /** What is wrong is said on the page; an answer that came too late says nothing. */
+  private async guarded(
+    question: Question,
+    run: (signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    this.running.get(question)?.abort();
+    const own = new AbortController();
+    this.running.set(question, own);
     try {
       this.problem = '';
       await run(own.signal);

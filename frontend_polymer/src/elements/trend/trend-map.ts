@@ -74,3 +74,20 @@ function shortened(context: CanvasRenderingContext2D, name: string, width: numbe
   while (from < name.length && context.measureText(`…${name.slice(from)}`).width > width) from += 2;
   return `…${name.slice(from)}`;
 }
+
+const ZOOM = 0.8;
+const FEWEST = 4;
+
+/** The part of the steps after a turn of the wheel at a share of the width; null for all of them. */
+export function zoomed(
+  [from, to]: readonly [number, number],
+  last: number,
+  share: number,
+  isIn: boolean,
+): readonly [number, number] | null {
+  const factor = isIn ? ZOOM : 1 / ZOOM;
+  const pivot = from + Math.max(0, share) * (to - from);
+  const begin = Math.max(0, Math.round(pivot - (pivot - from) * factor));
+  const end = Math.min(last, Math.max(begin + FEWEST, Math.round(pivot + (to - pivot) * factor)));
+  return begin === 0 && end === last ? null : [begin, end];
+}
