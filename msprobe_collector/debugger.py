@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 
 from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
@@ -24,6 +23,7 @@ from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
 from msprobe_collector.intercept.token_range import checked_range
+from msprobe_collector.process import process_rank
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import describe_estimate, describe_step, speak_up
@@ -318,7 +318,7 @@ class PrecisionDebugger:
         """Whether ``step`` and ``rank`` select the present step and process."""
         if self.config.step and self._step not in self.config.step:
             return False
-        rank = _rank()
+        rank = process_rank()
         if self.config.rank and (rank or 0) not in self.config.rank:
             if rank is None:
                 self._warn(
@@ -329,7 +329,7 @@ class PrecisionDebugger:
         return True
 
     def _directory(self) -> Path:
-        rank = _rank()
+        rank = process_rank()
         name = "rank" if rank is None else f"rank{rank}"
         return self.config.dump_path / f"step{self._step}" / name
 
@@ -369,12 +369,6 @@ class PrecisionDebugger:
         self._recording = False
         ledger.give_up_silently()
         self._interception.forget()
-
-
-def _rank() -> int | None:
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank()
-    return None
 
 
 def _after_fork() -> None:

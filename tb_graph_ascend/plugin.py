@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.files.discover import TREND_SUFFIX, LogDirectory
-from tb_graph_ascend.http import static_files
+from tb_graph_ascend.http import questions, static_files
 from tb_graph_ascend.http.hosts import listens_for_others
 from tb_graph_ascend.http.responses import respond
 
@@ -29,18 +30,7 @@ if TYPE_CHECKING:
     from tb_graph_ascend.http.routes import Routes
     from tb_graph_ascend.http.trend_routes import TrendRoutes
 
-QUESTIONS = (
-    "catalog",
-    "skeleton",
-    "node",
-    "groups",
-    "flow",
-    "search",
-    "candidates",
-    "across",
-    "measures",
-    "matches",
-)
+QUESTIONS = ("catalog", *questions.NAMES)
 TRENDS = ("trends", "trend", "trend_values", "trend_graphs")
 CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
@@ -98,9 +88,10 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
                 from tb_graph_ascend.http.answers import answer
 
                 question = None
-                if name in (*QUESTIONS, *TRENDS):
-                    routes = self._load_trends() if name in TRENDS else self._load_questions()
-                    question = getattr(routes, name)
+                if name in TRENDS:
+                    question = getattr(self._load_trends(), name)
+                elif name in QUESTIONS:
+                    question = partial(self._load_questions().ask, name)
             except Exception:
                 _log.exception("The plugin graph_ascend is not installed properly.")
                 return _broken_installation(request)

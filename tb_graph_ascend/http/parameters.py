@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from werkzeug.wrappers import Request
 
 from msprobe_builder.base.codes import Source, words
@@ -19,6 +23,8 @@ from tb_graph_ascend.problems import ProblemError, bad_request
 
 SIDES = {"npu": 0, "bench": 1, "0": 0, "1": 1}
 DIRECTIONS = {"forward": 1, "backward": 2}
+
+Query = TypeVar("Query", bound=Message)
 
 
 def read_text(request: Request, name: str) -> str:
@@ -50,6 +56,14 @@ def read_side(request: Request, name: str) -> int:
             "bad_parameter", f"Parameter {name} is {value[:80]!r}.", f"Give {name} as npu or bench."
         )
     return SIDES[value]
+
+
+def read_query(request: Request, of: type[Query]) -> Query:
+    """All parameters that a message of the contract lists, each as its type asks for."""
+    asked = of()
+    for field in of.DESCRIPTOR.fields:
+        setattr(asked, field.name, _READERS[field.type](request, field.name))
+    return asked
 
 
 def read_choice(request: Request, name: str, choices: tuple[str, ...], otherwise: str) -> str:
@@ -131,3 +145,10 @@ def read_optional(request: Request, name: str) -> str:
 
 def _bad(name: str, value: str, remedy: str) -> ProblemError:
     return bad_request("bad_parameter", f"Parameter {name} is {value[:80]!r}.", remedy)
+
+
+_READERS: dict[int, Callable[[Request, str], int | str]] = {
+    FieldDescriptor.TYPE_STRING: read_text,
+    FieldDescriptor.TYPE_UINT32: read_number,
+    FieldDescriptor.TYPE_ENUM: read_side,  # the only one that questions have
+}

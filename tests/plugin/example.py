@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from msprobe_builder.database.migrations import lay_out
 from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.write import Target, TrendWriter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCHEMA = REPOSITORY / "msprobe_builder" / "database" / "schema.sql"
 
 TEXTS = {
     1: "DefaultModel",
@@ -144,7 +144,7 @@ def write_example(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(path)
     database.execute("PRAGMA synchronous = OFF")
-    database.executescript(SCHEMA.read_text(encoding="utf-8"))
+    lay_out(database)
     insert = database.executemany
     insert("INSERT INTO text VALUES (?, ?)", TEXTS.items())
     insert("INSERT INTO meta VALUES (?, ?)", META.items())
