@@ -2,7 +2,7 @@ import type { Cells } from '../../data/trend';
 import { formatNumber } from '../parts/format';
 
 const HEIGHT = 150;
-const LEFT = 72;
+const LEFT = 90;
 const BOTTOM = 20;
 const SVG = 'http://www.w3.org/2000/svg';
 

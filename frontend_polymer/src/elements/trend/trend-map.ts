@@ -55,7 +55,7 @@ export function drawMap(canvas: HTMLCanvasElement, drawn: Drawn, ground: Ground)
 
 /** The width of a column in pixels. */
 export function columnWidth(width: number, count: number): number {
-  return count ? Math.min(48, (width - NAMES) / count) : 0;
+  return count ? (width - NAMES) / count : 0;
 }
 
 /** From blue over the ground to red; what is not finite is magenta. */
