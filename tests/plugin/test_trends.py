@@ -121,7 +121,7 @@ def test_what_is_refused(trends: Ask, given: dict[str, str], status: int, code: 
     [
         "DROP TABLE value",
         "UPDATE target SET target_id = 7 WHERE target_id = 1",
-        "UPDATE target SET kind = 5.5",
+        "UPDATE step SET step = -3 WHERE step = 2",
         "PRAGMA user_version = 99",
         "PRAGMA application_id = 1",
     ],

@@ -155,7 +155,7 @@ export async function fetchBytes(
   return body;
 }
 
-function decoded<T>(decode: () => T): T {
+export function decoded<T>(decode: () => T): T {
   try {
     return decode();
   } catch (error) {

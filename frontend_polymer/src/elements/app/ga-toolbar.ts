@@ -10,6 +10,7 @@ import '../parts/ga-icon';
 import type { IconName } from '../parts/ga-icon';
 import type { GaSearch } from '../find/ga-search';
 import '../find/ga-search';
+import '../trend/ga-trend';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 
@@ -114,6 +115,7 @@ export class GaToolbar extends LocalizedElement {
         is-list-open="{{isListOpen}}"
       ></ga-search>
       <div class="settings">
+        <ga-trend id="trend" session="[[session]]"></ga-trend>
         <button
           id="refresh"
           class="icon plain"

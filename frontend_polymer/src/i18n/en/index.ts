@@ -5,6 +5,7 @@ import { matchEn } from './match';
 import { noticesEn } from './notices';
 import { overviewEn } from './overview';
 import { shellEn } from './shell';
+import { trendEn } from './trend';
 import { verdictEn } from './verdict';
 
 /** Every text of the viewer. A language that lacks one of these keys does not compile. */
@@ -287,6 +288,7 @@ export const en = {
   match: matchEn,
   overview: overviewEn,
   shell: shellEn,
+  trend: trendEn,
   notices: noticesEn,
   verdict: verdictEn,
 

@@ -6,6 +6,7 @@ import { matchZh } from './match';
 import { noticesZh } from './notices';
 import { overviewZh } from './overview';
 import { shellZh } from './shell';
+import { trendZh } from './trend';
 import { verdictZh } from './verdict';
 
 const REBUILD = '请用 msprobe-build 重新构图。';
@@ -278,6 +279,7 @@ export const zh: Texts = {
   match: matchZh,
   overview: overviewZh,
   shell: shellZh,
+  trend: trendZh,
   notices: noticesZh,
   verdict: verdictZh,
 
