@@ -30,6 +30,14 @@ from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
 _DEPTH_LIMIT = 400
+
+
+class _TypeNames(dict[torch.dtype, str]):
+    def __missing__(self, dtype: torch.dtype) -> str:
+        return self.setdefault(dtype, str(dtype))
+
+
+_TYPE_NAMES = _TypeNames()
 _REMEMBERED = 8192
 _LONGEST_LIST = 1024
 
@@ -220,7 +228,7 @@ class Items:
         numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
         item: Item = {
             "type": _type_name(tensor),
-            "dtype": str(tensor.dtype),
+            "dtype": _TYPE_NAMES[tensor.dtype],
             "shape": _shape(tensor),
             "Max": numbers[0],
             "Min": numbers[1],
@@ -293,7 +301,7 @@ def _outline(tensor: torch.Tensor) -> Item:
     """What is known of a tensor without reading it."""
     return {
         "type": _type_name(tensor),
-        "dtype": str(tensor.dtype),
+        "dtype": _TYPE_NAMES[tensor.dtype],
         "shape": _shape(tensor),
         "requires_grad": tensor.requires_grad,
     }

@@ -59,9 +59,10 @@ class TensorStore:
         with self._lock:
             offset = self._end
             self._end = offset + -(-size // _ALIGNMENT) * _ALIGNMENT
-            entry = {"offset": offset, "dtype": str(plain.dtype), "shape": list(plain.shape)}
-            self._entries[name] = json.dumps(entry)
-            self._waiting.append(f" {json.dumps(name)}: {self._entries[name]}")
+            shape = list(plain.shape)
+            entry = f'{{"offset": {offset}, "dtype": "{plain.dtype}", "shape": {shape}}}'
+            self._entries[name] = entry
+            self._waiting.append(f" {json.dumps(name)}: {entry}")
         while content:
             written = os.pwrite(self._data, content, offset)
             offset += written
