@@ -154,6 +154,7 @@ def _labels() -> dict[Any, str]:
     labels: dict[Any, str] = {}
     # ``x /= 2`` reaches a function whose name dates from Python 2.
     labels[torch.Tensor.__itruediv__] = "Tensor.__itruediv__"
+    labels[torch.mm] = "Torch.mm"  # it has older names for sparse matrices, which come first
     for name in _VF_FUNCTIONS:
         labels[getattr(torch._C._VariableFunctions, name)] = f"VF.{name}"
     for name, function in vars(F).items():

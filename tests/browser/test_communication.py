@@ -13,7 +13,7 @@ from tests.browser.viewer import (
     SHOWS_GRAPHS,
     canvas,
     open_viewer,
-    scene,
+    resting_scene,
     select_node,
     wait_for_details,
     wait_for_row,
@@ -103,7 +103,7 @@ def test_a_peer_is_one_click_away_and_back_leads_home(
 
     canvas(frame).focus()
     page.keyboard.press("+")
-    before = scene(frame)
+    before = resting_scene(page, frame)
     frame.locator("ga-communication").get_by_role("button", name=peer["name"]).click()
     wait_for_rank(frame, peer["rank"])
     wait_for_details(frame, peer["name"])
@@ -121,7 +121,7 @@ def test_a_peer_is_one_click_away_and_back_leads_home(
     expect(back).to_be_hidden()
     frame.wait_for_function("document.querySelector('ga-app').scene.some((row) => row.selected)")
     keys = ("name", "x", "y", "width", "height", "selected")
-    assert [[row[key] for key in keys] for row in scene(frame)] == [
+    assert [[row[key] for key in keys] for row in resting_scene(page, frame)] == [
         [row[key] for key in keys] for row in before
     ]
 

@@ -15,6 +15,7 @@ from tests.browser.viewer import (
     find_row,
     make_tall,
     open_viewer,
+    resting_scene,
     scene,
     select_node,
     wait_for_details,
@@ -176,11 +177,11 @@ def test_keys_typed_into_the_search_do_not_move_the_graph(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
-    before = scene(frame)
+    before = resting_scene(page, frame)
 
     frame.click("ga-search input")
     page.keyboard.type("wasd+-0fnpx?")
-    assert scene(frame) == before
+    assert resting_scene(page, frame) == before
     expect(frame.locator("ga-help dialog")).to_be_hidden()
 
 

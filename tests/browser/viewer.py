@@ -55,6 +55,22 @@ def scene(frame: Frame, side: int | None = None) -> list[Row]:
     return [row for row in rows if side is None or row["side"] == side]
 
 
+def resting_scene(page: Page, frame: Frame, side: int | None = None) -> list[Row]:
+    """The boxes in view once no answer is awaited and nothing has moved for some pictures."""
+    page.wait_for_load_state("networkidle")
+    frame.evaluate("window.pictures = { last: '', alike: 0 }")
+    frame.wait_for_function(
+        """() => {
+          const { scene, state } = document.querySelector('ga-app');
+          const now = JSON.stringify(scene);
+          const rests = state.busy === null && !state.detailBusy && now === window.pictures.last;
+          window.pictures = { last: now, alike: rests ? window.pictures.alike + 1 : 0 };
+          return window.pictures.alike >= 20;
+        }"""
+    )
+    return scene(frame, side)
+
+
 def find_row(frame: Frame, name: str, side: int = NPU) -> Row:
     """The box of a node that is in view."""
     [row] = [row for row in scene(frame, side) if row["name"] == name]

@@ -60,34 +60,35 @@ def _join(parts: Sequence[StageGraph], shown: Sequence[Sequence[bool]], calls: G
         for group in _joined(parts, sequences):
             name = parts[group[0].stage].tree.parsed[group[0].node]
             node.children.append(MergedNode(name, sorted(group)))
-        _sort_experts(node.children)
         pending += node.children
     return result
-
-
-def _sort_experts(nodes: list[MergedNode]) -> None:
-    """Ranks that left out other experts do not tell the order of those; their numbers do."""
-    numbers = {place: expert_number(node.name) for place, node in enumerate(nodes)}
-    slots = [place for place, number in numbers.items() if number is not None]
-    backward = any(nodes[place].name.direction is Direction.BACKWARD for place in slots)
-    order = sorted(slots, key=lambda place: numbers[place] or 0, reverse=backward)
-    moved = [nodes[place] for place in order]
-    for slot, node in zip(slots, moved, strict=True):
-        nodes[slot] = node
 
 
 def _joined(parts: Sequence[StageGraph], sequences: Sequence[Group]) -> list[Group]:
     groups: list[Group] = []
     for sequence in sequences:
-        added = [[call] for call in sequence]
+        added = _with_experts_sorted(parts, [[call] for call in sequence])
         if not groups:
             groups = added
             continue
         keys = [[_key(parts, group[0]) for group in side] for side in (groups, added)]
-        groups = [
-            [*(one or ()), *(other or ())] for one, other in supersequence(groups, added, *keys)
-        ]
+        pairs = supersequence(groups, added, *keys)
+        # At once: two experts in the wrong order would not both be found again by the next rank's.
+        groups = _with_experts_sorted(parts, [[*(one or ()), *(two or ())] for one, two in pairs])
     return groups
+
+
+def _with_experts_sorted(parts: Sequence[StageGraph], groups: list[Group]) -> list[Group]:
+    """Ranks that left out other experts do not tell the order of those; their numbers do."""
+    names = [parts[group[0].stage].tree.parsed[group[0].node] for group in groups]
+    numbers = [expert_number(name) for name in names]
+    slots = [place for place, number in enumerate(numbers) if number is not None]
+    backward = any(names[place].direction is Direction.BACKWARD for place in slots)
+    order = sorted(slots, key=lambda place: numbers[place] or 0, reverse=backward)
+    result = list(groups)
+    for slot, place in zip(slots, order, strict=True):
+        result[slot] = groups[place]
+    return result
 
 
 def _key(parts: Sequence[StageGraph], call: Call) -> Hashable:

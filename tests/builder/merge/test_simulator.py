@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from msprobe_builder.base.diagnostics import Diagnostic
@@ -142,8 +142,13 @@ def spreads(draw: st.DrawFn) -> tuple[Model, Cluster, int]:
     return replace(model, experts=experts), cluster, draw(st.integers(0, dp - 1))
 
 
-# Over fixed examples: among thousands of splits one is known whose backward calls are not in order.
-@settings(derandomize=True, max_examples=40)
+@example(
+    (
+        Model(layers=5, micro_batches=1, nesting="decoder", experts=8),
+        Cluster(tp=1, pp=2, cuts=(0,), cp=4),
+        0,
+    )
+).via("the backward order of experts that no two ranks share")
 @given(spreads())
 def test_the_merge_of_parts_of_sequences_and_experts_is_the_whole(
     spread: tuple[Model, Cluster, int],
