@@ -127,7 +127,8 @@ def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissol
 
 def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
     """The modules that found no partner."""
-    return a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+    lonely: Int = a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+    return lonely
 
 
 def _open_largest(

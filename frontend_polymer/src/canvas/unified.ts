@@ -2,22 +2,8 @@
 
 import { Side } from '../generated/graph_pb';
 import { otherSide, type PerSide } from '../layout/sides';
-import type { Tree } from '../layout/tree';
 import type { Frame } from './frame';
 import type { Item } from './items';
-
-/** What the one tree knows besides the hierarchies. */
-export interface UnifiedFacts {
-  /** Per node the norm of what it puts out, -1 for none; empty while nothing is known. */
-  readonly values: PerSide<readonly number[]>;
-  /** What stands at a row that one side has alone. */
-  readonly words: { readonly only: PerSide<string>; readonly elsewhere: string };
-}
-
-/** The other side of a frame that draws its part of the one tree. */
-export interface Unified extends UnifiedFacts {
-  readonly other: Tree;
-}
 
 /** The norms of a row, debug first; empty texts where there is none. */
 export function valuesAt({ unified, side, graph, rows }: Frame, item: Item): PerSide<string> {
