@@ -26,6 +26,7 @@ from msprobe_collector.intercept.operators import take_operator
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.session import Session
+from msprobe_collector.unseen import unseen
 
 _TORCH = str(Path(torch.__file__).parent)
 _DISTRIBUTED = str(Path(_TORCH, "distributed", "tensor"))
@@ -72,7 +73,7 @@ class CallMode(TorchFunctionMode):
             if not self._records:
                 return func(*args, **kwargs)
             result = self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
-            if api.borrows:
+            if api.exposes:
                 self._expose(result)
             return result
         if api.action is Action.EXPOSE:
@@ -188,7 +189,7 @@ def record_call(
     """
     pending: Pending | None = None
     try:
-        with torch._C.DisableTorchFunction():
+        with unseen():
             call, base, below = session.api_call(label)
             stack = session.capture(frame, base, below)
             changes = changes_arguments(label, kwargs)
@@ -203,7 +204,7 @@ def record_call(
         raise
     if pending is not None:
         try:
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 if finish is not None:
                     finish(pending, result)
                 else:

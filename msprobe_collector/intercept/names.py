@@ -29,7 +29,7 @@ class Api:
     action: Action
     none_defaults: frozenset[str] = frozenset()  # keywords a Python function adds by itself
     writes_unseen: bool = False  # may write to memory without raising a version
-    borrows: bool = False  # its result may be the memory of an array
+    exposes: bool = False  # others may write to its result
 
 
 _QUERIES = frozenset(
@@ -53,7 +53,13 @@ _EXPOSING = frozenset(
     const_data_ptr mutable_data_ptr
     """.split()
 )
-_BORROWING = frozenset({"as_tensor", "asarray"})
+# What they return is the memory of an array, or is there to be filled by somebody.
+_EXPOSING_RESULTS = frozenset(
+    """
+    as_tensor asarray empty empty_like empty_strided new_empty new_empty_strided
+    zeros zeros_like new_zeros
+    """.split()
+)
 # Properties whose value is a tensor of the same numbers; all others only describe.
 _COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _VF_FUNCTIONS = frozenset(
@@ -91,7 +97,7 @@ def describe_function(function: Any) -> Api:
     elif name in _EXPOSING:
         action = Action.EXPOSE
     unseen = _writes_unseen(function, name)
-    return Api(label, action, _none_defaults(function), unseen, name in _BORROWING)
+    return Api(label, action, _none_defaults(function), unseen, name in _EXPOSING_RESULTS)
 
 
 def _writes_unseen(function: Any, name: str) -> bool:

@@ -29,6 +29,13 @@ from msprobe_collector.record.statistics import (
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
+
+class _TypeNames(dict[torch.dtype, str]):
+    def __missing__(self, dtype: torch.dtype) -> str:
+        return self.setdefault(dtype, str(dtype))
+
+
+_TYPE_NAMES = _TypeNames()
 _REMEMBERED = 8192
 
 
@@ -177,7 +184,7 @@ class Items(NestedDescriber):
         numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
         item: Item = {
             "type": _type_name(tensor),
-            "dtype": str(tensor.dtype),
+            "dtype": _TYPE_NAMES[tensor.dtype],
             "shape": _shape(tensor),
             "Max": numbers[0],
             "Min": numbers[1],
@@ -242,7 +249,7 @@ def _outline(tensor: torch.Tensor) -> Item:
     """What is known of a tensor without reading it."""
     return {
         "type": _type_name(tensor),
-        "dtype": str(tensor.dtype),
+        "dtype": _TYPE_NAMES[tensor.dtype],
         "shape": _shape(tensor),
         "requires_grad": tensor.requires_grad,
     }

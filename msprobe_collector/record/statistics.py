@@ -21,10 +21,12 @@ from msprobe_collector.write.host_bytes import host_bytes
 
 _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
+_HAS_CUDA = torch.backends.cuda.is_built()
 _EXACT_INTEGER = 2**53
 _SAFE_NORMS = (1e-15, 1e15)
 # A norm in float32 of very many squares in one go is up to 0.4 % too small.
-_LONGEST_NORM = 1 << 16
+_LONGEST_NORM = 1 << 17
+_SHORT = 1 << 11
 _INTEGERS = frozenset(
     {torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64}
     | {torch.uint16, torch.uint32, torch.uint64}
@@ -151,9 +153,9 @@ def add_bits(tensor: torch.Tensor) -> int | None:
         return None
     if tensor.dtype in _INTEGERS:
         return None
-    if tensor.numel() >= _LONGEST_NORM and tensor.is_contiguous():
+    if tensor.numel() >= _SHORT and tensor.is_contiguous():
         flat = tensor.view(-1)
-        if flat.numel() * flat.itemsize % 8 == 0:  # twice as fast
+        if flat.numel() * flat.itemsize % 8 == 0:  # several times as fast
             return int(flat.view(torch.int64).sum().item())
     return int(tensor.view(kind).sum().item())
 
@@ -195,7 +197,9 @@ def _plain(value: float) -> float | int:
 
 def is_capturing() -> bool:
     """Whether a CUDA graph is being captured: what is called then runs later, and not for us."""
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    if not _HAS_CUDA or not torch.cuda.is_initialized():
+        return False
+    return torch.cuda.is_current_stream_capturing()
 
 
 def fetch(rows: Sequence[tuple[dict[str, Any], Row]]) -> None:

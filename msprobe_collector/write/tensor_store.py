@@ -38,9 +38,9 @@ class TensorStore:
         with self._lock:
             offset = self._end
             self._end = offset + -(-size // _ALIGNMENT) * _ALIGNMENT
-            entry = {"offset": offset, "dtype": dtype, "shape": list(shape)}
-            self._entries[name] = json.dumps(entry)
-            self._waiting.append(f" {json.dumps(name)}: {self._entries[name]}")
+            entry = f'{{"offset": {offset}, "dtype": "{dtype}", "shape": {list(shape)}}}'
+            self._entries[name] = entry
+            self._waiting.append(f" {json.dumps(name)}: {entry}")
         while content:
             written = os.pwrite(self._data, content, offset)
             offset += written

@@ -229,7 +229,7 @@ def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(script)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

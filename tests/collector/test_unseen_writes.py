@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,23 @@ def test_a_view_of_memory_that_is_given_away_later_is_measured_again(tmp_path: P
 
     data = record(tmp_path, step, level="L1").data
     assert inputs_of_sum(data) == [1, 6]
+
+
+def test_memory_that_is_there_to_be_filled_is_measured_again(tmp_path: Path) -> None:
+    """As by a kernel of somebody's own, which no torch function announces."""
+
+    def kernel(out: torch.Tensor) -> None:
+        out.numpy()[:2] += (5, -5)
+
+    def step() -> None:
+        out = torch.empty(6).fill_(1)
+        torch.sum(out)
+        thread = threading.Thread(target=kernel, args=(out,))
+        thread.start()
+        thread.join()
+        torch.sum(out)
+
+    assert inputs_of_sum(record(tmp_path, step, level="L1").data) == [1, 6]
 
 
 def test_unscaled_gradients_are_not_those_from_before(tmp_path: Path) -> None:
