@@ -102,6 +102,7 @@ _PASSING = frozenset(
     "Tensor.index_select Torch.tensor Torch.Gather Torch.cat "
     "Torch._ReduceScatterToSequenceParallelRegion".split()
 )
+_OPTIMIZER_NORMS = ("Torch.norm", "Torch.tensor", "Torch.zeros", "Tensor.__float__", "Tensor.item")
 _REGIONS = ("Torch._CopyToModelParallelRegion", "Torch._ReduceFromModelParallelRegion")
 _OWN_SLICE = (
     "each rank adds up its own part",
@@ -149,9 +150,13 @@ def spread_cause(finding: Finding) -> str | None:
 def _branch(finding: Finding, operator: str, layer: str) -> str | None:
     """Calls and memory that a way of splitting has and another has not."""
     memory = ("Tensor.__getitem__", "Tensor.view", "Torch.baddbmm")
-    is_shape = finding.kind in ("unknown shape", "other shape")
+    is_shape = finding.kind in ("unknown shape", "other shape", "away")
     if layer == "DotProductAttention" and operator in memory and is_shape:
         return "uninitialised memory"
+    if finding.is_final and operator in _OPTIMIZER_NORMS:
+        return "the training script reduces gradient norms per rank"
+    if operator == "Tensor.add_" and layer.startswith("Transformer"):
+        return "a gradient is added when it is ready, which may be in the next module"
     if finding.kind == "missing" and operator in _REGIONS:
         return "a branch that Megatron takes without sequence parallelism"
     if finding.kind == "missing" and (operator, layer) == (

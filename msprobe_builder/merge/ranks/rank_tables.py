@@ -114,6 +114,16 @@ class RankTables:
                 return sorted(parse_numbers(values[value_id]) or ())
         return None
 
+    def factors_differ(self, node: int) -> bool:
+        """Whether all arguments that differ between the ranks are floating-point numbers."""
+        rows = slice(self._start[node], self._start[node + 1])
+        first, values = self._table.value_id[rows], self._texts.values
+        differ = np.zeros(len(first), dtype=bool)
+        for other in self._tables[1:]:
+            differ |= first != other.value_id[rows]
+        types = self._table.type_id[rows][differ].tolist()
+        return bool(types) and all(one >= 0 and values[one] == "float" for one in types)
+
     def depends_on_rank(self, node: int) -> bool:
         """Whether an argument that is no tensor differs between the ranks."""
         rows = slice(self._start[node], self._start[node + 1])
