@@ -23,7 +23,7 @@ from msprobe_builder.merge.flow.experts import expert_owners
 from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import Share
-from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
+from msprobe_builder.merge.ranks.layout import OPTIONAL, ParallelLayout, parse_layout
 from msprobe_builder.merge.ranks.placements import cut_dimension, placements
 from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
@@ -112,8 +112,7 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
         else:
             why[name] = "declared"
     layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
-    own = {"tp": layout.tp, "pp": layout.pp, "vpp": layout.vpp, "cp": layout.cp, "ep": layout.ep}
-    own["dp"] = layout.dp
+    own = layout.sizes()
     if layout.etp != layout.tp:
         own["etp"] = layout.etp
         why.setdefault("etp", "ranks of one tensor-parallel group exchange tokens")
@@ -261,7 +260,7 @@ def parse_side(value: object, where: str) -> ParallelLayout | AutoLayout:
 
 def _check_words(sizes: Mapping[str, object], where: str) -> None:
     """Refuse unknown keys and sizes that are none, before anything is read."""
-    alone = {key: one for key, one in sizes.items() if key not in ("vpp", "ep", "etp", "cp")}
+    alone = {key: one for key, one in sizes.items() if key not in OPTIONAL or key == "order"}
     product = 1
     for key in ("tp", "pp"):
         size = sizes[key]

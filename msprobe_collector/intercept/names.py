@@ -29,6 +29,7 @@ class Api:
     action: Action
     none_defaults: frozenset[str] = frozenset()  # keywords a Python function adds by itself
     writes_unseen: bool = False  # may write to memory without raising a version
+    borrows: bool = False  # its result may be the memory of an array
 
 
 _QUERIES = frozenset(
@@ -52,6 +53,7 @@ _EXPOSING = frozenset(
     const_data_ptr mutable_data_ptr
     """.split()
 )
+_BORROWING = frozenset({"as_tensor", "asarray"})
 # Properties whose value is a tensor of the same numbers; all others only describe.
 _COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _VF_FUNCTIONS = frozenset(
@@ -88,7 +90,8 @@ def describe_function(function: Any) -> Api:
         action = Action.IGNORE
     elif name in _EXPOSING:
         action = Action.EXPOSE
-    return Api(label, action, _none_defaults(function), _writes_unseen(function, name))
+    unseen = _writes_unseen(function, name)
+    return Api(label, action, _none_defaults(function), unseen, name in _BORROWING)
 
 
 def _writes_unseen(function: Any, name: str) -> bool:

@@ -20,9 +20,11 @@ from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
 from msprobe_builder.database.read.skeleton import read_skeleton
 from msprobe_builder.database.read.summary import read_summary
+from msprobe_builder.database.read.values import read_norms
 from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.skeleton import encode_skeleton
+from tb_graph_ascend.encode.values import encode_values
 from tb_graph_ascend.files.discover import DatabaseFile, read_file
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.static_files import STATIC
@@ -119,10 +121,12 @@ class _Content:
         step, rank = pair.step, pair.rank
         place = f"{step}/{rank}"
         stacks = Stacks()
+        norms = []
         for side in (NPU, BENCH):
             graph = find_graph(connection, step, rank, side)
             if graph is None:
                 continue
+            norms.append(read_norms(connection, graph))
             skeleton = read_skeleton(connection, graph, other_side(connection, graph))
             message = encode_skeleton(revision, skeleton)
             self._answers[f"skeleton/{place}/{side}"] = message.SerializeToString()
@@ -134,6 +138,9 @@ class _Content:
             if side == NPU:
                 measures = encode_measures(revision, read_measures(connection, graph))
                 self._answers[f"measures/{place}"] = measures.SerializeToString()
+        if len(norms) == 2:
+            values = encode_values(revision, *norms)
+            self._answers[f"values/{place}"] = values.SerializeToString()
         groups = encode_groups(revision, read_groups(connection, step, rank))
         self._answers[f"groups/{place}"] = groups.SerializeToString()
         self._answers[f"stacks/{place}"] = stacks.message.SerializeToString()

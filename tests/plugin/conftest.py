@@ -29,6 +29,7 @@ MESSAGES: dict[str, type[Message]] = {
     "candidates": pb.Candidates,
     "across": pb.NodeAcross,
     "measures": pb.Measures,
+    "values": pb.Values,
     "matches": pb.MatchFile,
 }
 EXAMPLE = "runs/example.vis.db"
@@ -42,6 +43,7 @@ GOOD: dict[str, dict[str, str]] = {
     "candidates": {"file": EXAMPLE, "step": "0", "rank": "0", "side": "npu", "index": "4"},
     "across": {"file": EXAMPLE, "name": "Functional.linear.3.forward", "side": "npu"},
     "measures": {"file": EXAMPLE, "step": "0", "rank": "0"},
+    "values": {"file": EXAMPLE, "step": "0", "rank": "0"},
     "matches": {"file": EXAMPLE},
 }
 

@@ -83,7 +83,7 @@ export class Controls implements GestureTarget, KeyTarget {
     const node = this.hitAt(side, x, y)?.node ?? null;
     const isPicking = this.pairing.pickMode === side && node && this.pairing.canPair(node);
     const cursor = isPicking ? 'crosshair' : node ? 'pointer' : 'default';
-    this.of.panes.list[side].surface.canvas.style.cursor = cursor;
+    this.of.panes.at(side).surface.canvas.style.cursor = cursor;
     this.hover(node, event.clientX, event.clientY);
   }
 
@@ -127,7 +127,7 @@ export class Controls implements GestureTarget, KeyTarget {
   private under({ clientX, clientY }: PointerEvent): NodeRef | null {
     const side = this.pairing.wanted;
     if (side === null) return null;
-    const { canvas, width, height } = this.of.panes.list[side].surface;
+    const { canvas, width, height } = this.of.panes.at(side).surface;
     const { left, top } = canvas.getBoundingClientRect();
     const [x, y] = [clientX - left, clientY - top];
     const isInside = x >= 0 && y >= 0 && x < width && y < height;
@@ -148,7 +148,7 @@ export class Controls implements GestureTarget, KeyTarget {
   private hitAt(side: Side, x: number, y: number): Hit | null {
     const { panes } = this.of;
     const hierarchy = this.of.hierarchy();
-    const { height } = panes.list[side].surface;
+    const { height } = panes.at(side).surface;
     return hierarchy && hitAt(hierarchy, side, this.of.placer(side), x, y, height);
   }
 
@@ -176,7 +176,7 @@ export class Controls implements GestureTarget, KeyTarget {
   }
 
   page(direction: 1 | -1): void {
-    const { height } = this.of.panes.list[this.active].surface;
+    const { height } = this.of.panes.at(this.active).surface;
     const rows = Math.floor(height / this.of.camera.view(this.active).rowHeight);
     this.step(direction * Math.max(1, rows - 1));
   }

@@ -9,24 +9,30 @@ import { HATCH_SIZE } from './sheet';
 import { drawTrail } from './trail';
 import { unitAt, yOf } from './viewport';
 
-/** Draws one pane. The cost depends on the pixels of the pane, not on the size of the graph. */
-export function drawPane(frame: Frame): void {
+/**
+ * Draws one pane: a side, or both as one tree. The cost depends on the pixels of the pane, not on
+ * the size of the graph.
+ */
+export function drawPane(...sides: readonly [Frame, ...Frame[]]): void {
+  const [frame] = sides;
   const { surface, placer, rows, view, palette } = frame;
   surface.clear(palette.background);
-  if (!placer.geometry.hasBoxes) drawOverview(frame);
+  if (!placer.geometry.hasBoxes) sides.forEach(drawOverview);
   else {
     const first = rowAt(rows, unitAt(view, 0));
     const last = rowAt(rows, unitAt(view, surface.height));
-    drawModules(frame, first, last);
-    drawGaps(frame, first, last);
-    drawItems(frame, itemsOf(frame, first, last));
+    for (const side of sides) drawModules(side, first, last);
+    if (!frame.unified) drawGaps(frame, first, last);
+    for (const side of sides) drawItems(side, itemsOf(side, first, last));
   }
   drawHover(frame);
-  drawBands(frame);
+  sides.forEach(drawBands);
   drawTrail(frame);
-  drawOutline(frame, frame.counterpart, palette.counterpart);
-  drawOutline(frame, frame.selected, palette.selection);
-  drawSticky(frame);
+  for (const side of sides) {
+    drawOutline(side, side.counterpart, palette.counterpart);
+    drawOutline(side, side.selected, palette.selection);
+  }
+  sides.forEach(drawSticky);
 }
 
 /** The modules around the uppermost rows, over what is scrolled beneath them. */

@@ -9,6 +9,7 @@ import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
 import type { Tones } from './tone';
+import type { Unified } from './unified-facts';
 import type { View } from './viewport';
 
 /** Everything that decides what one pane looks like. */
@@ -38,6 +39,8 @@ export interface Frame {
   readonly bands: readonly Band[];
   /** The way of what is wrong, from where it began. */
   readonly trail: Int32Array;
+  /** The other side, where both are one tree. */
+  readonly unified: Unified | null;
   /** Search hits of this side, ascending. */
   readonly hits: Int32Array;
 }

@@ -21,21 +21,19 @@ export function hitAt(
   y: number,
   height: number,
 ): Hit | null {
-  const { rows, expansion } = hierarchy;
+  const { rows } = hierarchy;
   const stuck = stickyRows(rows, placer, height).find(
     ({ row, box }) => y >= box.y && y < box.y + box.height && isOpenAt(hierarchy, side, row),
   );
   if (stuck) return hitOf(hierarchy, side, placer, stuck.row, x, true);
   const unit = unitAt(placer.view, y);
   if (unit < 0 || unit >= rows.height) return null;
-  const nodes = rows.node[side];
   const at = rowAt(rows, unit);
   const isOnRow = unit < rows.top[at]! + UNITS_PER_ROW;
   const holds = (row: number) => {
-    const index = nodes[row]!;
-    if (index < 0 || unit >= rows.bottom[row]!) return false;
+    if (!hierarchy.nodeAt(side, row) || unit >= rows.bottom[row]!) return false;
     // Below its own row a node has a box only while it is unfolded.
-    if (!(row === at && isOnRow) && !expansion.isOpen(side, index)) return false;
+    if (!(row === at && isOnRow) && !isOpenAt(hierarchy, side, row)) return false;
     const depth = rows.depth[row]!;
     return x >= placer.left(depth) && x < placer.right(depth);
   };
@@ -53,15 +51,15 @@ function hitOf(
   isOnRow: boolean,
 ): Hit {
   const { rows, trees } = hierarchy;
-  const index = rows.node[side][row]!;
+  const node = hierarchy.nodeAt(side, row)!;
   const { font } = placer.geometry;
   const isLeft = x < placer.left(rows.depth[row]!) + chevronRoom(font) + 2;
-  const hasChevron = font > 0 && trees[side]!.hasChildren(index);
-  return { node: { side, index }, onChevron: hasChevron && isOnRow && isLeft };
+  const hasChevron = font > 0 && trees[node.side]!.hasChildren(node.index);
+  return { node, onChevron: hasChevron && isOnRow && isLeft };
 }
 
 /** Whether a side has the module of a row, and has it unfolded. */
-export function isOpenAt({ rows, expansion }: Hierarchy, side: Side, row: number): boolean {
-  const index = rows.node[side][row]!;
-  return index >= 0 && expansion.isOpen(side, index);
+export function isOpenAt(hierarchy: Hierarchy, side: Side, row: number): boolean {
+  const node = hierarchy.nodeAt(side, row);
+  return node !== null && hierarchy.expansion.isOpen(node.side, node.index);
 }

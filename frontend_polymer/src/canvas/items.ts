@@ -60,6 +60,9 @@ export function overflowOf({ tree, graph }: Frame, { id, isOpen }: Item): number
 /** Where the columns at the right end of the rows begin; the same at all depths. */
 export interface Columns {
   readonly areShown: boolean;
+  /** Right ends of the norms of both sides, in the one tree. */
+  readonly debug: number;
+  readonly reference: number;
   readonly flag: number;
   readonly bar: number;
   readonly error: number;
@@ -74,20 +77,27 @@ const ERROR_ROOM = 8;
 const WIDEST_ERROR = '<0.001';
 const TICKS_WIDTH = 20;
 const FLAG_WIDTH = 18;
+/** Of a norm in the one tree. */
+const VALUE_WIDTH = 84;
 /** Boxes narrower than this have no room for columns. */
 const LEAST_WIDTH = 300;
 /** Farther right, the eye would lose the row. */
 const FARTHEST = 820;
 
-export function columnsOf({ placer, tree, measure }: Frame): Columns {
+export function columnsOf({ placer, tree, measure, unified }: Frame): Columns {
   const { font, hasDetails } = placer.geometry;
   const scale = font / 13;
   // Measured from the deepest level, so that the columns are straight.
-  const left = placer.left(tree.deepest);
-  const end = Math.min(placer.right(tree.deepest) - 6, left + FARTHEST * scale);
+  const deepest = Math.max(tree.deepest, unified?.other.deepest ?? 0);
+  const left = placer.left(deepest);
+  const room = unified ? 2 * VALUE_WIDTH : 0;
+  const end = Math.min(placer.right(deepest) - 6, left + (FARTHEST + 2 * room) * scale);
   const ticks = end - TICKS_WIDTH * scale;
   const error = ticks - measure.width(WIDEST_ERROR, font, 400) - 2 * ERROR_ROOM * scale;
   const bar = error - BAR_WIDTH * scale;
-  const areShown = hasDetails && end - left >= LEAST_WIDTH * scale;
-  return { areShown, ticks, error, bar, end, flag: bar - FLAG_WIDTH * scale };
+  const areShown = hasDetails && end - left >= (LEAST_WIDTH + room) * scale;
+  const flag = bar - FLAG_WIDTH * scale;
+  const reference = flag - ERROR_ROOM * scale;
+  const debug = reference - (unified ? VALUE_WIDTH * scale : 0);
+  return { areShown, ticks, error, bar, end, flag, debug, reference };
 }

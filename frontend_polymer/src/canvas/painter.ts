@@ -3,9 +3,10 @@ import { colouringOf, type Known } from '../data/colouring';
 import type { Graph } from '../data/graph';
 import { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
-import { otherSide, type PerSide } from '../layout/sides';
+import { otherSide, SIDES, type PerSide } from '../layout/sides';
 import type { Band } from './band';
 import { drawPane } from './draw';
+import type { Frame } from './frame';
 import { geometryOf, Placer } from './geometry';
 import { canvasRuler, Measure } from './measure';
 import { drawMinimap } from './minimap';
@@ -14,6 +15,8 @@ import type { Pane } from './panes';
 import { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
 import { Tones } from './tone';
+import { columnsOf, type Columns } from './items';
+import type { UnifiedFacts } from './unified-facts';
 import type { Extent, View } from './viewport';
 
 const NONE = new Int32Array();
@@ -44,6 +47,11 @@ export interface Marks {
 
 const UNMARKED: Marks = { suspects: [NONE, NONE], bands: [[], []], trail: NONE };
 
+const NOTHING_KNOWN: UnifiedFacts = {
+  values: [[], []],
+  words: { only: ['', ''], elsewhere: '' },
+};
+
 /** What is pointed out in the picture. */
 export interface Attention {
   readonly selected: NodeRef | null;
@@ -61,6 +69,7 @@ export class Painter {
   private pyramids: [Pyramid | null, Pyramid | null] = [null, null];
   private hits: [Int32Array, Int32Array] = [NONE, NONE];
   private marks = UNMARKED;
+  private facts = NOTHING_KNOWN;
   readonly measure = new Measure(canvasRuler(document.createElement('canvas').getContext('2d')!));
 
   setHierarchy(hierarchy: Hierarchy | null): void {
@@ -96,6 +105,10 @@ export class Painter {
     this.marks = marks;
   }
 
+  setFacts(facts: UnifiedFacts): void {
+    this.facts = facts;
+  }
+
   rowsChanged(): void {
     this.pyramids = [null, null];
   }
@@ -107,37 +120,63 @@ export class Painter {
     return new Placer(rows, view, geometryOf(view.rowHeight), width, ratio);
   }
 
-  draw({ side, surface, minimap }: Pane, view: View, extent: Extent, attention: Attention): void {
-    this.drawSide(side, surface, view, extent, attention);
+  /** Draws the minimap of a side whose pane is so high. */
+  drawMap({ side, minimap }: Pane, view: View, paneHeight: number, attention: Attention): void {
     const shown = this.shown(side, attention.selected);
     if (!shown) {
       minimap.clear(this.palette.background);
       return;
     }
     const { microStep } = this.hierarchy!;
-    drawMinimap({ ...shown, view, surface: minimap, microStep, paneHeight: surface.height });
+    drawMinimap({ ...shown, view, surface: minimap, microStep, paneHeight });
   }
 
-  /** Draws one side without its minimap. */
+  /** Draws one side without its minimap, or both as one tree. */
   drawSide(side: Side, surface: Sheet, view: View, extent: Extent, attention: Attention): void {
-    const { hierarchy, palette } = this;
-    const shown = this.shown(side, attention.selected);
-    if (!hierarchy || !shown) {
-      surface.clear(palette.background);
-      return;
-    }
-    const { rows, tree, open, tones } = shown;
-    const { selected, hovered, wanted } = attention;
-    const opposite = selected?.side === otherSide(side) ? hierarchy.counterpart(selected) : null;
-    drawPane({
-      ...shown,
+    const sides = this.hierarchy?.isUnified ? SIDES : [side];
+    const [first, ...more] = sides.flatMap(
+      (one) => this.frame(one, surface, view, extent, attention) ?? [],
+    );
+    if (first) drawPane(first, ...more);
+    else surface.clear(this.palette.background);
+  }
+
+  /** Where the columns of the one tree stand on its pane; null where they have no room. */
+  columns(surface: Sheet, view: View, extent: Extent): Columns | null {
+    const attention = { selected: null, hovered: null, wanted: null };
+    const frame = this.frame(Side.NPU, surface, view, extent, attention);
+    const columns = frame?.unified ? columnsOf(frame) : null;
+    return columns?.areShown ? columns : null;
+  }
+
+  private frame(
+    side: Side,
+    surface: Sheet,
+    view: View,
+    extent: Extent,
+    attention: Attention,
+  ): Frame | null {
+    const { hierarchy } = this;
+    const { hovered, wanted } = attention;
+    // In one tree a row speaks for both sides.
+    const selected = attention.selected && (hierarchy?.spokesman(attention.selected) ?? null);
+    const shown = this.shown(side, selected);
+    if (!hierarchy || !shown) return null;
+    const { tree, open, tones } = shown;
+    const rows = hierarchy.drawnRows(side);
+    const isOpposite = selected?.side === otherSide(side);
+    const opposite = isOpposite ? hierarchy.counterpart(selected) : null;
+    const other = hierarchy.trees[otherSide(side)];
+    return {
+      ...{ ...shown, rows },
       ...{ surface, view, placer: this.placer(surface.ratio, view, extent) },
       measure: this.measure,
       pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,
+      unified: hierarchy.isUnified && other ? { ...this.facts, other } : null,
       picks: wanted === side,
       hover: hovered ? hierarchy.rowOf(hovered) : -1,
-    });
+    };
   }
 
   private shown(side: Side, selected: NodeRef | null) {

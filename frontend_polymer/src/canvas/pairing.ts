@@ -73,8 +73,14 @@ export class Pairing {
   }
 
   /** Picks a node if one of its side is wanted. */
-  pick(node: NodeRef): void {
-    if (node.side !== this.picking || !this.canPair(node)) return;
+  pick(pointed: NodeRef): void {
+    const hierarchy = this.of.hierarchy();
+    const side = this.picking;
+    if (!hierarchy || side === null) return;
+    const isBeside = hierarchy.isUnified && pointed.side !== side;
+    const index = isBeside ? hierarchy.rows.node[side][hierarchy.rowOf(pointed)]! : pointed.index;
+    const node = isBeside ? { side, index } : pointed;
+    if (node.side !== side || index < 0 || !this.canPair(node)) return;
     this.pickMode = null;
     this.of.emit('pick', { node });
   }
@@ -119,7 +125,7 @@ export class Pairing {
   private edgeOf(node: NodeRef): { x: number; y: number } | null {
     const row = this.of.hierarchy()!.rowOf(node);
     if (row < 0) return null;
-    const pane = this.of.panes.list[node.side];
+    const pane = this.of.panes.at(node.side);
     const box = this.of.placer(node.side).row(row);
     const right = Math.min(box.x + box.width, pane.surface.width);
     const x = pane.x + (node.side === Side.NPU ? right : Math.max(0, box.x));

@@ -17,7 +17,8 @@ export interface Pane {
 
 /**
  * The elements inside the host: per side a canvas and a minimap at its outer edge, and between the
- * sides a splitter. With one graph only the first side is there, its minimap at the right.
+ * sides a splitter. With one graph only the first side is there, its minimap at the right; as one
+ * tree both share its pane, and each keeps its minimap.
  */
 export class Panes {
   readonly root = document.createElement('div');
@@ -27,6 +28,7 @@ export class Panes {
   private part = 0.5;
   private sides: readonly Side[] = [Side.NPU];
   private hasMinimap = true;
+  private isUnified = false;
 
   constructor(
     private readonly host: HTMLElement,
@@ -62,9 +64,20 @@ export class Panes {
     this.root.remove();
   }
 
-  /** Shows both sides, or one alone. */
-  setSides(areTwo: boolean, only: Side | null): void {
-    const one = areTwo ? only : Side.NPU;
+  /** The pane that shows a side; of one that is hidden, the pane that is there instead. */
+  at(side: Side): Pane {
+    return this.list[this.sides.includes(side) ? side : this.sides[0]!];
+  }
+
+  /** The panes whose minimap is shown. */
+  get mapped(): readonly Pane[] {
+    return this.isUnified ? this.list : this.shown;
+  }
+
+  /** Shows both sides, one alone, or both as one tree in the first pane. */
+  setSides(areTwo: boolean, only: Side | null, isUnified: boolean): void {
+    this.isUnified = areTwo && isUnified;
+    const one = areTwo && !isUnified ? only : Side.NPU;
     this.sides = one === null ? SIDES : [one];
     this.arrange();
   }
@@ -99,11 +112,17 @@ export class Panes {
     for (const pane of this.list) {
       const isShown = this.sides.includes(pane.side);
       pane.surface.canvas.style.display = isShown ? 'block' : 'none';
-      pane.minimap.canvas.style.display = isShown && map > 0 ? 'block' : 'none';
+      const isMapped = map > 0 && this.mapped.includes(pane);
+      pane.minimap.canvas.style.display = isMapped ? 'block' : 'none';
     }
     const alone = this.shown.length === 1 ? this.shown[0]! : null;
     this.splitter.style.display = alone ? 'none' : 'block';
-    if (alone) {
+    if (alone && this.isUnified) {
+      npu.x = map;
+      npu.minimap.place(0, map, height);
+      npu.surface.place(map, width - 2 * map, height);
+      bench.minimap.place(width - map, map, height);
+    } else if (alone) {
       alone.x = 0;
       alone.surface.place(0, width - map, height);
       alone.minimap.place(width - map, map, height);

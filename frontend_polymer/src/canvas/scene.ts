@@ -43,7 +43,7 @@ export interface Place {
 }
 
 /**
- * The boxes of one side that are in view, top to bottom: first the modules that stick to the upper
+ * The boxes of one side, or of the one tree, that are in view, top to bottom: first the modules that stick to the upper
  * edge, then the rows that these do not cover. If `most` are less, those around the selected one.
  */
 export function sceneOf(
@@ -53,9 +53,7 @@ export function sceneOf(
   selected: NodeRef | null,
   most = Infinity,
 ): SceneRow[] {
-  const tree = hierarchy.trees[side];
-  if (tree === null) return [];
-  const { graph } = tree;
+  if (hierarchy.trees[side] === null) return [];
   const { rows, expansion } = hierarchy;
   const stuck = stickyRows(rows, placer, surface.height).filter(({ row }) =>
     isOpenAt(hierarchy, side, row),
@@ -63,27 +61,31 @@ export function sceneOf(
   const covered = Math.max(0, ...stuck.map(({ box }) => box.y + box.height));
   const top = rowAt(rows, unitAt(placer.view, 0));
   const bottom = rowAt(rows, unitAt(placer.view, surface.height));
-  const middle = selected?.side === side ? rows.rowOf[side][selected.index]! : top;
+  const chosen = selected && hierarchy.spokesman(selected);
+  const isHere = chosen && (hierarchy.isUnified || chosen.side === side);
+  const middle = isHere ? hierarchy.rowOf(chosen) : top;
   const first = Math.max(top, Math.min(Math.floor(middle - most / 2), bottom - most + 1));
   const last = Math.min(bottom, first + most - 1);
   const free = Array.from({ length: last - first + 1 }, (_, place) => first + place)
-    .filter((row) => rows.node[side][row]! >= 0)
+    .filter((row) => hierarchy.nodeAt(side, row) !== null)
     .map((row) => ({ row, box: placer.row(row) }))
     .filter(({ box }) => box.y + box.height / 2 >= covered);
   return [...stuck, ...free].map(({ row, box }) => {
-    const id = rows.node[side][row]!;
+    const { side: own, index: id } = hierarchy.nodeAt(side, row)!;
+    const tree = hierarchy.trees[own]!;
+    const { graph } = tree;
     const index = tree.node(id);
     const from = tree.isSeries(id) ? tree.start(id) : id;
     return {
-      ...{ row, side, id, index, layers: tree.layers(id) },
+      ...{ row, side: own, id, index, layers: tree.layers(id) },
       name: tree.name(id),
       label: labelText(tree, id),
       depth: rows.depth[row]!,
       expandable: tree.hasChildren(id),
-      expanded: expansion.isOpen(side, id),
+      expanded: expansion.isOpen(own, id),
       grade: graph.gradeOf(index),
       worstGrade: graph.rollup.worstGrade(from, tree.end[id]!),
-      selected: selected?.side === side && selected.index === id,
+      selected: chosen?.side === own && chosen.index === id,
       ...{ x: x + box.x, y: box.y, width: box.width, height: box.height },
     };
   });

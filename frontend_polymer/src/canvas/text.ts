@@ -3,6 +3,7 @@ import type { Graph } from '../data/graph';
 import type { Frame } from './frame';
 import { chevronRoom, hasBar, overflowOf, type Columns, type Item } from './items';
 import { fontOf } from './measure';
+import { sideText, valuesAt } from './unified';
 
 const REGULAR = 400;
 const STRONG = 600;
@@ -23,6 +24,7 @@ export function drawText(frame: Frame, items: Item[], columns: Columns): void {
     const error = isHidden ? '' : frame.tones.number(item.node);
     addName(frame, item, nameEnd(frame, item, columns, error), pieces);
     if (columns.areShown && error !== '') addError(frame, item, columns, error, pieces);
+    if (columns.areShown && frame.unified) addValues(frame, item, columns, pieces);
   }
   const { context } = frame.surface;
   context.textBaseline = 'middle';
@@ -42,7 +44,13 @@ function nameEnd(frame: Frame, item: Item, columns: Columns, error: string): num
   const { box } = item;
   const end = Math.min(box.x + box.width, frame.surface.width) - 6;
   if (!columns.areShown) return end;
-  const room = frame.placer.geometry.font * 0.6;
+  const { font } = frame.placer.geometry;
+  const room = font * 0.6;
+  const values = valuesAt(frame, item).filter((value) => value !== '');
+  if (values.length > 0) {
+    const widest = Math.max(...values.map((value) => frame.measure.width(value, font, REGULAR)));
+    return Math.min(end, columns.debug - widest - room);
+  }
   if (overflowOf(frame, item) !== 0) return Math.min(end, columns.flag - room);
   if (hasBar(frame, item)) return Math.min(end, columns.bar - room);
   return error === '' ? end : Math.min(end, columns.error - room);
@@ -70,6 +78,7 @@ function addName(frame: Frame, item: Item, end: number, pieces: Piece[]): void {
     { choices: layers === 0 ? [] : [`×${layers}`], lead: font * 0.4, weight: STRONG },
     { choices: callTexts(graph, node), lead: font * 0.75 },
     { choices: automaticText(graph, node), lead: font * 0.75 },
+    { choices: sideText(frame, item), lead: font * 0.75, weight: STRONG },
   ];
   for (const { choices, lead, weight = REGULAR } of details) {
     const width = (choice: string) => measure.width(choice, font, weight);
@@ -91,6 +100,19 @@ function addError(frame: Frame, item: Item, columns: Columns, error: string, to:
   const x = right - frame.measure.width(error, font, REGULAR);
   const colour = frame.palette.tones[item.tone]!.text;
   to.push({ text: error, x, y: middleOf(item, font), colour, weight: REGULAR });
+}
+
+/** The norms of both sides, debug left. */
+function addValues(frame: Frame, item: Item, columns: Columns, to: Piece[]): void {
+  const { font } = frame.placer.geometry;
+  const colour = frame.palette.tones[item.tone]!.text;
+  const values = valuesAt(frame, item);
+  for (const [side, right] of [columns.debug, columns.reference].entries()) {
+    const text = values[side] ?? '';
+    if (text === '') continue;
+    const x = right - frame.measure.width(text, font, REGULAR);
+    to.push({ text, x, y: middleOf(item, font), colour, weight: REGULAR });
+  }
 }
 
 function middleOf({ box }: Item, font: number): number {

@@ -1,5 +1,5 @@
 import type { Graph } from '../data/graph';
-import { Grade, type Side } from '../generated/graph_pb';
+import { Side } from '../generated/graph_pb';
 import type { Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
 import { SIDES } from '../layout/sides';
@@ -9,13 +9,15 @@ import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
 import { contentWidth, type Placer } from './geometry';
+import type { Columns } from './items';
 import { scrollTo, stateOf } from './look';
 import { Painter, type Colours, type Marks } from './painter';
 import type { Palette } from './palette';
 import { Panes } from './panes';
 import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
-import { ROW_HEIGHT, type Extent } from './viewport';
+import type { UnifiedFacts } from './unified-facts';
+import type { Extent } from './viewport';
 
 /**
  * Both hierarchies side by side, in a host element that has a size of its own.
@@ -23,7 +25,7 @@ import { ROW_HEIGHT, type Extent } from './viewport';
  * ```ts
  * const view = new HierarchyView(host);
  * view.setGraphs(await fetchGraph(npuKey), await fetchGraph(benchKey));
- * view.expandToErrors();
+ * view.expand((expansion) => expansion.toErrors(Grade.SERIOUS));
  * view.on('select', ({ node }) => showDetails(node));
  * ```
  *
@@ -36,11 +38,13 @@ export class HierarchyView extends Emitter {
   private readonly camera: Camera;
   private hierarchy: Hierarchy | null = null;
   private chosen: NodeRef | null = null;
-  private readonly controls: Controls;
+  /** What keys and gestures do; buttons as well. */
+  readonly controls: Controls;
   private frame = 0;
   /** What was asked for; null leaves it to the model. */
   private wantsFolding: boolean | null = null;
   private only: Side | null = null;
+  private isUnified = false;
 
   constructor(host: HTMLElement) {
     super();
@@ -69,9 +73,10 @@ export class HierarchyView extends Emitter {
     if (this.wantsFolding !== null) this.hierarchy.foldsLayers = this.wantsFolding;
     this.hierarchy.expansion.sync = this.camera.isSynced;
     this.hierarchy.only = bench && this.only;
+    this.hierarchy.isUnified = bench !== null && this.isUnified;
     this.painter.setHierarchy(this.hierarchy);
     this.chosen = null;
-    this.panes.setSides(bench !== null, this.only);
+    this.panes.setSides(bench !== null, this.only, this.isUnified);
     this.controls.reset();
     this.rowsChanged();
     for (const side of SIDES) this.camera.reset(side);
@@ -85,16 +90,33 @@ export class HierarchyView extends Emitter {
     this.invalidate();
   }
 
-  /** Shows one side alone; null for both. Also for models shown later. */
-  setOnly(side: Side | null): void {
-    if (this.only === side) return;
+  /** Shows one side alone, null for both, or both as one tree. Also for models shown later. */
+  setOnly(side: Side | null, isUnified = false): void {
+    if (this.only === side && this.isUnified === isUnified) return;
     this.only = side;
+    this.isUnified = isUnified;
     const { chosen, hierarchy } = this;
     if (!hierarchy?.graphs[1]) return;
-    this.change(chosen, () => (hierarchy.only = side));
+    this.change(chosen, () => {
+      hierarchy.only = side;
+      hierarchy.isUnified = isUnified;
+    });
     this.controls.active = side ?? this.active;
-    this.panes.setSides(true, side);
+    this.panes.setSides(true, side, isUnified);
     if (chosen) this.show(chosen, false);
+  }
+
+  /** What the one tree says of its rows. */
+  setFacts(facts: UnifiedFacts): void {
+    this.painter.setFacts(facts);
+    this.invalidate();
+  }
+
+  /** Where the columns of the one tree stand, from the left edge of the host; null without. */
+  get columns(): Columns | null {
+    const { x, surface } = this.panes.at(Side.NPU);
+    const found = this.painter.columns(surface, this.camera.view(Side.NPU), this.extent(Side.NPU));
+    return found && { ...found, debug: found.debug + x, reference: found.reference + x };
   }
 
   /** Shows one micro-step; -1 for all. */
@@ -230,27 +252,8 @@ export class HierarchyView extends Emitter {
     this.expand((expansion) => expansion.expandAll());
   }
 
-  /** Unfolds a node and everything below it. */
-  expandBelow(side: Side, index: number): void {
-    this.expand((expansion) => expansion.expandBelow(side, index));
-  }
-
-  /** Folds everything below the root. */
-  collapseAll(): void {
-    this.expand((expansion) => expansion.collapseAll());
-  }
-
-  /** Shows nodes down to this depth; the root is at depth 0. */
-  expandToLevel(level: number): void {
-    this.expand((expansion) => expansion.toLevel(level));
-  }
-
-  /** Unfolds exactly the paths to nodes of this grade or worse. */
-  expandToErrors(least: Grade = Grade.SERIOUS): void {
-    this.expand((expansion) => expansion.toErrors(least));
-  }
-
-  private expand(change: (expansion: Expansion) => void): void {
+  /** Changes what is unfolded, see there; the selected node stays where it is. */
+  expand(change: (expansion: Expansion) => void): void {
     if (this.hierarchy) this.change(this.chosen, ({ expansion }) => change(expansion));
   }
 
@@ -258,7 +261,7 @@ export class HierarchyView extends Emitter {
   private change(anchor: NodeRef | null, change: (hierarchy: Hierarchy) => void): void {
     const side = anchor?.side ?? this.active;
     const view = this.camera.view(side);
-    const { height } = this.panes.list[side].surface;
+    const { height } = this.panes.at(side).surface;
     const top = changeInPlace(this.hierarchy!, side, view, height, anchor, change);
     this.rowsChanged();
     this.camera.set(side, { ...view, top });
@@ -273,28 +276,12 @@ export class HierarchyView extends Emitter {
 
   // --- scrolling and zooming
 
-  /** Shows everything that is unfolded. */
-  fit(): void {
-    this.camera.fit(this.active);
-  }
-
-  /** Zooms around the middle of the side used last. */
-  zoomBy(factor: number): void {
-    this.camera.zoom(this.active, factor);
-  }
-
-  /** Back to rows of normal height. */
-  resetZoom(): void {
-    this.zoomBy(ROW_HEIGHT / this.camera.view(this.active).rowHeight);
-  }
-
-  panBy(dx: number, dy: number): void {
-    this.camera.pan(this.active, dx, dy);
-  }
-
   private extent(side: Side): Extent {
-    const { width, height } = this.panes.list[side].surface;
-    const deepest = this.hierarchy?.trees[side]?.deepest ?? 0;
+    const { width, height } = this.panes.at(side).surface;
+    const trees = this.hierarchy?.trees ?? [];
+    const deepest = this.isUnified
+      ? Math.max(...trees.map((tree) => tree?.deepest ?? 0))
+      : (trees[side]?.deepest ?? 0);
     return {
       ...{ width, height, units: this.hierarchy?.rows.height ?? 0 },
       contentWidth: (rowHeight) => contentWidth(rowHeight, width, deepest),
@@ -363,7 +350,12 @@ export class HierarchyView extends Emitter {
     const { hovered, pairing } = this.controls;
     const attention = { selected: this.chosen, hovered, wanted: pairing.wanted };
     for (const pane of this.panes.shown) {
-      this.painter.draw(pane, this.camera.view(pane.side), this.extent(pane.side), attention);
+      const view = this.camera.view(pane.side);
+      this.painter.drawSide(pane.side, pane.surface, view, this.extent(pane.side), attention);
+    }
+    for (const pane of this.panes.mapped) {
+      const { height } = this.panes.at(pane.side).surface;
+      this.painter.drawMap(pane, this.camera.view(pane.side), height, attention);
     }
   }
 
@@ -391,7 +383,7 @@ export class HierarchyView extends Emitter {
 
   private placer(side: Side): Placer {
     return this.painter.placer(
-      this.panes.list[side].surface.ratio,
+      this.panes.at(side).surface.ratio,
       this.camera.view(side),
       this.extent(side),
     );

@@ -79,6 +79,17 @@ export class Expansion {
     this.setOne(Side.BENCH, 0, true);
   }
 
+  /** Unfolds on both sides what is unfolded on one. */
+  join(): void {
+    const beside = this.beside[Side.NPU];
+    for (let node = 0; node < beside.length; node++) {
+      const other = beside[node]!;
+      if (other < 0 || this.open[0][node] === this.open[1][other]) continue;
+      this.setOne(Side.NPU, node, true);
+      this.setOne(Side.BENCH, other, true);
+    }
+  }
+
   /** Asks with the number of each node or series and with the node that speaks for it. */
   private fill(isOpen: (tree: Tree, id: number, node: number) => boolean): void {
     for (const side of SIDES) {

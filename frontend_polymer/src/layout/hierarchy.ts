@@ -27,6 +27,9 @@ export class Hierarchy {
   private areFolded = false;
   private shownMicroStep = -1;
   private shownSide: Side | null = null;
+  private areUnified = false;
+  /** Nodes of the reference that have a row alone, while both sides are one tree. */
+  private alone: Int32Array = new Int32Array();
 
   constructor(readonly graphs: Graphs) {
     const [npu, bench] = graphs;
@@ -93,9 +96,43 @@ export class Hierarchy {
     this.relayout();
   }
 
+  /** Whether both sides are shown as one tree: a row stands for what either side has there. */
+  get isUnified(): boolean {
+    return this.areUnified;
+  }
+
+  set isUnified(areUnified: boolean) {
+    this.areUnified = areUnified;
+    this.relayout();
+  }
+
   /** Brings the rows up to date with the expansion. */
   relayout(): void {
+    if (this.areUnified) this.expansion.join();
     this.rows = this.align();
+    const [npu, bench] = this.rows.node;
+    this.alone = this.areUnified ? bench.map((node, row) => (npu[row]! < 0 ? node : -1)) : bench;
+  }
+
+  /** The rows that a side draws: in one tree, the reference has only those it has alone. */
+  drawnRows(side: Side): Rows {
+    const { rows } = this;
+    if (!this.areUnified || side === Side.NPU) return rows;
+    return { ...rows, node: [rows.node[Side.NPU], this.alone] };
+  }
+
+  /** What stands in a row of a side, or of the one tree. */
+  nodeAt(side: Side, row: number): NodeRef | null {
+    const isAlone = this.areUnified && this.rows.node[Side.NPU][row]! < 0;
+    const own = !this.areUnified ? side : isAlone ? Side.BENCH : Side.NPU;
+    const index = this.rows.node[own][row]!;
+    return index < 0 ? null : { side: own, index };
+  }
+
+  /** The node whose row, in one tree, stands for this one too; itself otherwise. */
+  spokesman(node: NodeRef): NodeRef {
+    const row = this.areUnified ? this.rowOf(node) : -1;
+    return (row >= 0 ? this.nodeAt(node.side, row) : null) ?? node;
   }
 
   counterpart({ side, index }: NodeRef): NodeRef | null {

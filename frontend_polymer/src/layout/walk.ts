@@ -2,7 +2,7 @@ import type { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from './hierarchy';
 
 /**
- * The node so many rows away on the same side; gaps are skipped, and at either end it stays there.
+ * The node so many rows away on the same side, or in the one tree; gaps are skipped, and at either end it stays there.
  * Without a start, counting begins above the first row.
  */
 export function stepFrom(
@@ -14,6 +14,7 @@ export function stepFrom(
   const shown = from && hierarchy.shown(from);
   const start = shown ? hierarchy.rowOf(shown) : -1;
   const aim = Math.max(0, Math.min(hierarchy.rows.count - 1, start + rows));
+  if (hierarchy.isUnified) return hierarchy.nodeAt(side, aim) ?? { side, index: 0 };
   const nodes = hierarchy.rows.node[side];
   const forward = rows < 0 ? -1 : 1;
   const row = nodeRow(nodes, aim, forward) ?? nodeRow(nodes, aim, forward === 1 ? -1 : 1) ?? 0;

@@ -41,6 +41,7 @@ export function toFragment(view: ViewState): string {
     trail: view.trail ? '1' : '',
     automatic: view.automatic ? '' : '0',
     only: view.only === null ? '' : SIDE_NAMES[view.only],
+    unified: view.unified ? '1' : '',
     tab: view.tab,
   };
   for (const [key, value] of Object.entries(more)) {
@@ -74,6 +75,7 @@ export function fromFragment(fragment: string): ViewState {
     trail: get('trail') === '1',
     automatic: get('automatic') !== '0',
     only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
+    unified: get('unified') === '1',
     tab: TABS.find((tab) => tab === get('tab')) ?? '',
     look: readLook(get),
   };

@@ -7,6 +7,7 @@ import type {
   Measures,
   NodeDetail,
   NodeFlow,
+  Values,
 } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
@@ -21,6 +22,8 @@ export interface AppState {
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
   readonly measures: Measures | null;
+  /** What nodes put out, while both sides are one tree; null also where there is no reference. */
+  readonly values: Values | null;
   /** Calls that only together have a counterpart; comes after the graphs. */
   readonly groups: Groups | null;
   readonly selected: NodeRef | null;
@@ -62,6 +65,7 @@ export type News = 'changed' | 'gone' | 'broken';
 export const NOTHING_SHOWN = {
   graphs: null,
   measures: null,
+  values: null,
   groups: null,
   selected: null,
   detail: null,

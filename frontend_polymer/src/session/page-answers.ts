@@ -54,6 +54,8 @@ class PageAnswers {
         return this.packed.read(`skeleton/${place}/${side}`);
       case 'measures':
         return this.packed.read(`measures/${place}`);
+      case 'values':
+        return this.packed.read(`values/${place}`);
       case 'groups':
         return this.packed.read(`groups/${place}`);
       case 'node': {

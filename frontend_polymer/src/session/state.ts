@@ -28,6 +28,8 @@ export interface ViewState {
   readonly trail: boolean;
   /** The only side that is shown; null for both. */
   readonly only: Side | null;
+  /** Whether both sides are shown as one tree. */
+  readonly unified: boolean;
   /** What the panel at the bottom shows; empty for the tensors. */
   readonly tab: string;
   /** What is unfolded and where it is scrolled to; null leaves both to the graph. */
@@ -54,6 +56,7 @@ export const INITIAL_VIEW: ViewState = {
   trail: false,
   automatic: true,
   only: null,
+  unified: false,
   tab: '',
   look: null,
 };

@@ -39,6 +39,7 @@ function draw(hierarchy: Hierarchy, rowHeight: number, theme: 'light' | 'dark', 
     suspects: new Int32Array(),
     trail: new Int32Array(),
     bands: [],
+    unified: null,
   });
   return surface.text();
 }

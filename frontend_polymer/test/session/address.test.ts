@@ -37,6 +37,7 @@ describe('the address fragment', () => {
       trail: true,
       automatic: false,
       tab: 'stack',
+      unified: true,
       only: Side.NPU,
       look: {
         open: ['AbC.D-_', 'x'] as const,

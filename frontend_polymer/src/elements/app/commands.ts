@@ -77,7 +77,12 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     ...takingBack(target, text),
     ...ofAutomatic(target, text),
     { name: view.sync, keys: [], run: () => session.setView({ sync: !state.view.sync }) },
-    { name: shell.bothSides, keys: [], run: only(null) },
+    {
+      name: view.unified,
+      keys: ['i'],
+      run: () => session.setView({ unified: !state.view.unified }),
+    },
+    { name: shell.bothSides, keys: [], run: () => session.setView({ only: null, unified: false }) },
     { name: shell.onlyDebug, keys: [], run: only(Side.NPU) },
     { name: shell.onlyReference, keys: [], run: only(Side.BENCH) },
   ];

@@ -26,6 +26,7 @@ import { appStyles } from './app-styles';
 import { Agreement } from './agreement';
 import { commandsOf, placesOf, type Command, type CommandTarget } from './commands';
 import { copyText } from '../parts/ga-copy';
+import { focusLater, ownsFocus } from '../parts/focus';
 import type { GraphPlace } from '../overview/ga-overview';
 import type { GaHelp } from './ga-help';
 import type { GaHierarchy } from '../graph/ga-hierarchy';
@@ -34,6 +35,7 @@ import type { GaToast } from '../parts/ga-toast';
 import type { GaToolbar } from './ga-toolbar';
 import type { ViewCommand } from '../graph/ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
+import { setGradeColours } from '../parts/grade-style';
 import { judge } from '../match/judge';
 import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
@@ -100,7 +102,9 @@ export class GaApp extends LocalizedElement implements CommandTarget {
       this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
       onReturn(() => void this.session.lookAround()),
     );
-    this.addEventListener('focus-graph', () => this.hierarchy.focusGraph());
+    this.addEventListener('focus-graph', (event) => {
+      if (ownsFocus(event.composedPath()[0] as Element)) this.hierarchy.focusGraph();
+    });
     this.addEventListener('judge', (event) => {
       this.judge((event as CustomEvent<MatchAction>).detail);
     });
@@ -141,12 +145,8 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   /** The grades have the same colours in tables and legend as on the canvas. */
-  _paletteChanged({ tones }: Palette): void {
-    for (const [grade, tone] of tones.entries()) {
-      for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
-        this.style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
-      }
-    }
+  _paletteChanged(palette: Palette): void {
+    setGradeColours(this, palette);
   }
 
   /** Whether all steps and ranks are shown, on top of the graph. */
@@ -168,11 +168,11 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   /** Keys work in the graph as soon as it is there. */
   private enter({ step, rank }: GraphPlace): void {
-    void this.session.enter(step, rank).then(() => this.hierarchy.focusGraph());
+    void this.session.enter(step, rank).then(this.focusGraphLater());
   }
 
   private showNode(place: NodePlace): void {
-    void this.session.goTo(place).then(() => this.hierarchy.focusGraph());
+    void this.session.goTo(place).then(this.focusGraphLater());
   }
 
   _enter(event: CustomEvent<GraphPlace>): void {
@@ -251,6 +251,10 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     return this.$['hierarchy'] as unknown as GaHierarchy;
   }
 
+  private focusGraphLater(): () => void {
+    return focusLater(() => this.hierarchy.focusGraph());
+  }
+
   private applyTheme(): void {
     this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
   }
@@ -268,7 +272,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
       session: this.session,
       goTo: (node) => this.goTo(node),
       showNode: (place) => this.showNode(place),
-      focusGraph: () => this.hierarchy.focusGraph(),
+      focusGraph: this.focusGraphLater(),
       say: (message) => this.say(message),
     };
   }
@@ -298,15 +302,15 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   toggleTheme(): void {
-    this.toolbar._theme();
+    (this.$['toolbar'] as GaToolbar)._theme();
   }
 
   toggleLanguage(): void {
-    this.toolbar._language();
+    (this.$['toolbar'] as GaToolbar)._language();
   }
 
   focusSearch(): void {
-    this.toolbar.focusSearch();
+    (this.$['toolbar'] as GaToolbar).focusSearch();
   }
 
   stepHit(direction: 1 | -1): void {
@@ -355,10 +359,6 @@ export class GaApp extends LocalizedElement implements CommandTarget {
 
   runView(command: ViewCommand): void {
     this.hierarchy.run(command);
-  }
-
-  private get toolbar(): GaToolbar {
-    return this.$['toolbar'] as GaToolbar;
   }
 
   /** Keys work in the graph after every command. */

@@ -83,6 +83,7 @@ export class GaHelp extends LocalizedElement {
           entry('↑ ↓ ← →', help.walk),
           entry('Home End', help.ends),
           entry('X', help.cross),
+          entry('i', text.view.unified),
           entry(help.drag, help.pan),
           entry(help.wheel, help.pan),
           entry('A D', help.pan),

@@ -12,19 +12,19 @@ import { otherSide, type Graphs } from '../../layout/sides';
 import type { HierarchyState } from '../../layout/state';
 import type { NodeRef } from '../../layout/hierarchy';
 import type { Hits } from '../../session/hits';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
-import { moduleAt } from '../../session/conditions';
-import { searchBelow } from '../../session/finding';
+import { fileOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import type { Look } from '../../session/state';
 import { firstError, leastError } from '../parts/first-error';
 import { hierarchyStyles } from './hierarchy-styles';
 import { imageName, imageWords } from './image-words';
-import { copyText } from '../parts/ga-copy';
 import type { GaTip } from '../parts/ga-tip';
 import '../parts/ga-tip';
 import type { GaNodeMenu } from './ga-node-menu';
 import './ga-node-menu';
+import { nodeActions } from './node-actions';
+import './ga-sides';
+import { sideName, type Heads } from './ga-sides';
 import type { LayerFolding, ViewCommand } from './ga-view-tools';
 import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
@@ -42,19 +42,7 @@ const PLACES_REMEMBERED = 20;
 export class GaHierarchy extends LocalizedElement {
   static get template() {
     return html`${controls}${hierarchyStyles}
-      <div class="sides">
-        <div class$="[[_sideClass(state)]]">
-          <strong>[[_sideName(state, text)]]</strong>
-          <span class="mono path cut" title="[[file.npuPath]]"><bdi>[[file.npuPath]]</bdi></span>
-          <span class="note" hidden$="[[!_isAlone(state)]]">[[text.header.noGraph]]</span>
-        </div>
-        <div class="side" hidden$="[[!_hasBench(state)]]">
-          <strong>[[text.sides.reference]]</strong>
-          <span class="mono path cut" title="[[file.benchPath]]"
-            ><bdi>[[file.benchPath]]</bdi></span
-          >
-        </div>
-      </div>
+      <ga-sides state="[[state]]" heads="[[heads]]"></ga-sides>
       <div id="pick" role="status" hidden$="[[!state.pick]]">[[_pickText(state, text)]]</div>
       <div id="canvas"></div>
       <div id="outline" class="visually-hidden" role="tree"></div>
@@ -71,6 +59,8 @@ export class GaHierarchy extends LocalizedElement {
       zoom: { type: Number, notify: true },
       layers: { type: Object, notify: true },
       file: { type: Object, computed: '_file(state)' },
+      /** Where the columns of the one tree stand; null without. */
+      heads: { type: Object, value: null },
     };
   }
 
@@ -80,8 +70,9 @@ export class GaHierarchy extends LocalizedElement {
       '_microChanged(state.view.micro)',
       '_selectedChanged(state.selected)',
       '_pickChanged(state.pick, state.selected)',
-      '_shownAs(state.view.sync, state.view.only)',
+      '_shownAs(state.view.sync, state.view.only, state.view.unified)',
       '_coloursChanged(state.view.colours, state.view.powers, state.measures, file.bands)',
+      '_factsChanged(state.values, text)',
       '_lookChanged(state.graphs, state.view.look)',
       '_hitsChanged(state.hits)',
       '_marksChanged(state, text)',
@@ -94,6 +85,7 @@ export class GaHierarchy extends LocalizedElement {
   declare state: AppState;
   declare zoom: number;
   declare layers: LayerFolding | null;
+  declare heads: Heads | null;
   private made: HierarchyView | undefined;
   private shown: AppState['graphs'] = null;
   private outlineTimer: ReturnType<typeof setTimeout> | undefined;
@@ -116,17 +108,17 @@ export class GaHierarchy extends LocalizedElement {
   run(command: ViewCommand): void {
     const { view } = this;
     if (typeof command === 'object') {
-      view.expandToLevel(command.level);
+      view.expand((expansion) => expansion.toLevel(command.level));
       return;
     }
     const actions: Record<typeof command, () => void> = {
       'expand-all': () => view.expandAll(),
-      'collapse-all': () => view.collapseAll(),
-      'path-to-errors': () => view.expandToErrors(this.leastError()),
-      'zoom-in': () => view.zoomBy(ZOOM_STEP),
-      'zoom-out': () => view.zoomBy(1 / ZOOM_STEP),
-      'reading-size': () => view.resetZoom(),
-      fit: () => view.fit(),
+      'collapse-all': () => view.expand((expansion) => expansion.collapseAll()),
+      'path-to-errors': () => this.expandToErrors(),
+      'zoom-in': () => view.controls.zoomBy(ZOOM_STEP),
+      'zoom-out': () => view.controls.zoomBy(1 / ZOOM_STEP),
+      'reading-size': () => view.controls.resetZoom(),
+      fit: () => view.controls.fit(),
       'fold-layers': () => view.setFoldLayers(!view.foldsLayers),
       png: () => void this.save('png'),
       svg: () => void this.save('svg'),
@@ -169,7 +161,7 @@ export class GaHierarchy extends LocalizedElement {
       this.view.setState(before);
       return;
     }
-    this.view.expandToErrors(this.leastError());
+    this.expandToErrors();
     const first = firstError(npu);
     if (first >= 0) this.view.bring({ side: Side.NPU, index: first });
   }
@@ -222,9 +214,17 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setPalette(palette);
   }
 
-  _shownAs(sync: boolean, only: Side | null): void {
-    this.view.setOnly(only);
-    this.view.setSync(sync);
+  _shownAs(sync: boolean, only: Side | null, unified: boolean): void {
+    this.view.setOnly(only, unified);
+    this.view.setSync(sync || unified);
+  }
+
+  _factsChanged(values: AppState['values'], { view }: Texts): void {
+    const words = {
+      only: [view.onlyDebug, view.onlyReference] as const,
+      elsewhere: view.elsewhere,
+    };
+    this.view.setFacts({ values: [values?.npu ?? [], values?.bench ?? []], words });
   }
 
   _coloursChanged(
@@ -245,28 +245,11 @@ export class GaHierarchy extends LocalizedElement {
     return fileOf(state);
   }
 
-  _hasBench(state: AppState): boolean {
-    return hasBench(state);
-  }
-
-  /** A comparison whose reference lacks this step and rank. */
-  _isAlone(state: AppState): boolean {
-    return fileOf(state)?.isComparison === true && !hasBench(state);
-  }
-
-  _sideName(state: AppState, text: Texts): string {
-    return fileOf(state)?.isComparison ? text.sides.debug : text.sides.model;
-  }
-
   _pickText({ selected, graphs }: AppState, text: Texts): string {
     if (!selected) return '';
     const isBench = selected.side === Side.BENCH;
     const name = graphs?.[selected.side]?.name(selected.index) ?? '';
     return text.match.picking(isBench ? text.sides.debug : text.sides.reference, name);
-  }
-
-  _sideClass(state: AppState): string {
-    return hasBench(state) ? 'side' : 'side single';
   }
 
   /** Made on first use: Polymer runs observers before the element is ready. */
@@ -293,6 +276,7 @@ export class GaHierarchy extends LocalizedElement {
     view.on('viewchange', ({ view: { rowHeight } }) => {
       this.zoom = rowHeight / ROW_HEIGHT;
       this.style.setProperty('--split', `${view.split * 100}%`);
+      this.heads = view.columns;
       this.touch();
       this.scheduleOutline();
     });
@@ -307,24 +291,10 @@ export class GaHierarchy extends LocalizedElement {
   }
 
   private openMenu(node: NodeRef, x: number, y: number): void {
-    const { text, session } = this;
-    const graph = this.shown?.[node.side];
-    if (!graph) return;
-    const path = moduleAt(graph, node.index);
-    const copy = () =>
-      void copyText(graph.name(node.index)).then(() => this.say(text.details.copied));
-    const actions = [
-      ...(path === ''
-        ? []
-        : [
-            {
-              label: text.find.searchBelow(path),
-              run: () => searchBelow(session, node.side, path),
-            },
-          ]),
-      { label: text.view.expandBelow, run: () => this.view.expandBelow(node.side, node.index) },
-      { label: text.details.copyName, run: copy },
-    ];
+    const actions = nodeActions(this.session, node, this.text, {
+      expand: () => this.view.expand((expansion) => expansion.expandBelow(node.side, node.index)),
+      say: (message) => this.say(message),
+    });
     (this.$['nodeMenu'] as GaNodeMenu).openAt(x, y, actions, () => this.focusGraph());
   }
 
@@ -358,9 +328,9 @@ export class GaHierarchy extends LocalizedElement {
     return this.$['canvas'] as HTMLElement;
   }
 
-  /** What the path to errors leads to. */
-  private leastError(): Grade {
-    return this.shown ? leastError(this.shown[Side.NPU]) : Grade.SERIOUS;
+  private expandToErrors(): void {
+    const least = this.shown ? leastError(this.shown[Side.NPU]) : Grade.SERIOUS;
+    this.view.expand((expansion) => expansion.toErrors(least));
   }
 
   private showTip(node: NodeRef | null, x: number, y: number): void {
@@ -374,15 +344,15 @@ export class GaHierarchy extends LocalizedElement {
     clearTimeout(this.outlineTimer);
     this.outlineTimer = setTimeout(() => {
       const side = this.view.selected?.side ?? Side.NPU;
-      const graph = this.shown?.[side];
       const root = this.canvas.firstElementChild as HTMLElement;
-      const name =
-        side === Side.NPU ? this._sideName(this.state, this.text) : this.text.sides.reference;
+      const isUnified = this.state.view.unified;
+      const name = isUnified ? this.text.view.unified : sideName(this.state, side, this.text);
       const label = this.text.view.outlineLabel(name);
       const tree = this.$['outline'] as HTMLElement;
       for (const element of [root, tree]) element.setAttribute('aria-label', label);
-      const rows = graph ? this.view.scene(MOST_ITEMS).filter((row) => row.side === side) : [];
-      renderOutline(root, tree, rows, graph ?? null, this.text);
+      const all = this.shown ? this.view.scene(MOST_ITEMS) : [];
+      const rows = all.filter((row) => isUnified || row.side === side);
+      renderOutline(root, tree, rows, this.shown, this.text);
     }, REST);
   }
 }

@@ -130,6 +130,17 @@ export class GaViewTools extends LocalizedElement {
       <span class="space"></span>
       <ga-notes file="[[_file(state)]]"></ga-notes>
       <button
+        id="unified"
+        class="plain"
+        hidden$="[[!hasBench]]"
+        disabled$="[[disabled]]"
+        aria-pressed$="[[_pressed(state.view.unified)]]"
+        title="[[text.view.unifiedHint]]"
+        on-click="_unified"
+      >
+        <ga-icon name="merge"></ga-icon>[[text.view.unified]]
+      </button>
+      <button
         id="sync"
         class="plain"
         hidden$="[[!_isDouble(state, hasBench)]]"
@@ -217,13 +228,17 @@ export class GaViewTools extends LocalizedElement {
     this.session.setView({ sync: !this.state.view.sync });
   }
 
+  _unified(): void {
+    this.session.setView({ unified: !this.state.view.unified });
+  }
+
   _isDouble({ view }: AppState, hasBench: boolean): boolean {
-    return hasBench && view.only === null;
+    return hasBench && view.only === null && !view.unified;
   }
 
   _items(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
     const { shell } = text;
-    const { only, colours, powers } = state.view;
+    const { only, unified, colours, powers } = state.view;
     const modes = colourModesOf(state);
     const ways = (modes.length > 1 ? modes : []).map((mode, at) => ({
       id: `colours-${mode}`,
@@ -235,9 +250,10 @@ export class GaViewTools extends LocalizedElement {
       {
         id: 'both',
         label: shell.bothSides,
-        isOn: only === null,
+        isOn: only === null && !unified,
         isFirst: true,
       },
+      { id: 'unified', label: text.view.unified, isOn: unified },
       { id: 'npu', label: shell.onlyDebug, isOn: only === Side.NPU },
       { id: 'bench', label: shell.onlyReference, isOn: only === Side.BENCH },
     ];
@@ -266,6 +282,10 @@ export class GaViewTools extends LocalizedElement {
       this.session.setView({ colours: id.slice('colours-'.length) as ColourMode });
       return;
     }
+    if (id === 'unified') {
+      this._unified();
+      return;
+    }
     if (id === 'powers') {
       this.session.setView({ powers: !view.powers });
       return;
@@ -276,7 +296,7 @@ export class GaViewTools extends LocalizedElement {
     }
     const only = { both: null, npu: Side.NPU, bench: Side.BENCH }[id];
     if (only === undefined) this.send(id as ViewCommand);
-    else this.session.setView({ only });
+    else this.session.setView({ only, unified: false });
   }
 
   private send(detail: ViewCommand): void {

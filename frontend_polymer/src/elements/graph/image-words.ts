@@ -16,9 +16,10 @@ export function imageWords(state: AppState, text: Texts): PictureWords {
   const micro = view.micro === ALL_MICRO_STEPS ? [] : [shell.imageMicroStep(view.micro)];
   const first = file?.isComparison ? sides.debug : sides.model;
   const titled = (name: string, path = '') => [name, path].filter(Boolean).join(' · ');
+  const both = [titled(first, file?.npuPath), titled(sides.reference, file?.benchPath)];
   return {
     caption: [place, ...micro].join(' · '),
-    titles: [titled(first, file?.npuPath), titled(sides.reference, file?.benchPath)],
+    titles: view.unified && file?.isComparison ? [both.join('  |  ')] : both,
     legend: GRADES.flatMap((grade) => {
       const graph = graphs?.[view.only ?? Side.NPU];
       const count = graph?.rollup.grade(grade, 0, graph.count) ?? 0;

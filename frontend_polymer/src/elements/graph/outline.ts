@@ -5,6 +5,7 @@ import { GRADES } from '../../data/codes';
 import type { Graph } from '../../data/graph';
 import { Grade } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
+import { SIDES, type Graphs } from '../../layout/sides';
 import { formatNumber } from '../parts/format';
 import { gradeName, translated } from '../parts/words';
 
@@ -36,21 +37,22 @@ export function renderOutline(
   canvas: HTMLElement,
   tree: HTMLElement,
   rows: readonly SceneRow[],
-  graph: Graph | null,
+  graphs: Graphs | null,
   text: Texts,
 ): void {
   canvas.setAttribute('role', 'application');
   canvas.setAttribute('aria-owns', tree.id);
-  const places = new Map<number, Map<number, number>>();
+  const places = SIDES.map(() => new Map<number, Map<number, number>>());
   const middle = Math.max(
     0,
     rows.findIndex((row) => row.selected),
   );
   const first = Math.max(0, Math.min(middle - MOST_ITEMS / 2, rows.length - MOST_ITEMS));
-  const mirrored = graph ? rows.slice(first, first + MOST_ITEMS) : [];
-  const items = mirrored.map((row) =>
-    treeItem(row, graph!, placesBelow(graph!, row.index, places), text),
-  );
+  const mirrored = graphs ? rows.slice(first, first + MOST_ITEMS) : [];
+  const items = mirrored.map((row) => {
+    const graph = graphs![row.side]!;
+    return treeItem(row, graph, placesBelow(graph, row.index, places[row.side]!), text);
+  });
   tree.replaceChildren(...items);
   const selected = items.find((item) => item.ariaSelected === 'true');
   if (selected) canvas.setAttribute('aria-activedescendant', selected.id);

@@ -1,8 +1,9 @@
+import type { Palette } from '../../canvas/palette';
 import { overflowTone } from '../../canvas/tone';
 import { Grade } from '../../generated/graph_pb';
 import type { OverflowLevel } from './words';
 
-/** The colours of a grade, as the canvas has them; `ga-app` sets the properties. */
+/** The colours of a grade, as the canvas has them; `setGradeColours` sets the properties. */
 export function gradeStyle(grade: Grade): string {
   return toneStyle(grade);
 }
@@ -20,4 +21,13 @@ function toneStyle(tone: number): string {
 export function gradeBars(grade: Grade): string {
   const count = grade > Grade.OK && grade <= Grade.SEVERE ? grade - Grade.OK : 0;
   return count > 0 ? `--bars: ${count}` : 'display: none';
+}
+
+/** Gives an element, and all that it holds, the colours of the canvas as properties. */
+export function setGradeColours({ style }: HTMLElement, { tones }: Palette): void {
+  for (const [grade, tone] of tones.entries()) {
+    for (const part of ['fill', 'stroke', 'text', 'solid'] as const) {
+      style.setProperty(`--ga-grade-${grade}-${part}`, tone[part]);
+    }
+  }
 }

@@ -56,6 +56,13 @@ export const en = {
     inside: (count: number, grade: string) => `${count} × ${grade} inside`,
     outlineLabel: (side: string) => `Hierarchy, ${side}`,
     splitter: 'Width of the two sides',
+    unified: 'One tree',
+    unifiedHint: 'Both sides in one tree, with what their nodes put out side by side (i)',
+    onlyDebug: 'only in debug',
+    onlyReference: 'only in the reference',
+    elsewhere: 'its counterpart stands elsewhere',
+    values: 'L2 norm of the output',
+    valuesHint: 'L2 norm of the first output of each node that has one, on either side',
   },
 
   legend: {

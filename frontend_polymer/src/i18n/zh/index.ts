@@ -57,6 +57,13 @@ export const zh: Texts = {
     inside: (count, grade) => `内含 ${count} 个${grade}`,
     outlineLabel: (side) => `层级结构，${side}`,
     splitter: '两侧宽度',
+    unified: '合为一树',
+    unifiedHint: '两侧合在一棵树中，并排列出各节点的输出 (i)',
+    onlyDebug: '仅调试侧有',
+    onlyReference: '仅标杆侧有',
+    elsewhere: '对应节点在别处',
+    values: '输出的 L2 范数',
+    valuesHint: '两侧各节点第一个有范数的输出的 L2 范数',
   },
 
   legend: {
