@@ -102,6 +102,7 @@ _PASSING = frozenset(
     "Tensor.index_select Torch.tensor Torch.Gather Torch.cat "
     "Torch._ReduceScatterToSequenceParallelRegion".split()
 )
+_OPTIMIZER_NORMS = ("Torch.norm", "Torch.tensor", "Torch.zeros", "Tensor.__float__", "Tensor.item")
 _REGIONS = ("Torch._CopyToModelParallelRegion", "Torch._ReduceFromModelParallelRegion")
 _OWN_SLICE = (
     "each rank adds up its own part",
@@ -141,7 +142,9 @@ def spread_cause(finding: Finding) -> str | None:
         is_bias = operator == "Tensor.sum" and layer == "ColumnParallelLinear"
         slice_gradient = "each rank has the gradient of its slice of the sequence"
         return slice_gradient if is_bias else "sums and positions of the tokens of each rank"
-    if layer == "CPAttention" and operator in ("Tensor.chunk", "Torch.cat"):
+    if layer == "CPAttention" and is_unknown and operator == "Torch.einsum":
+        return "each rank has the gradient of its slice of the sequence"
+    if layer == "CPAttention" and (is_unknown or operator in ("Tensor.chunk", "Torch.cat")):
         return "sums and positions of the tokens of each rank"
     return known
 
@@ -149,18 +152,24 @@ def spread_cause(finding: Finding) -> str | None:
 def _branch(finding: Finding, operator: str, layer: str) -> str | None:
     """Calls and memory that a way of splitting has and another has not."""
     memory = ("Tensor.__getitem__", "Tensor.view", "Torch.baddbmm")
-    is_shape = finding.kind in ("unknown shape", "other shape")
+    is_shape = finding.kind in VALUE_KINDS or finding.kind == "other shape"
     if layer == "DotProductAttention" and operator in memory and is_shape:
         return "uninitialised memory"
+    if finding.is_final and operator in _OPTIMIZER_NORMS:
+        return "the training script reduces gradient norms per rank"
+    if operator == "Tensor.add_" and layer.startswith("Transformer"):
+        return "a gradient is added when it is ready, which may be in the next module"
     if finding.kind == "missing" and operator in _REGIONS:
-        return "a branch that Megatron takes without sequence parallelism"
+        return "a branch that Megatron takes without tensor parallelism"
     if finding.kind == "missing" and (operator, layer) == (
         "Tensor.contiguous",
         "LanguageModelEmbedding",
     ):
         return "sequence parallelism transposes before it scatters"
-    if finding.kind in ("missing", "extra") and operator == "Tensor.item":
+    if finding.kind in ("missing", "extra", "unknown") and operator == "Tensor.item":
         return "the state of the random numbers"
+    if finding.kind == "extra" and layer == "CPAttention":
+        return "communication between the ranks"
     if finding.kind in ("extra", "extra tensor") and operator in _PASSING:
         return "communication between the ranks"
     return None

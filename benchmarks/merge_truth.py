@@ -58,10 +58,20 @@ OTHER_SPLITS = (
     Split("pipeline_tp2pp2", {"rank_size": 4, "tp": 2, "pp": 2}, "pipeline_tp1pp1"),
 )
 
-# Experts and sequences that are spread over ranks.
+# Experts and sequences that are spread over ranks, and the optimizer of Megatron.
 SPREAD_SPLITS = (
     Split("moe_tp2sp", {"rank_size": 2, "tp": 2, "pp": 1}, "moe_tp1"),
     Split("moe_tp2ep2etp1", {"rank_size": 2, "tp": 2, "pp": 1, "ep": 2, "etp": 1}, "moe_tp1"),
+    Split("optimizer_tp1pp2vpp2", {"rank_size": 2, "tp": 1, "pp": 2, "vpp": 2}, "optimizer_tp1pp1"),
+    Split("shared_tp2ep2etp1", {"rank_size": 2, "tp": 2, "pp": 1, "ep": 2, "etp": 1}, "shared_tp1"),
+    Split("context_cp2heads", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1"),
+    Split("context_tp2cp2sp", {"rank_size": 4, "tp": 2, "pp": 1, "cp": 2}, "context_cp1"),
+    Split(
+        "interleaved_tp1pp2vpp2",
+        {"rank_size": 2, "tp": 1, "pp": 2, "vpp": 2},
+        "interleaved_tp1pp1",
+    ),
+    Split("half_tp2", {"rank_size": 2, "tp": 2, "pp": 1}, "half_tp1"),
     Split("context_cp2", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1"),
 )
 

@@ -62,7 +62,7 @@ class _Clues:
     ring: set[int] = field(default_factory=set)  # peers of sends within attention
     attention_talks: bool = False
     chunks: set[int] = field(default_factory=set)
-    weights: dict[tuple[str, int], bytes] = field(default_factory=dict)  # of parallel layers
+    weights: dict[tuple[str, str], bytes] = field(default_factory=dict)  # of parallel layers
     has_words: bool = False
     has_calls: bool = False
 
@@ -91,10 +91,14 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
         ("cp", clues.context - clues.tensor, "attention gathers or exchanges over ranks {}"),
     ):
         group = min((one for one in groups if 0 in one and len(one) > 1), key=len, default=None)
-        if group == (*range(int(str(sizes["tp"]))),):
+        of_tensors = range(int(str(sizes["tp"])))
+        if name == "cp" and group == (*of_tensors,):
             group = None  # of layers that hold their parallel layers themselves
         sizes[name] = 1 if group is None else len(group)
         why[name] = "" if group is None else words.format(_shown(group))
+        if name == "ep" and len(of_tensors) > 1 and group is not None:
+            # Ranks of one tensor-parallel group that exchange tokens hold other, whole experts.
+            sizes["etp"] = 1 if len({*group} & {*of_tensors}) > 1 else len(of_tensors)
     ring = sorted(peer for peer in clues.ring if 0 < peer < rank_size)
     if sizes["cp"] == 1 and ring and ring[-1] % ring[0] == 0:
         sizes["cp"] = ring[-1] // ring[0] + 1
@@ -108,13 +112,17 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
         else:
             why[name] = "declared"
     layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
+    own = layout.sizes()
+    if layout.etp != layout.tp:
+        own["etp"] = layout.etp
+        why.setdefault("etp", "ranks of one tensor-parallel group exchange tokens")
     why["dp"] = "what is left" if layout.dp > 1 else ""
     is_open = clues.attention_talks and layout.cp == 1
     is_sure = layout.dp == 1 or "cp" in declared or (clues.has_calls and not is_open)
     words = ", ".join(
         f"{name} {size}" + (f" ({why[name]})" if why.get(name) else "")
-        for name, size in layout.sizes().items()
-        if size > 1 or name in ("tp", "pp") or name in declared
+        for name, size in own.items()
+        if size > 1 or name in ("tp", "pp", "etp") or name in declared
     )
     end = "" if is_sure else "; nothing tells dp from cp for sure: declare cp if there is any"
     ranks = f"{rank_size} ranks were" if rank_size > 1 else "1 rank was"
@@ -141,12 +149,12 @@ def _clues(side: Side, rank_size: int) -> _Clues:
     for row in np.flatnonzero(table.section == Section.PARAMETERS).tolist():
         node = int(table.node[row])
         if cut_dimension(distributed.get(row, "")) is not None:
-            key = tree.names[node], int(table.name_id[row])
+            key = tree.names[node], texts[int(table.name_id[row])]
             clues.weights[key] = table.statistics[:, row].tobytes()
             continue
         is_cut = parameter_state(module_class(tree.parsed[node]), texts[int(table.name_id[row])])
         if of_layers[node] and is_cut.share is Share.SHARD:
-            key = tree.names[node], int(table.name_id[row])
+            key = tree.names[node], texts[int(table.name_id[row])]
             clues.weights[key] = table.statistics[:, row].tobytes()
     clues.has_calls = any(name.kind is Kind.API for name in tree.parsed)
     recorded = dict(_groups(side))

@@ -68,9 +68,15 @@ def classify_tokens(
     return follow(known, enter, leave)
 
 
+_EXCHANGED = "it has the whole sequence, of which the ranks exchanged their heads"
+
+_EXCHANGED_BACK = "it has all heads of the rank's part of the sequence again"
+
+
 class _Tokens(Knowledge):
     length: int | None = None
     of_experts = False
+    _has_exchanged = False
 
     def look_up(self, row: int) -> State | None:
         """Tensors without statistics all look alike; a transposed one looks like a view."""
@@ -93,7 +99,7 @@ class _Tokens(Knowledge):
         shape = self.ranks.shape(row)
         if self.of_experts and self.ranks.is_whole_number(row):
             return UNKNOWN  # numbers of tokens, of which each rank has its part
-        cut = self.forward_cut(row) or self._sequence_cut(shape)
+        cut = self.forward_cut(row) or self._sequence_cut(shape) or self._exchanged_cut(shape)
         if cut is None and len(shape) > 1 and not self.ranks.is_whole_number(row):
             cut = alike(shape, self.recent)
         if cut is None:
@@ -122,8 +128,34 @@ class _Tokens(Knowledge):
                 return Cut(place)
         return Cut(places[0]) if len(places) == 1 else None
 
+    def _exchanged_cut(self, shape: list[int]) -> Cut | None:
+        """Where what has the whole length is cut after ranks exchanged heads for positions.
+
+        A shard [length, …, heads] became one of [ranks · length, …, heads / ranks].
+        """
+        ranks = len(self.group)
+        for cut, other in reversed(self.recent):
+            place = cut.dimension
+            if len(other) != len(shape) or other[place] * ranks != shape[place]:
+                continue
+            differ = [at for at in range(len(shape)) if other[at] != shape[at] and at != place]
+            if len(differ) == 1 and other[differ[0]] == shape[differ[0]] * ranks:
+                return Cut(differ[0])
+        return None
+
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """A shape with the length of a part in it tells more than a flow that was lost."""
+        shape = self.ranks.shape(row)
+        if state.cut is not None and self.length is not None and not self.of_experts:
+            exchanged = self._exchanged_cut(shape)
+            if exchanged and shape[state.cut.dimension] == self.length * len(self.group):
+                self._has_exchanged = True
+                state = State(Share.SHARD, exchanged, reason=_EXCHANGED)
+                is_certain = True
+            back = self._sequence_cut(shape) if self._has_exchanged else None
+            if back and state.cut and shape[state.cut.dimension] != self.length:
+                state = State(Share.SHARD, back, reason=_EXCHANGED_BACK)
+                is_certain = True
         if state.share in (Share.LOCAL, Share.UNKNOWN) and self.ranks.shape(row):
             found = self.by_numbers(row)
             if found.share is Share.SHARD:

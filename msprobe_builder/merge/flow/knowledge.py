@@ -175,7 +175,8 @@ class Knowledge:
         """
         shape = self.ranks.shape(row)
         cuts = self.parameter_cuts.get(tuple(shape))
-        if cuts and self.ranks.is_even[row] and self._is_of_several(row):
+        is_zero = self.ranks.is_even[row] and not self.ranks.is_one(row)
+        if cuts and is_zero and self._is_of_several(row):
             return UNKNOWN if None in cuts else State(Share.SHARD)
         if self.ranks.agree[row]:
             return REPLICA.because("no call tells of it, and the ranks agree")

@@ -198,6 +198,15 @@ def _of_unknown(output: Output) -> State | None:
     return UNKNOWN if Share.UNKNOWN in output.shares else None
 
 
+def _of_other_factors(output: Output) -> State | None:
+    """Places and masks of a rank are whole numbers; another epsilon or scale is a mistake."""
+    if output.shares != {Share.REPLICA} or prod(output.shape) < 2:
+        return None
+    ranks = output.known.ranks
+    is_alike = not ranks.is_whole_number(output.row) and ranks.factors_differ(output.node)
+    return REPLICA if is_alike else None
+
+
 def _of_own_numbers(output: Output) -> State | None:
     if not output.shares <= {Share.REPLICA, Share.LOCAL}:
         return None
@@ -323,6 +332,11 @@ RULES = (
     ),
     Rule("masked later", "the forward call took in something of each rank's own", _masked_later),
     Rule("of something unknown", "its call took in something unknown", _of_unknown),
+    Rule(
+        "of other factors",
+        "its call took in what all ranks hold alike, and factors that differ",
+        _of_other_factors,
+    ),
     Rule("of own numbers", "its call took in something of each rank's own", _of_own_numbers),
     Rule(
         "of mixed numbers",

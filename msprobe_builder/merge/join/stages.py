@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe_builder.dump.names import Kind, Name
+from msprobe_builder.dump.names import Direction, Kind, Name
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.join.layers import LayerNumbering, Piece, number_layers
 from msprobe_builder.merge.join.parameter_loops import Owner, Run, order_of, owners, runs
@@ -198,7 +198,20 @@ class _Join:
             for place, group in enumerate(groups)
             if self._numbering.is_layer(self._renamed(group[0]).stem)
         ]
-        return (places[0], places[-1] + 1) if places else None
+        if not places:
+            return None
+        first = places[0]
+        if self._is_run_again(groups[first][0]):
+            while first > 0 and self._is_run_again(groups[first - 1][0]):
+                first -= 1  # what is made for a layer that is recomputed is made for each
+        return first, places[-1] + 1
+
+    def _is_run_again(self, call: Call) -> bool:
+        """Whether a call runs forward within a backward pass."""
+        tree = self._stages[call.stage].tree
+        above = tree.parsed[int(tree.parent[call.node])]
+        is_forward = tree.parsed[call.node].direction is Direction.FORWARD
+        return is_forward and above.direction is Direction.BACKWARD
 
     def _key(self, group: list[Call], by_value: bool) -> Hashable:
         name = self._renamed(group[0])

@@ -79,6 +79,10 @@ class RankTables:
         name = self._texts.values[dtype_id].lower() if dtype_id >= 0 else ""
         return "int" in name or "bool" in name
 
+    def is_one(self, row: int) -> bool:
+        """Whether all elements are 1, as of masks and new norms; no gradient begins so."""
+        return bool(self.is_even[row] and self._table.statistics[0, row] == 1)
+
     def is_counting(self, row: int) -> bool:
         """Whether every rank has the numbers 0, 1, 2 … as far as the tensor goes."""
         highest, lowest, mean = self._table.statistics[:3, row]
@@ -114,11 +118,29 @@ class RankTables:
                 return sorted(parse_numbers(values[value_id]) or ())
         return None
 
-    def depends_on_rank(self, node: int) -> bool:
-        """Whether an argument that is no tensor differs between the ranks."""
+    def factors_differ(self, node: int) -> bool:
+        """Whether all arguments that differ between the ranks are floating-point numbers."""
         rows = slice(self._start[node], self._start[node + 1])
-        first = self._table.value_id[rows]
-        return any(not np.array_equal(first, other.value_id[rows]) for other in self._tables[1:])
+        first, values = self._table.value_id[rows], self._texts.values
+        differ = np.zeros(len(first), dtype=bool)
+        for other in self._tables[1:]:
+            differ |= first != other.value_id[rows]
+        types = self._table.type_id[rows][differ].tolist()
+        return bool(types) and all(one >= 0 and values[one] == "float" for one in types)
+
+    def depends_on_rank(self, node: int) -> bool:
+        """Whether an argument that is no tensor differs between the ranks.
+
+        Groups do not count: ranks that talk to others, such as those with other parts of a
+        sequence, do so each in a group of its own.
+        """
+        rows = slice(self._start[node], self._start[node + 1])
+        differ = np.zeros(rows.stop - rows.start, dtype=bool)
+        for other in self._tables[1:]:
+            differ |= self._table.value_id[rows] != other.value_id[rows]
+        types = self._table.type_id[rows][differ].tolist()
+        values = self._texts.values
+        return any(one < 0 or not values[one].endswith("ProcessGroup") for one in types)
 
 
 def parse_shape(texts: Texts, shape_id: int) -> list[int]:

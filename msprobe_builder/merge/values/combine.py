@@ -34,6 +34,7 @@ _REASONS = {
     Share.UNKNOWN: _DEPENDS,
 }
 _NO_CHECKSUM = "checksum unknown: those of parts say nothing of the whole"
+_NO_ORDER_TOLD = "; whether elements are in their places cannot be told from statistics"
 _WEIGHTS = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
@@ -73,6 +74,7 @@ def combine(
     tensors = first.is_tensor
     recipes: dict[int, str] = {}
 
+    files_known = bool(parts) and bool(parts[0])
     shards = np.flatnonzero((share == Share.SHARD) & tensors)
     elements = np.array([table.numel[shards] for table in tables])
     statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
@@ -82,6 +84,8 @@ def combine(
         shown += in_words(orders.get(row, ()))
         own = int(missing[row])
         recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
+        if not files_known and first.section[row] == Section.PARAMETERS:
+            recipes[row] += _NO_ORDER_TOLD
 
     for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
         result = states[row].reduced

@@ -29,6 +29,15 @@ SPLITS: dict[str, dict[str, int]] = {
     "pipeline_tp2pp2": {"tp": 2, "pp": 2},
     "recompute_tp2pp2sp": {"tp": 2, "pp": 2},
     "uneven_tp1pp4": {"pp": 4},
+    "moe_tp2sp": {"tp": 2},
+    "moe_tp2ep2etp1": {"tp": 2, "ep": 2},
+    "shared_tp2ep2etp1": {"tp": 2, "ep": 2},
+    "context_cp2": {"cp": 2},
+    "context_cp2heads": {"cp": 2},
+    "context_tp2cp2sp": {"tp": 2, "cp": 2},
+    "interleaved_tp1pp2vpp2": {"pp": 2, "vpp": 2},
+    "half_tp2": {"tp": 2},
+    "optimizer_tp1pp2vpp2": {"pp": 2, "vpp": 2},
 }
 
 
@@ -51,6 +60,12 @@ def test_the_layout_of_a_real_dump_is_found(name: str, dumps: Path) -> None:
     assert found.is_sure != name.endswith("_L0") or found.layout.dp == 1
     for key, size in SPLITS[name].items():
         assert f"{key} {size} (" in found.sentence
+
+
+def test_whole_experts_within_a_tensor_parallel_group(dumps: Path) -> None:
+    found = found_in(dumps / "moe_tp2ep2etp1" / "step0")
+    assert found.layout.etp == 1
+    assert "etp 1 (ranks of one tensor-parallel group exchange tokens)" in found.sentence
 
 
 def test_what_is_declared_wins_and_a_conflict_is_told(dumps: Path) -> None:

@@ -35,10 +35,14 @@ def test_every_module_is_there_once_in_its_order(agreement: Agreement) -> None:
     assert [item for item in wrong if item.call.startswith("Module.")] == []
 
 
-def test_no_value_is_wrong_but_positions_of_own_tokens(agreement: Agreement) -> None:
-    away = [item for item in agreement.findings if item.kind == "away"]
-    assert {item.call.rsplit(".", 2)[0] for item in away} <= {"Tensor.chunk"}
-    assert all("CPAttention" in item.place for item in away)
+def test_no_value_of_the_model_is_wrong(agreement: Agreement) -> None:
+    causes = {spread_cause(item) for item in agreement.findings if item.kind == "away"}
+    assert causes <= {
+        "sums and positions of the tokens of each rank",
+        "the state of the random numbers",
+        "the training script reduces gradient norms per rank",
+        "uninitialised memory",
+    }
 
 
 def test_only_sums_and_gradients_of_modules_are_unknown(agreement: Agreement) -> None:

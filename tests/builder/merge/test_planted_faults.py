@@ -1,0 +1,116 @@
+"""Faults of one of two tensor-parallel ranks, trained and recorded, against one rank."""
+
+# mypy: disable-error-code="no-untyped-call"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from msprobe_builder import BuildConfig, BuildResult, build
+from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.builder.merge.parallel_model import Split, dump
+from tests.builder.merge.planted_faults import FAULTS, RANK, dump_all
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch was built without it")
+
+# The first call or module that is coloured with nothing coloured inside.
+FIRST = {
+    "drifted norm": "Module.layers.1.pre_mlp_layernorm.RMSNorm.forward.0",
+    "last norm drifted": "Module.norm.RMSNorm.forward.0",
+    "larger shard": "Module.layers.1.self_attention.linear_proj.RowParallelLinear.forward.0",
+    "larger head": "Module.output_layer.ColumnParallelLinear.forward.0",
+    "dropped reduction": "Module.layers.0.mlp.linear_fc2.RowParallelLinear.forward.0",
+    "another epsilon": "Tensor.__add__.4.forward",  # of epsilon to the mean square
+    "another scale": "Torch.softmax.1.forward",
+    "layers swapped": "Tensor.__mul__.2.forward",  # by the weight of the first norm
+    # Statistics of the weights are as they should be; what follows from them is not.
+    "keys and values exchanged": "Torch.split.0.forward",
+    "rows of words exchanged": "Functional.embedding.0.forward",
+    "words shifted": "Functional.embedding.0.forward",
+}
+# Those that say themselves which rank it is.
+NAMED = ("drifted norm", "last norm drifted", "larger shard", "larger head")
+NAMED_TOO = ("dropped reduction", "another epsilon")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BuildResult]:
+    folder = tmp_path_factory.mktemp("faults")
+    dump_all(folder)
+    whole = dump(folder / "whole", Split(task="statistics"))
+    layouts = [parse_layout({"rank_size": size, "tp": size, "pp": 1}, "") for size in (2, 1)]
+    return {
+        name: build(
+            BuildConfig(
+                folder / name.replace(" ", "_") / "dump" / "step0",
+                whole,
+                npu_layout=layouts[0],
+                bench_layout=layouts[1],
+            ),
+            folder / "out" / name,
+            workers=1,
+        )
+        for name in FAULTS
+    }
+
+
+def query(result: BuildResult, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(result.path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def coloured(result: BuildResult) -> list[str]:
+    rows = query(
+        result,
+        "SELECT name, parent FROM node_view WHERE side = 'npu' AND kind != 'collection'"
+        " AND grade NOT IN ('ok', 'ungraded', 'unmatched') ORDER BY seq",
+    )
+    around = {parent for _, parent in rows}
+    return [name for name, _ in rows if name not in around]
+
+
+def disagreements(result: BuildResult) -> list[tuple[Any, ...]]:
+    return query(
+        result,
+        "SELECT name, rank, suspect, is_origin FROM disagreement JOIN node_name USING (node_id)"
+        " ORDER BY node_id",
+    )
+
+
+def test_without_a_fault_nothing_is_coloured(results: dict[str, BuildResult]) -> None:
+    assert coloured(results["none"]) == []
+    assert disagreements(results["none"]) == []
+
+
+def test_every_fault_is_tried() -> None:
+    assert {"none", *FIRST} == set(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FIRST)
+def test_the_fault_is_the_first_wrong_node(fault: str, results: dict[str, BuildResult]) -> None:
+    assert coloured(results[fault])[0] == FIRST[fault]
+
+
+@pytest.mark.parametrize("fault", [*NAMED, *NAMED_TOO])
+def test_the_rank_is_named(fault: str, results: dict[str, BuildResult]) -> None:
+    found = [one for one in disagreements(results[fault]) if one[0] == FIRST[fault]]
+    assert found
+    assert {tuple(said) for _, *said in found} == {(RANK, RANK, 1)}
+
+
+@pytest.mark.parametrize("fault", ["keys and values exchanged", "rows of words exchanged"])
+def test_what_statistics_cannot_tell_is_said(fault: str, results: dict[str, BuildResult]) -> None:
+    module = "linear_qkv.ColumnParallelLinear" if "keys" in fault else "VocabParallelEmbedding"
+    [(recipe,)] = query(
+        results[fault],
+        "SELECT recipe FROM tensor_view JOIN recipe_view USING (node_id, ordinal)"
+        f" WHERE side = 'npu' AND node LIKE 'Module.%{module}.forward.0'"
+        " AND name = 'parameters.weight' ORDER BY node_id LIMIT 1",
+    )
+    assert "whether elements are in their places cannot be told from statistics" in recipe
