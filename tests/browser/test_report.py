@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -21,8 +22,7 @@ def test_a_menu_saves_the_report_and_it_names_the_wrong_scale(
     assert started.value.suggested_filename == name
     expect(frame.locator("ga-toast")).to_contain_text(f"Saved as {name}")
     started.value.save_as(tmp_path / name)
-    page.goto((tmp_path / name).as_uri())
-    lead = page.locator(".lead").first
-    expect(lead).to_contain_text("Tensor.__mul__.19.forward")
-    expect(lead.locator("tr", has_text="input.1")).to_contain_text("0.3750.25")
-    expect(page.locator("svg.place text", has_text="Tensor.__mul__.19.forward")).to_be_visible()
+    text = re.sub("<[^>]+>", " ", (tmp_path / name).read_text(encoding="utf-8"))
+    lead = " ".join(text[: text.index("What was compared")].split())
+    assert "input.1 0.375 0.25" in lead
+    assert "Tensor.__mul__.19.forward" in lead
