@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.database.migrations import lay_out
 from synthetic_model import API, Side, run_step
 from synthetic_tensors import (
     INPUT,
@@ -32,8 +33,6 @@ from synthetic_tensors import (
     match_sides,
     typical_error,
 )
-
-SCHEMA = Path(__file__).parent.parent / "msprobe_builder" / "database" / "schema.sql"
 
 Row = tuple[Any, ...]
 
@@ -271,7 +270,7 @@ def write_database(options: Options) -> int:
     options.output.unlink(missing_ok=True)
     db = sqlite3.connect(options.output)
     db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
-    db.executescript(SCHEMA.read_text(encoding="utf-8"))
+    lay_out(db)
     database = Database(db)
     insert(db, "grade", GRADES)
     insert(db, "unmatched_reason", REASONS)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from merge_causes import KINDS, Finding, cause, other_cause, spread_cause
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
@@ -57,30 +58,12 @@ OTHER_SPLITS = (
     Split("pipeline_tp2pp2", {"rank_size": 4, "tp": 2, "pp": 2}, "pipeline_tp1pp1"),
 )
 
-
-class Finding(NamedTuple):
-    """A difference from the truth; ``place`` is the node it stands below."""
-
-    kind: str
-    call: str
-    place: str
-    is_final: bool  # after the last backward pass, outside of modules
-    parameter: str = ""
-    detail: str = ""
-
-
-KINDS = {
-    "missing": "calls missing",
-    "extra": "calls added",
-    "missing tensor": "tensors missing",
-    "extra tensor": "tensors added",
-    "micro-step": "other micro-step",
-    "away": "out of tolerance",
-    "unknown": "marked unknown",
-    "unknown shape": "shape unknown",
-    "other shape": "other shape",
-}
-VALUE_KINDS = ("away", "unknown", "unknown shape")
+# Experts and sequences that are spread over ranks.
+SPREAD_SPLITS = (
+    Split("moe_tp2sp", {"rank_size": 2, "tp": 2, "pp": 1}, "moe_tp1"),
+    Split("moe_tp2ep2etp1", {"rank_size": 2, "tp": 2, "pp": 1, "ep": 2, "etp": 1}, "moe_tp1"),
+    Split("context_cp2", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1"),
+)
 
 
 @dataclass
@@ -91,73 +74,6 @@ class Agreement:
     values: int = 0
     findings: list[Finding] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-
-
-def cause(finding: Finding) -> str | None:
-    """Why a merge differs from the truth, None when it should not."""
-    operator = finding.call.rsplit(".", 2)[0]
-    below = finding.place.rpartition(".forward")[0] or finding.place.rpartition(".backward")[0]
-    if finding.kind == "extra" and operator.startswith("Distributed."):
-        return "communication between the ranks"
-    if operator == "Torch.empty":
-        if finding.kind == "extra" and finding.place.startswith("Communication_Between_Stages"):
-            return "communication between the ranks"
-        if finding.kind == "extra" and below.endswith("core_attention.DotProductAttention"):
-            return "a buffer that every process allocates once"
-        return "uninitialised memory" if finding.kind in VALUE_KINDS else None
-    if finding.is_final and operator in _NORMS and finding.kind not in ("missing", "micro-step"):
-        return "the training script reduces gradient norms per rank"
-    if finding.kind == "unknown shape" and finding.call.startswith("Module."):
-        is_attention = "core_attention" in below
-        return "calls that reshape are not recorded (L0)" if is_attention else None
-    if finding.kind == "missing" and operator == "Tensor.view_as":
-        is_column = below.endswith("ColumnParallelLinear")
-        return "a branch that Megatron takes without tensor parallelism" if is_column else None
-    if operator in ("Tensor.__eq__", "Torch.all") and finding.kind in VALUE_KINDS:
-        is_attention = below.endswith("core_attention.DotProductAttention")
-        return "the state of the random numbers" if is_attention else None
-    if finding.kind in ("extra", *VALUE_KINDS) and operator in _MASKING:
-        is_vocabulary = below.endswith("VocabParallelEmbedding")
-        is_loss = finding.kind != "extra" and finding.place.startswith("Apis_Between_Modules")
-        return "vocabulary masks of each rank" if is_vocabulary or is_loss else None
-    return None
-
-
-_NORMS = frozenset(
-    "Tensor.norm Tensor.__pow__ Torch.stack Tensor.sum Distributed.all_reduce".split()
-)
-_MASKING = frozenset(
-    "Tensor.__lt__ Tensor.__ge__ Tensor.__or__ Tensor.__sub__ Tensor.__isub__ Tensor.__rsub__ "
-    "Tensor.__setitem__ Tensor.view_as Tensor.float Torch.max Functional.embedding".split()
-)
-
-
-def other_cause(finding: Finding) -> str | None:
-    """Why a merge of another training differs from its truth, None when it should not."""
-    operator = finding.call.rsplit(".", 2)[0]
-    below = finding.place.rpartition(".forward")[0] or finding.place.rpartition(".backward")[0]
-    is_embedding = "embedding" in below or "embedding" in finding.call
-    if operator == "Torch.baddbmm" and finding.kind == "away" and finding.parameter == "input.0":
-        return "uninitialised memory"
-    if finding.is_final and operator in _NORMS and finding.kind == "missing":
-        return "the training script reduces gradient norms per rank"
-    if operator == "Torch.empty" and finding.kind in ("extra", "missing"):
-        return "communication between the ranks"
-    if operator in ("Torch.empty_like", "Torch.cat") and finding.kind == "extra":
-        return "communication between the ranks"
-    if operator in ("Tensor.__eq__", "Torch.all") and finding.kind in ("extra", "missing"):
-        return "the state of the random numbers"
-    if operator == "Tensor.view_as" and finding.kind == "missing":
-        is_parallel = "Parallel" in below.rpartition(".")[2]
-        return "a branch that Megatron takes without tensor parallelism" if is_parallel else None
-    if is_embedding and (operator == "Tensor.transpose" or finding.kind == "other shape"):
-        return "sequence parallelism transposes before it scatters"
-    if finding.kind == "unknown" and "norm" in finding.call and "grad" in finding.parameter:
-        return "each rank has the gradient of its slice of the sequence"
-    if operator in ("Tensor.masked_fill", "Functional.embedding"):
-        is_vocabulary = below.endswith("VocabParallelEmbedding")
-        return "vocabulary masks of each rank" if is_vocabulary else None
-    return cause(finding)
 
 
 def compare_split(folder: Path, split: Split) -> list[Agreement]:
@@ -338,7 +254,8 @@ def cause_lines(
 def main() -> None:
     """Print the tables, then every difference without a known cause."""
     folder = Path(sys.argv[1])
-    for splits, why in ((SPLITS, cause), (OTHER_SPLITS, other_cause)):
+    groups = (SPLITS, cause), (OTHER_SPLITS, other_cause), (SPREAD_SPLITS, spread_cause)
+    for splits, why in groups:
         found = {split.name: compare_split(folder, split) for split in splits}
         print("\n".join([*table_lines(found, why), "", *cause_lines(found, why), ""]))
         for name, agreements in found.items():

@@ -14,16 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch.distributed as dist
 from torch import nn
 
-from msprobe_collector.config.settings import load_config
+from msprobe_collector.config.settings import WHOLE_TRAINING, load_config
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.gradients.probe import GradientProbe
+from msprobe_collector.followers import followers_of
 from msprobe_collector.intercept.custom_apis import CustomApis
 from msprobe_collector.intercept.dataloader import FollowedDataLoader
 from msprobe_collector.intercept.interception import Interception
 from msprobe_collector.intercept.token_range import checked_range
+from msprobe_collector.process import process_rank
 from msprobe_collector.record.saved import SavedValues
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import describe_estimate, describe_step, speak_up
@@ -81,8 +81,7 @@ class PrecisionDebugger:
         self._session = Session(self.config, estimate)
         self._interception = Interception(self._session)
         self._saved = SavedValues(self.config) if self.config.level == "debug" else None
-        has_gradients = self.config.gradients is not None
-        self._gradients = GradientProbe(self.config) if has_gradients else None
+        self._followers = followers_of(self.config)
         self._custom_apis = CustomApis(self._session)
         self._followed: FollowedDataLoader | None = None
         if self.config.follows_dataloader:
@@ -112,8 +111,8 @@ class PrecisionDebugger:
         """Stop recording and write what was recorded."""
         self = cls._the_one()
         self._stop()
-        if self._gradients is not None:
-            self._gradients.stop()
+        if self.config.task in WHOLE_TRAINING:
+            self._stop_following()
 
     @classmethod
     def forward_backward_dump_end(cls) -> None:
@@ -164,12 +163,12 @@ class PrecisionDebugger:
 
     @classmethod
     def monitor(cls, model: nn.Module | Sequence[nn.Module]) -> None:
-        """Record the gradients of the model's parameters at every call of the optimizer."""
+        """Follow the model at every call of the optimizer: task grad_probe, key monitor."""
         self = cls._the_one()
-        if self._gradients is None:
-            self._warn("monitor() has an effect with task grad_probe only; nothing is monitored.")
-        else:
-            self._gradients.monitor(model)
+        if not self._followers:
+            self._warn("monitor() needs task grad_probe or the key monitor; nothing is monitored.")
+        for follower in self._followers:
+            follower.monitor(model)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -177,7 +176,10 @@ class PrecisionDebugger:
         given: Any = step
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise CollectorError(f"The first step is {step!r}; give a number from 0 on.")
-        cls._the_one()._step = step
+        self = cls._the_one()
+        self._step = step
+        for follower in self._followers:
+            follower.first_step = step
 
     @classmethod
     def close(cls) -> None:
@@ -187,8 +189,7 @@ class PrecisionDebugger:
         self._finish_step()
         self._guarded(self._session.ledger.tensor_files.close)
         self._guarded(self._custom_apis.restore_all)
-        if self._gradients is not None:
-            self._gradients.stop()
+        self._stop_following()
         if self._followed is not None:
             self._followed.remove()
         self._session.ledger.selection.warn_of_misses()
@@ -223,8 +224,8 @@ class PrecisionDebugger:
         if self._saved is not None:
             self._warn("At level debug only save() records; start() and stop() have no effect.")
             return
-        if self._gradients is not None:
-            self._warn("With task grad_probe monitor(model) records; start() has no effect.")
+        if self.config.task in WHOLE_TRAINING:
+            self._warn(f"With task {self.config.task} monitor(model) records, not start().")
             return
         models = self._checked_models(model)
         tokens = checked_range(token_range, model)
@@ -248,6 +249,10 @@ class PrecisionDebugger:
 
     def _may_record(self) -> bool:
         return not self._session.ledger.finished and self._selects_this()
+
+    def _stop_following(self) -> None:
+        for follower in self._followers:
+            self._guarded(follower.stop)
 
     def _next_batch(self) -> None:
         if self._recording:
@@ -313,7 +318,7 @@ class PrecisionDebugger:
         """Whether ``step`` and ``rank`` select the present step and process."""
         if self.config.step and self._step not in self.config.step:
             return False
-        rank = _rank()
+        rank = process_rank()
         if self.config.rank and (rank or 0) not in self.config.rank:
             if rank is None:
                 self._warn(
@@ -324,7 +329,7 @@ class PrecisionDebugger:
         return True
 
     def _directory(self) -> Path:
-        rank = _rank()
+        rank = process_rank()
         name = "rank" if rank is None else f"rank{rank}"
         return self.config.dump_path / f"step{self._step}" / name
 
@@ -364,12 +369,6 @@ class PrecisionDebugger:
         self._recording = False
         ledger.give_up_silently()
         self._interception.forget()
-
-
-def _rank() -> int | None:
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank()
-    return None
 
 
 def _after_fork() -> None:

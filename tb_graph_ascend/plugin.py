@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from tensorboard.plugins import base_plugin
 from werkzeug.wrappers import Request, Response
 
-from tb_graph_ascend.files.discover import LogDirectory
-from tb_graph_ascend.http import static_files
+from tb_graph_ascend.files.discover import TREND_SUFFIX, LogDirectory
+from tb_graph_ascend.http import questions, static_files
 from tb_graph_ascend.http.hosts import listens_for_others
 from tb_graph_ascend.http.responses import respond
 
@@ -27,23 +28,13 @@ if TYPE_CHECKING:
 
     from tb_graph_ascend.http.change_routes import ChangeRoutes
     from tb_graph_ascend.http.routes import Routes
+    from tb_graph_ascend.http.trend_routes import TrendRoutes
 
-QUESTIONS = (
-    "catalog",
-    "skeleton",
-    "node",
-    "groups",
-    "flow",
-    "search",
-    "candidates",
-    "across",
-    "measures",
-    "values",
-    "matches",
-)
+QUESTIONS = ("catalog", *questions.NAMES)
+TRENDS = ("trends", "trend", "trend_values", "trend_graphs")
 CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
-DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *CHANGES)))
+DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *TRENDS, *CHANGES)))
 
 # Files to download, no messages.
 TABLE = "table"
@@ -69,12 +60,14 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         self._open_to_network = listens_for_others(
             names[0], bind_all=bool(getattr(context.flags, "bind_all", False))
         )
+        self._trend_files = LogDirectory(context.logdir, TREND_SUFFIX)
         self._questions: Routes | None = None
+        self._trends: TrendRoutes | None = None
         self._changes: ChangeRoutes | None = None
 
     def is_active(self) -> bool:
         """Whether there is any file to show."""
-        return self._logdir.holds_files()
+        return self._logdir.holds_files() or self._trend_files.holds_files()
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
         """The module that draws the tab."""
@@ -99,7 +92,11 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             try:
                 from tb_graph_ascend.http.answers import answer
 
-                question = getattr(self._load_questions(), name) if name in QUESTIONS else None
+                question = None
+                if name in TRENDS:
+                    question = getattr(self._load_trends(), name)
+                elif name in QUESTIONS:
+                    question = partial(self._load_questions().ask, name)
             except Exception:
                 _log.exception("The plugin graph_ascend is not installed properly.")
                 return _broken_installation(request)
@@ -135,6 +132,13 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
                 self._logdir, writable=not self._readonly, open_to_network=self._open_to_network
             )
         return self._questions
+
+    def _load_trends(self) -> TrendRoutes:
+        from tb_graph_ascend.http.trend_routes import TrendRoutes
+
+        if self._trends is None:
+            self._trends = TrendRoutes(self._trend_files, self._logdir)
+        return self._trends
 
     def _load_changes(self) -> ChangeRoutes:
         """Only now the builder is loaded; who only looks does without it."""

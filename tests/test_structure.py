@@ -40,10 +40,10 @@ ORDER = {
             "verdict",
             "database",
         ),
-        *("rematch", "export", "pipeline", "tables", "importers", "command"),
+        *("rematch", "trend", "export", "pipeline", "tables", "importers", "command"),
     ],
     "msprobe_operators": ["call", "rerun", "judge", "report", "live", "dump"],
-    "msprobe_checks": ["checkpoint", "gradients", "configuration", "command"],
+    "msprobe_checks": ["checkpoint", "gradients", "monitor", "configuration", "command"],
     "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http", "page"],
 }
 MERGE_ORDER = ["ranks", "flow", "values", "join"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.across import pair_across
 from msprobe_builder.align.anchors import (
     Aligned,
     Candidates,
@@ -17,9 +18,10 @@ from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import THRESHOLD, Known, Trust, trust_of
+from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
+from msprobe_builder.align.weights import contradicted, pair_by_weights, twins_by_weights
 from msprobe_builder.align.words import Words
 from msprobe_builder.align.wrappers import cores
 from msprobe_builder.base.codes import Evidence
@@ -68,7 +70,10 @@ def align_rest(
         np.array([name.call for name in bench.tree.parsed], dtype=np.int64),
         Trust(),
     )
-    kept = np.where(asked | _stays(left, right, partner), partner, -1)
+    twins = twins_by_weights(left, right, known)
+    by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
+    known.exact[:] = by_name
+    kept = np.where(asked | _stays(left, right, by_name), partner, -1)
     pairs = Pairs(
         left,
         right,
@@ -81,7 +86,7 @@ def align_rest(
     )
     pairs.partner[0], pairs.back[0] = 0, 0
     core, other_core = cores(left, operators), cores(right, operators)
-    _pair_by_leaves(pairs, core, other_core)
+    _pair_by_leaves(pairs, core, other_core, twins)
     _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
@@ -93,6 +98,8 @@ def align_rest(
         _transparent(left, pairs.partner, core),
         _transparent(right, pairs.back, other_core),
     )
+    pair_across(pairs)
+    pair_by_weights(pairs, *twins)
     _pair_wrappers(pairs, core, other_core)
     groups = _grouped(pairs, npu.table, bench.table)
     collected = pair_collections(outline, other_outline, pairs.partner)
@@ -153,6 +160,7 @@ def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
     result &= tree.is_recompute == other_tree.is_recompute[partner]
     host, other_host = npu.outline.host, bench.outline.host
     calls, other_calls = npu.outline.kind == Kind.API, bench.outline.kind == Kind.API
+    result &= (npu.outline.kind == Kind.MODULE) | (host == 0) | (partner[host] >= 0)
     same = result & (other_host[partner] == partner[host])
     matched = np.bincount(host[calls & same], minlength=len(host))
     complete = (matched == np.bincount(host[calls], minlength=len(host))) & (
@@ -166,16 +174,17 @@ def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
     return np.asarray(result)
 
 
-def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int) -> None:
+def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:
     npu, bench = pairs.npu, pairs.bench
     aligned: list[Aligned] = []
     repeated, other_repeated = _repeated(npu), _repeated(bench)
     for a, b in zip(leaves(npu), leaves(bench), strict=False):
         if not len(a) or not len(b):
             continue
-        found = align_leaves(npu, bench, a, b)
+        found = align_leaves(npu, bench, a, b, twins)
         aligned.append(found)
-        candidates = modules_of_leaves(npu, bench, found, core, other_core)
+        is_twin = (twins[0][found.npu] >= 0) & (twins[0][found.npu] == twins[1][found.bench])
+        candidates = modules_of_leaves(npu, bench, found, core, other_core, is_twin)
         _pair_modules(pairs, candidates, repeated, other_repeated)
     if aligned:
         a, b = (np.concatenate([getattr(one, side) for one in aligned]) for side in _SIDES)
@@ -207,7 +216,7 @@ def _pair_modules(
             continue
         if sure < _SURE and (repeated[i] or other_repeated[j]):
             continue
-        if _nested(pairs, i, j):
+        if _nested(pairs, i, j) and not _holds(pairs.npu, pairs.bench, i, j):
             pairs.add(i, j, Evidence.LEAVES, 5.0)
 
 
@@ -225,6 +234,15 @@ def _repeated(side: Traits) -> Bool:
     for key, paths in places.items():
         result[nodes[key]] = len(paths) > 1
     return result
+
+
+def _holds(npu: Traits, bench: Traits, i: int, j: int) -> bool:
+    """Whether one of two modules holds the counterpart of the other."""
+    own, other_own = npu.parameters.count[i] > 0, bench.parameters.count[j] > 0
+    if npu.parameters_below[1, i] == bench.parameters_below[1, j] and own == other_own:
+        return False
+    a, b = np.array([i]), np.array([j])
+    return bool(holds(npu, bench, a, b).any() or holds(bench, npu, b, a).any())
 
 
 def _nested(pairs: Pairs, i: int, j: int) -> bool:

@@ -23,6 +23,7 @@ Bool = NDArray[np.bool_]
 
 _LEAST_LEAVES = 4  # of a module that is recognised by them; smaller ones are by their place
 _LEAST_SHARE = 0.6  # of the aligned leaves of a module that lie in its partner
+_LEAST_PART = 0.2  # of the larger module that is aligned at all
 _DEPTHS = 12  # levels above a leaf that it votes for
 
 
@@ -52,13 +53,20 @@ class Aligned:
     is_sure: Bool  # known by what they work on, not by their place alone
 
 
-def align_leaves(npu: Traits, bench: Traits, a: Int, b: Int) -> Aligned:
+def align_leaves(
+    npu: Traits, bench: Traits, a: Int, b: Int, twins: tuple[Int, Int] | None = None
+) -> Aligned:
     """Align two sequences of leaves.
 
-    First those that are unlike all others by operator, sizes and statistics; between these
-    what has equal operators and shapes, then what has equal operators.
+    First those that are unlike all others by operator, sizes and statistics, modules by their
+    weights alone where these tell (``twins``); between these what has equal operators and
+    shapes, then what has equal operators.
     """
-    x, y = _unlike_all_others(*same_ids(_value_keys(npu, a), _value_keys(bench, b)))
+    mine, theirs = _value_keys(npu, a), _value_keys(bench, b)
+    if twins is not None:
+        mine = np.where(twins[0][a] >= 0, mixed(twins[0][a]), mine)
+        theirs = np.where(twins[1][b] >= 0, mixed(twins[1][b]), theirs)
+    x, y = _unlike_all_others(*same_ids(mine, theirs))
     sure = x
     for keys in (_shape_keys, _operator_keys):
         x, y = fill_gaps(*same_ids(keys(npu, a), keys(bench, b)), x, y)
@@ -109,7 +117,8 @@ def _value_keys(side: Traits, nodes: Int) -> NDArray[np.uint64]:
 class Candidates:
     """Pairs of modules that hold the same aligned leaves, the surest first.
 
-    ``sure`` is the share of these leaves that are known by what they work on.
+    ``sure`` is the share of these leaves that are known by what they work on, or of those known
+    by their weights.
     """
 
     npu: list[int]
@@ -118,18 +127,37 @@ class Candidates:
 
 
 def modules_of_leaves(
-    npu: Traits, bench: Traits, leaves: Aligned, core: Int, other_core: Int
+    npu: Traits,
+    bench: Traits,
+    leaves: Aligned,
+    core: Int,
+    other_core: Int,
+    is_twin: Bool | None = None,
 ) -> Candidates:
-    """Which modules hold the same leaves; ``core`` is what a module comes down to."""
+    """Which modules hold the same leaves; ``core`` is what a module comes down to.
+
+    ``is_twin`` marks the leaves that are known by their weights.
+    """
     a, b = leaves.npu, leaves.bench
     (i, j), votes = _votes(npu, bench, a, b, core, other_core)
     share = votes / np.maximum(_held(npu, i, a), 1)
     other_share = votes / np.maximum(_held(bench, j, np.sort(b)), 1)
     good = (votes >= _LEAST_LEAVES) & (share >= _LEAST_SHARE) & (other_share >= _LEAST_SHARE)
+    size = np.maximum(npu.outline.tree.subtree_end[i] - i, bench.outline.tree.subtree_end[j] - j)
+    good &= votes >= _LEAST_PART * size
     i, j, votes, weight = i[good], j[good], votes[good], (share * other_share)[good]
     sure = _held(npu, i, a[leaves.is_sure]) / np.maximum(_held(npu, i, a), 1)
+    by_weights = np.zeros(len(i), dtype=bool)
+    if is_twin is not None and is_twin.any():
+        (m, n), told = _votes(npu, bench, a[is_twin], b[is_twin], core, other_core)
+        known = np.searchsorted(m * len(bench) + n, i * len(bench) + j)
+        known = np.minimum(known, len(m) - 1)
+        same = (m[known] == i) & (n[known] == j)
+        held = _held(npu, i, a[is_twin])
+        part = np.where(same, told[known], 0) / np.maximum(held, 1)
+        sure, by_weights = np.maximum(sure, part), part >= _LEAST_SHARE
     # The larger first, as far as they are about as good: the smaller lie inside them.
-    order = np.lexsort((i, -weight, -votes, -np.round(weight, 1)))
+    order = np.lexsort((i, -weight, -votes, -np.round(weight, 1), ~by_weights))
     return Candidates(i[order].tolist(), j[order].tolist(), sure[order].tolist())
 
 

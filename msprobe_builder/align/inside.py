@@ -21,6 +21,7 @@ Bool = NDArray[np.bool_]
 
 _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
 _MOST_LIKELY = 5  # candidates of a node that stays open
+_FAR_MORE = 1.5  # times the parameters that another module has
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 
 
@@ -63,11 +64,15 @@ def pair_inside(
             a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
             b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
             while True:
-                _pair_lists(pairs, a, b, depth, other_depth)
-                opened = _open_lonely(npu, a, pairs.partner, dissolved)
-                other_opened = _open_lonely(bench, b, pairs.back, other_dissolved)
-                if not opened and not other_opened:
+                while _open_unequalled(pairs, a, b, dissolved, other_dissolved):
+                    a, depth = _open(npu, a, depth, pairs.partner, dissolved)
+                    b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
+                pair_lists(pairs, a, b, depth, other_depth)
+                lonely = _lonely(npu, a, pairs.partner)
+                other_lonely = _lonely(bench, b, pairs.back)
+                if not len(lonely) and not len(other_lonely):
                     break
+                _open_largest(npu, bench, lonely, other_lonely, dissolved, other_dissolved)
                 a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                 b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
             is_module = npu.side.outline.kind[a] == Kind.MODULE
@@ -102,14 +107,44 @@ def _open(lists: Lists, a: Int, depth: Int, partner: Int, dissolved: Bool) -> tu
     return columns[:, 0], columns[:, 1]
 
 
-def _open_lonely(lists: Lists, a: Int, partner: Int, dissolved: Bool) -> bool:
-    """Dissolve the modules that found no partner; whether there are any."""
-    alone = a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
-    dissolved[alone] = True
-    return len(alone) > 0
+def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool) -> bool:
+    """Dissolve modules with far more parameters than any of the other list; whether there are any.
+
+    Such a module has no counterpart there; what it holds may have.
+    """
+    npu, bench = pairs.npu, pairs.bench
+    totals = npu.parameters_below[1, 0], bench.parameters_below[1, 0]
+    if max(totals) > _FAR_MORE * min(totals):
+        return False  # models of other sizes
+    a = a[(npu.operator[a] < 0) & (pairs.partner[a] < 0)]
+    b = b[(bench.operator[b] < 0) & (pairs.back[b] < 0)]
+    size, other_size = npu.parameters_below[1, a], bench.parameters_below[1, b]
+    alone = (size > _FAR_MORE * other_size.max(initial=0)) & (npu.parameters.count[a] == 0)
+    other_alone = (other_size > _FAR_MORE * size.max(initial=0)) & (bench.parameters.count[b] == 0)
+    dissolved[a[alone]], other_dissolved[b[other_alone]] = True, True
+    return bool(alone.any() or other_alone.any())
 
 
-def _pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
+    """The modules that found no partner."""
+    return a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+
+
+def _open_largest(
+    npu: Lists, bench: Lists, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool
+) -> None:
+    """Dissolve lonely modules; those that hold much more than others first.
+
+    The counterparts of the smaller may stand inside the larger of the other side.
+    """
+    size = npu.side.outline.tree.subtree_end[a] - a
+    other_size = bench.side.outline.tree.subtree_end[b] - b
+    largest = max(size.max(initial=0), other_size.max(initial=0))
+    dissolved[a[2 * size >= largest]] = True
+    other_dissolved[b[2 * other_size >= largest]] = True
+
+
+def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
     if _look_alike(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
@@ -130,7 +165,7 @@ def _pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
         j = np.arange(other_begin + 1, other_end)
         i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
         if len(i) and len(j):
-            _pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
+            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
 
 
 def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
@@ -157,8 +192,10 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
     return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 
 
-def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
-    """Match the items between two pairs; all are free."""
+def pair_gap(
+    pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int, possible: Bool | None = None
+) -> None:
+    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be."""
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
         for node, other in zip(found.npu.tolist(), found.bench.tolist(), strict=True):
@@ -166,6 +203,8 @@ def _pair_gap(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> Non
                 pairs.add(node, other, Evidence.INSIDE, _ALIKE)
         return
     score = scores(pairs.npu, pairs.bench, a, b, depth, other_depth, pairs.known)
+    if possible is not None:
+        score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])

@@ -205,6 +205,8 @@ def _of_modules(
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
     result += known.words.agreement(a, known.other_words, b)
+    result -= 5.0 * holds(npu, bench, a, b)
+    result -= 5.0 * holds(bench, npu, b, a).T
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
     for i, stem in enumerate(known.stem[a].tolist()):
@@ -230,8 +232,28 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
         x, y = npu.parameters_below[:, a, None], bench.parameters_below[:, None, b]
         near = (np.abs(x - y) <= 1e-3 * np.maximum(x, y)) & (x > 0)
     result += np.where(near[1], 0.8, 0.0) + np.where(near.all(axis=0), trust.weights, 0.0)
-    result -= 1.0 * ((x[1] > 0) != (y[1] > 0))
+    if npu.parameters_below[1, 0] > 0 and bench.parameters_below[1, 0] > 0:
+        result -= 3.0 * ((x[1] > 0) != (y[1] > 0))
     return np.asarray(result)
+
+
+def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
+    """Where a module holds one with just as many parameters as the other, and more beside it.
+
+    Then that one is the counterpart: one side has a module around it that the other lacks. What
+    has parameters of its own is no counterpart of what only holds a module that has them.
+    """
+    result = np.zeros((len(a), len(b)), dtype=bool)
+    below, sizes = side.parameters_below[1], other.parameters_below[1, b]
+    own = other.parameters.count[b] > 0
+    if not (sizes > 0).any():
+        return result
+    for place in np.flatnonzero(below[a] > side.parameters.numel[a]).tolist():
+        node = int(a[place])
+        inside = below[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
+        more = (sizes < below[node]) | (own & (side.parameters.count[node] == 0))
+        result[place] = (sizes > 0) & more & np.isin(sizes, inside)
+    return result
 
 
 def _below(npu: Traits, bench: Traits, a: Int, b: Int) -> Float:

@@ -65,9 +65,7 @@ def _pair_by_work(
         for i, j in zip(nodes_of, groups[1].get(other, []), strict=False):
             if pairs.partner[i] == j:
                 continue
-            for node in (i, int(pairs.back[j])):
-                if node >= 0 and pairs.partner[node] >= 0:
-                    _give_way(pairs, node)
+            _make_room(pairs, i, j)
             pairs.add(i, j, evidence, 5.0)
 
 
@@ -86,10 +84,12 @@ def _pair_inside_of_matched(pairs: Pairs, calls: list[Bool]) -> None:
     pair_inside(pairs, lists[0], lists[1], dissolved[0], dissolved[1])
 
 
-def _give_way(pairs: Pairs, node: int) -> None:
-    """Drop a pair of equal names; one that was asked for stays."""
-    if not pairs.asked[node] and pairs.evidence[node] == 0:
-        pairs.drop(node)
+def _make_room(pairs: Pairs, i: int, j: int) -> None:
+    """Drop the pairs of equal names that two nodes are in; those that were asked for stay."""
+    for node in (i, int(pairs.back[j])):
+        is_paired = node >= 0 and pairs.partner[node] >= 0
+        if is_paired and not pairs.asked[node] and pairs.evidence[node] == 0:
+            pairs.drop(node)
 
 
 def _pair_gradients(pairs: Pairs) -> None:
@@ -105,5 +105,6 @@ def _pair_gradients(pairs: Pairs) -> None:
         if stem in stems:
             best = max(stems[stem], key=stems[stem].__getitem__)
             other = others.get((best, call), -1)
-            if other >= 0:
+            if other >= 0 and pairs.partner[node] != other:
+                _make_room(pairs, node, other)
                 pairs.add(node, other, Evidence.GRADIENT, 5.0)

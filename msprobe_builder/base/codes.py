@@ -1,7 +1,8 @@
 """The numbers and words that a database holds, the wire carries and the viewer shows: once.
 
-``schema.sql``, ``graph.proto`` and the TypeScript sources are compared with this module by
-``tests/builder/database/test_codes.py``. It imports nothing, so that everything may import it.
+The schema takes its metrics from here; ``schema.sql``, ``graph.proto`` and the TypeScript sources
+are compared with this module by ``tests/builder/database/test_codes.py``. It imports nothing, so
+that everything may import it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 APPLICATION_ID = 0x4D535042  # "MSPB"
-SCHEMA_VERSION = 7  # what changed with each version stands in database/migrations.py
 
 SIDES = ("npu", "bench")  # by ``graph.side``
 STATISTICS = ("max", "min", "mean", "norm")  # bit i of ``tensor.nan_flags`` is the i-th of them
 
-# Columns of table ``comparison``; bit i of ``nan_flags`` is the i-th of them.
+# Columns of the tables of comparisons, in this order; bit i of ``nan_flags`` is the i-th of them.
 STATISTIC_METRICS = (
     *(f"{statistic}_diff" for statistic in STATISTICS),
     *(f"{statistic}_relative_err" for statistic in STATISTICS),
@@ -144,6 +144,8 @@ class Reason(IntEnum):
     CALLS_UNMATCHED = 11  # a collection of which no call is matched with one of a collection
     UNDECIDED = 12  # the evidence speaks for several nodes, or not enough for any
     GROUPED = 13  # calls of the other side do the same together, see table call_group
+    # Files that were changed by hand number their own reasons on from the last.
+    REJECTED = 64  # a person rejected the match that evidence made
 
 
 class Role(IntEnum):

@@ -65,6 +65,12 @@ msprobe-build checkpoint A B -o similarity.json:
 msprobe-build gradients A B -o out:
   say at which step and parameter the gradients of two trainings part
 
+msprobe-build monitor A B:
+  say at which step and module two monitored trainings part
+
+msprobe-build trend DIR -o out:
+  write the statistics of many steps as a .trend.db, for heat maps and curves
+
 exit status:
   0  the database was written
   1  it cannot be built; nothing was written

@@ -15,12 +15,14 @@ COMMANDS = {
     "page": "page",
     "export": "export",
     "table": "table",
+    "trend": "trend",
     "upgrade": "upgrade",
     "import": "import_database",
     "verify": "verify",
     "verdict": "verdict",
     "checkpoint": "msprobe_checks.command.checkpoint",
     "gradients": "msprobe_checks.command.gradients",
+    "monitor": "msprobe_checks.command.monitor",
     "config": "msprobe_checks.command.config",
 }
 BUILD = "build"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
+from msprobe_builder.base.codes import METRICS
+
 _OBJECTS = (
     "SELECT type, name, sql FROM {schema}.sqlite_schema WHERE sql IS NOT NULL"
     # Virtual tables have no root page: they would run code of the file's choice.
@@ -15,7 +17,7 @@ _OBJECTS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Column:
     """A column of a table as ``PRAGMA table_info`` tells it."""
 
@@ -41,8 +43,14 @@ class Layout:
 
 
 def schema_text() -> str:
-    """The statements that make an empty database of the current version."""
-    return resources.files(__package__).joinpath("schema.sql").read_text("utf-8")
+    """The statements that make the tables, indexes and views of a database."""
+    text = resources.files(__package__).joinpath("schema.sql").read_text("utf-8")
+    columns = "\n    ".join(f"{name} REAL," for name in METRICS)
+    shown = "\n       ".join(
+        f"iif(own.nan_flags & {1 << bit}, 'NaN', own.{name}) AS {name},"
+        for bit, name in enumerate(METRICS)
+    )
+    return text.replace("/* metrics */", columns).replace("/* metrics of own */", shown)
 
 
 @lru_cache(maxsize=1)

@@ -10,8 +10,13 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
-from msprobe_builder.database.layout import Layout, current_layout, read_layout, table_columns
+from msprobe_builder.database.layout import (
+    Layout,
+    current_layout,
+    read_layout,
+    schema_text,
+    table_columns,
+)
 from msprobe_builder.database.problems import DamagedError, FileError
 
 
@@ -85,7 +90,12 @@ STEPS = (
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)
 assert [step.version for step in STEPS] == sorted({step.version for step in STEPS})
-assert STEPS[-1].version == SCHEMA_VERSION
+SCHEMA_VERSION = STEPS[-1].version
+
+
+def lay_out(connection: sqlite3.Connection) -> None:
+    """Make an empty database of the current version."""
+    connection.executescript(f"{schema_text()}\nPRAGMA user_version = {SCHEMA_VERSION};")
 
 
 def migrate(connection: sqlite3.Connection) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from msprobe_builder.base.codes import APPLICATION_ID, SCHEMA_VERSION
+from msprobe_builder.base.codes import APPLICATION_ID
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import LARGEST_VALUE
 from msprobe_builder.database.layout import current_layout
-from msprobe_builder.database.migrations import migrate, read_as_current
+from msprobe_builder.database.migrations import SCHEMA_VERSION, migrate, read_as_current
 from msprobe_builder.database.problems import REBUILD, DamagedError, FileError, file_error
 
 HEADER_SIZE = 100  # bytes of a SQLite file's header

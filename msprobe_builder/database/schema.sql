@@ -1,7 +1,6 @@
 -- Schema of a .vis.db file. Every column is explained in docs/database.md, every version in
--- migrations.py.
+-- migrations.py. layout.py puts the metrics of base/codes.py where a comment says "metrics".
 PRAGMA application_id = 0x4D535042; -- "MSPB"
-PRAGMA user_version = 7;
 
 -- What was built, by what, from what: one row per fact.
 CREATE TABLE meta (
@@ -169,20 +168,7 @@ CREATE TABLE comparison (
     npu_node            INTEGER NOT NULL REFERENCES node,
     npu_ordinal         INTEGER NOT NULL,
     bench_ordinal       INTEGER NOT NULL, -- of the node matched with npu_node
-    max_diff            REAL,
-    min_diff            REAL,
-    mean_diff           REAL,
-    norm_diff           REAL,
-    max_relative_err    REAL,
-    min_relative_err    REAL,
-    mean_relative_err   REAL,
-    norm_relative_err   REAL,
-    cosine              REAL,
-    euclidean_distance  REAL,
-    max_abs_err         REAL,
-    max_elementwise_relative_err REAL,
-    one_thousandth_ratio   REAL,
-    five_thousandths_ratio REAL,
+    /* metrics */
     md5_equal           INTEGER,
     requires_grad_equal INTEGER,
     error               REAL,    -- what this pair contributes to the node's error
@@ -198,20 +184,7 @@ CREATE TABLE group_comparison (
     npu_ordinal         INTEGER NOT NULL,
     bench_node          INTEGER NOT NULL REFERENCES node,
     bench_ordinal       INTEGER NOT NULL,
-    max_diff            REAL,
-    min_diff            REAL,
-    mean_diff           REAL,
-    norm_diff           REAL,
-    max_relative_err    REAL,
-    min_relative_err    REAL,
-    mean_relative_err   REAL,
-    norm_relative_err   REAL,
-    cosine              REAL,
-    euclidean_distance  REAL,
-    max_abs_err         REAL,
-    max_elementwise_relative_err REAL,
-    one_thousandth_ratio   REAL,
-    five_thousandths_ratio REAL,
+    /* metrics */
     md5_equal           INTEGER,
     requires_grad_equal INTEGER,
     error               REAL,
@@ -469,20 +442,7 @@ SELECT iif(graph.side = 0, 'npu', 'bench')                        AS side,
        iif(tensor.nan_flags & 8, 'NaN', tensor.norm)              AS norm,
        tensor.md5,
        partner_name.value                                         AS matched,
-       iif(own.nan_flags & 1, 'NaN', own.max_diff)                AS max_diff,
-       iif(own.nan_flags & 2, 'NaN', own.min_diff)                AS min_diff,
-       iif(own.nan_flags & 4, 'NaN', own.mean_diff)               AS mean_diff,
-       iif(own.nan_flags & 8, 'NaN', own.norm_diff)               AS norm_diff,
-       iif(own.nan_flags & 16, 'NaN', own.max_relative_err)       AS max_relative_err,
-       iif(own.nan_flags & 32, 'NaN', own.min_relative_err)       AS min_relative_err,
-       iif(own.nan_flags & 64, 'NaN', own.mean_relative_err)      AS mean_relative_err,
-       iif(own.nan_flags & 128, 'NaN', own.norm_relative_err)     AS norm_relative_err,
-       iif(own.nan_flags & 256, 'NaN', own.cosine)                AS cosine,
-       iif(own.nan_flags & 512, 'NaN', own.euclidean_distance)    AS euclidean_distance,
-       iif(own.nan_flags & 1024, 'NaN', own.max_abs_err)          AS max_abs_err,
-       iif(own.nan_flags & 2048, 'NaN', own.max_elementwise_relative_err) AS max_elementwise_relative_err,
-       iif(own.nan_flags & 4096, 'NaN', own.one_thousandth_ratio) AS one_thousandth_ratio,
-       iif(own.nan_flags & 8192, 'NaN', own.five_thousandths_ratio) AS five_thousandths_ratio,
+       /* metrics of own */
        own.md5_equal,
        own.requires_grad_equal,
        own.error,

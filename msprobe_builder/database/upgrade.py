@@ -7,9 +7,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.publish import published, reserve
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, prepare_writing
 from msprobe_builder.database.problems import DamagedError, FileError, file_error
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.files import open_regular
 from msprobe_builder.database.layout import current_layout, read_layout
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode
 
 _MOST = 20  # findings of one kind

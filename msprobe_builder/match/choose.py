@@ -22,7 +22,7 @@ from msprobe_builder.match.explain import Demands, Found, explain
 from msprobe_builder.match.fuzzy import match_fuzzy
 from msprobe_builder.match.mapping import match_mapped
 from msprobe_builder.match.mapping_report import report_rules
-from msprobe_builder.match.match_file import apply_pairs, read_match_file
+from msprobe_builder.match.match_file import apply_pairs, read_match_file, rejected_pairs
 from msprobe_builder.match.matching import Alignment, Matching, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
@@ -76,8 +76,8 @@ def match_nodes(
     """Match the nodes of two sides one to one, and say why the others have no partner.
 
     Matches of the match file are set first; the rule fills in around them, and ``align`` what
-    the rule leaves over. Raises UsageError when the layer mapping file or the match file cannot
-    be used.
+    the rule leaves over; pairs that the file rejects stay grey. Raises UsageError when the layer
+    mapping file or the match file cannot be used.
     """
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
@@ -106,6 +106,11 @@ def match_nodes(
         asked = (fixed >= 0) if outcome.source is Source.EXACT else partner >= 0
         aligned = align(npu, bench, left, right, partner, asked, texts)
         partner, evidence, certainty = aligned.partner, aligned.evidence, aligned.certainty
+    rejected = []
+    for i, j in rejected_pairs(chosen, npu.tree, bench.tree, step, rank):
+        if partner[i] == j and fixed[i] < 0:
+            partner[i], evidence[i], certainty[i] = -1, 0, 0.0
+        rejected.append((i, j))
     back = inverse(partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     source[(evidence > 0) & (partner != known.exact)] = Source.AUTOMATIC
@@ -126,7 +131,7 @@ def match_nodes(
             fixed,
             outcome.demands,
             texts,
-            Found(aligned.npu_likely, [(one.npu, one.bench) for one in aligned.groups]),
+            Found(aligned.npu_likely, [(one.npu, one.bench) for one in aligned.groups], rejected),
         ),
         bench_unmatched=explain(
             View(right, left, back, partner, *reversed(operation)),
@@ -135,7 +140,11 @@ def match_nodes(
             inverse(fixed, len(right)),
             outcome.demands,
             texts,
-            Found(aligned.bench_likely, [(one.bench, one.npu) for one in aligned.groups]),
+            Found(
+                aligned.bench_likely,
+                [(one.bench, one.npu) for one in aligned.groups],
+                [(j, i) for i, j in rejected],
+            ),
         ),
     )
     return matching, diagnostics + outcome.diagnostics

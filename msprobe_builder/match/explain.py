@@ -32,10 +32,12 @@ class Demands:
 
 @dataclass(frozen=True)
 class Found:
-    """Of one side: who nodes without a partner may belong to, and groups with what they equal."""
+    """Of one side: who nodes without a partner may belong to, groups with what they equal, and
+    pairs that a person rejected."""
 
     likely: Likely
     groups: list[tuple[tuple[int, ...], tuple[int, ...]]]
+    rejected: list[tuple[int, int]]
 
 
 def explain(
@@ -83,6 +85,8 @@ def _by_evidence(found: Found, reason: Int, candidate: Int) -> None:
     reason[nodes], candidate[nodes] = Reason.UNDECIDED, best
     for own, other in found.groups:
         reason[list(own)], candidate[list(own)] = Reason.GROUPED, other[0]
+    for node, former in found.rejected:
+        reason[node], candidate[node] = Reason.REJECTED, former
 
 
 def _obstacle(view: View, i: Int, j: Int, demands: Demands, otherwise: Reason) -> Int:

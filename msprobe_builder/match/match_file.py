@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,18 +28,23 @@ _KEYS = {"npu", "bench", "step", "rank"}
 
 @dataclass(frozen=True)
 class ChosenPair:
-    """Two nodes by name; without step or rank the pair holds for all of them."""
+    """Two nodes by name; without step or rank the pair holds for all of them.
+
+    A pair that is ``rejected`` must not be matched.
+    """
 
     npu: str
     bench: str
     step: int | None = None
     rank: int | None = None
+    rejected: bool = False
 
 
 def read_match_file(file: Path) -> list[ChosenPair]:
     """Read pairs in either form; raises UsageError naming file, place and remedy.
 
-    The forms are ``{"version": 1, "matches": [{"npu": …, "bench": …}, …]}`` and the flat
+    The forms are ``{"version": 1, "matches": [{"npu": …, "bench": …}, …], "rejected": [like
+    these]}``, either key of which may be missing, and the flat
     ``{"npu name": "bench name", …}`` of the reference tool's ``.vis.config`` files.
     """
     text = read_text_file(file, "give the path of a match file")
@@ -57,18 +62,22 @@ def parse_match_file(text: str, file: str) -> list[ChosenPair]:
         raise UsageError(f"{file} is not valid JSON{where}; correct it there.") from error
     if not isinstance(content, dict):
         raise UsageError(f"{file} must hold a JSON object with the key 'matches'.")
-    if "matches" not in content:
+    if not content.keys() & {"version", "matches", "rejected"}:
         return [
             _chosen(file, printable(name), {"npu": name, "bench": content[name]})
             for name in content
         ]
     if content.get("version") != _VERSION:
         raise UsageError(f"{file}: 'version' must be {_VERSION}; other versions are not known.")
-    if not isinstance(content["matches"], list):
-        raise UsageError(f"{file}: 'matches' must be a list of objects with 'npu' and 'bench'.")
-    return [
-        _chosen(file, f"matches[{index}]", entry) for index, entry in enumerate(content["matches"])
-    ]
+    chosen = []
+    for key in ("matches", "rejected"):
+        entries = content.get(key, [])
+        if not isinstance(entries, list):
+            raise UsageError(f"{file}: '{key}' must be a list of objects with 'npu' and 'bench'.")
+        for index, entry in enumerate(entries):
+            one = _chosen(file, f"{key}[{index}]", entry)
+            chosen.append(replace(one, rejected=key == "rejected"))
+    return chosen
 
 
 def _chosen(file: str, where: str, entry: Any) -> ChosenPair:
@@ -104,13 +113,30 @@ def as_known(
     return pair.npu, pair.bench, False
 
 
+def _of(pairs: list[ChosenPair], step: int, rank: int) -> list[ChosenPair]:
+    return [pair for pair in pairs if pair.step in (None, step) and pair.rank in (None, rank)]
+
+
+def rejected_pairs(
+    pairs: list[ChosenPair], npu: Tree, bench: Tree, step: int, rank: int
+) -> list[tuple[int, int]]:
+    """The nodes of pairs that must not be matched, as far as both sides have them."""
+    rejected = [pair for pair in _of(pairs, step, rank) if pair.rejected]
+    if not rejected:
+        return []
+    left = {name: node for node, name in enumerate(npu.names)}
+    right = {name: node for node, name in enumerate(bench.names)}
+    named = [as_known(pair, left.__contains__, right.__contains__) for pair in rejected]
+    return [(left[i], right[j]) for i, j, _ in named if i in left and j in right]
+
+
 def apply_pairs(
     pairs: list[ChosenPair], npu: Tree, bench: Tree, step: int, rank: int
 ) -> tuple[Int, list[Diagnostic]]:
     """Partner of each npu node as chosen, -1 elsewhere, and what could not be applied."""
     partner = np.full(len(npu), -1, dtype=np.int64)
     found: list[Diagnostic] = []
-    chosen = [pair for pair in pairs if pair.step in (None, step) and pair.rank in (None, rank)]
+    chosen = [pair for pair in _of(pairs, step, rank) if not pair.rejected]
     if not chosen:
         return partner, found
     left = {name: node for node, name in enumerate(npu.names)}

@@ -23,7 +23,7 @@ from msprobe_builder.merge.flow.experts import expert_owners
 from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import Share
-from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
+from msprobe_builder.merge.ranks.layout import OPTIONAL, ParallelLayout, parse_layout
 from msprobe_builder.merge.ranks.placements import cut_dimension, placements
 from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
@@ -108,14 +108,12 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
         else:
             why[name] = "declared"
     layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
-    own = {"tp": layout.tp, "pp": layout.pp, "vpp": layout.vpp, "cp": layout.cp, "ep": layout.ep}
-    own["dp"] = layout.dp
     why["dp"] = "what is left" if layout.dp > 1 else ""
     is_open = clues.attention_talks and layout.cp == 1
     is_sure = layout.dp == 1 or "cp" in declared or (clues.has_calls and not is_open)
     words = ", ".join(
         f"{name} {size}" + (f" ({why[name]})" if why.get(name) else "")
-        for name, size in own.items()
+        for name, size in layout.sizes().items()
         if size > 1 or name in ("tp", "pp") or name in declared
     )
     end = "" if is_sure else "; nothing tells dp from cp for sure: declare cp if there is any"
@@ -254,7 +252,7 @@ def parse_side(value: object, where: str) -> ParallelLayout | AutoLayout:
 
 def _check_words(sizes: Mapping[str, object], where: str) -> None:
     """Refuse unknown keys and sizes that are none, before anything is read."""
-    alone = {key: one for key, one in sizes.items() if key not in ("vpp", "ep", "etp", "cp")}
+    alone = {key: one for key, one in sizes.items() if key not in OPTIONAL or key == "order"}
     product = 1
     for key in ("tp", "pp"):
         size = sizes[key]

@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.version import __version__
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from msprobe_builder.database.open import BUSY_SECONDS, connect, opened
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.database.write.append import copy_without, lock, read_inputs, schema_version

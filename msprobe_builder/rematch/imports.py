@@ -9,13 +9,14 @@ from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
 from msprobe_builder.database.read.matches import partner_of
 from msprobe_builder.database.read.names import find_nodes
 from msprobe_builder.match.match_file import ChosenPair, as_known
-from msprobe_builder.rematch.edits import Edits, make
+from msprobe_builder.rematch.edits import REJECT, Edits, end, make
 from msprobe_builder.rematch.graphs import GraphPair
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of one pair of the file: in how many graphs it was made or there already."""
+    """What became of one pair of the file: in how many graphs it was made or there already, of a
+    rejected one in how many it was ended or not there."""
 
     pair: ChosenPair
     matched: int
@@ -60,6 +61,14 @@ def _import(
         npu, bench = pair.npu.first, pair.bench.first
         *names, is_turned = as_known(chosen, found.known(npu), found.known(bench))
         i, j = found.nodes.get((npu, names[0])), found.nodes.get((bench, names[1]))
+        if chosen.rejected and i is not None and j is not None:
+            turned |= is_turned
+            if partner_of(edits.connection, NPU, i) == j:
+                end(edits, i, j, "file", REJECT)
+                matched += 1
+            else:
+                present += 1
+            continue
         problem = _problem(edits, pair, names, i, j, found, replace)
         if problem:
             problems.append(f"step {pair.step}, rank {pair.rank}: {problem}")

@@ -20,10 +20,15 @@ STATISTICS = (
 )
 DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
 RELATIVE_ERRORS = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
-TENSOR_ERRORS = (
-    *("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr"),
-    *("One Thousandth Err Ratio", "Five Thousandths Err Ratio"),
-)
+# The metrics that the document knows, by their names in the database.
+TENSOR_ERRORS = {
+    "cosine": "Cosine",
+    "euclidean_distance": "EucDist",
+    "max_abs_err": "MaxAbsErr",
+    "max_elementwise_relative_err": "MaxRelativeErr",
+    "one_thousandth_ratio": "One Thousandth Err Ratio",
+    "five_thousandths_ratio": "Five Thousandths Err Ratio",
+}
 CONSISTENT, MESSAGE, STACK, DATA = (
     *("Requires_grad Consistent", "Err_message"),
     *("NPU_Stack_Info", "Data_name"),
@@ -45,7 +50,7 @@ NUMERIC = frozenset(
         *STATISTICS,
         *DIFFERENCES,
         *RELATIVE_ERRORS,
-        *TENSOR_ERRORS,
+        *TENSOR_ERRORS.values(),
         "Error",
         "Times Expected",
         "Order",
@@ -82,7 +87,7 @@ def columns_of(task: Task, *, stack: bool = False, own: bool = False) -> Columns
         names = (*_SHARED, "NPU MD5", "BENCH MD5", CONSISTENT, RESULT, *stacks, *ours)
         return Columns(names, RESULT, stack, own)
     if task is Task.TENSOR:
-        names = (*_SHARED, *TENSOR_ERRORS, *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
+        names = (*_SHARED, *TENSOR_ERRORS.values(), *STATISTICS, CONSISTENT, ACCURACY, MESSAGE)
         return Columns((*names, *stacks, DATA, *ours), ACCURACY, stack, own)
     names = (*_SHARED, *DIFFERENCES, *RELATIVE_ERRORS, *STATISTICS, CONSISTENT, RESULT, MESSAGE)
     return Columns((*names, *stacks, *ours), RESULT, stack, own)

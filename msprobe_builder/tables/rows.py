@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 
-from msprobe_builder.base.codes import METRICS, TENSOR_METRICS, Section
+from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.executed import Call
 from msprobe_builder.database.read.parameters import Comparison, Parameter, ParameterRow
 from msprobe_builder.dump.task import Task
@@ -28,7 +28,6 @@ from msprobe_builder.tables.verdicts import (
 Cell = str | float | int | bool
 _UNSUPPORTED = "unsupported"
 _NOT_A_NUMBER = "Nan"
-_FIRST_TENSOR_METRIC = METRICS.index(TENSOR_METRICS[0])
 # Metrics that the document does not give of a single value, by its shape.
 _WITHOUT = {"[]": (0, 1, 4, 5), "[1]": (0,)}
 _NO_NUMBERS = ((None, None),) * 4
@@ -286,7 +285,7 @@ def _data(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
                 _UNSUPPORTED if place in _WITHOUT[pair.npu.shape] else metric
                 for place, metric in enumerate(metrics)
             ]
-    cells |= zip(names.TENSOR_ERRORS, metrics, strict=True)
+    cells |= zip(names.TENSOR_ERRORS.values(), metrics, strict=True)
     cells[names.ACCURACY] = documented_accuracy(metrics[0], metrics[2])
     if pair.npu is None or pair.bench is None:
         cells[names.ACCURACY] = UNKNOWN
@@ -302,9 +301,10 @@ def _is_zero(parameter: Parameter) -> bool:
 
 def _tensor_metrics(comparison: Comparison | None) -> list[Cell]:
     if comparison is None:
-        return [_UNSUPPORTED] * len(TENSOR_METRICS)
+        return [_UNSUPPORTED] * len(names.TENSOR_ERRORS)
     result: list[Cell] = []
-    for name, value in zip(TENSOR_METRICS, comparison.metrics[_FIRST_TENSOR_METRIC:], strict=True):
+    for name in names.TENSOR_ERRORS:
+        value = comparison.metrics[METRICS.index(name)]
         if value is None:
             result.append(_UNSUPPORTED)
         elif isnan(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.gradients import cut_off
+from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import Family, carries, families
 
 Int = NDArray[np.int64]
@@ -39,6 +39,7 @@ class Accusation:
 def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number."""
     assert result.comparisons is not None
+    roles = replace(roles, findings=_of_weights(flow, roles.findings))
     drifted = _has_drifted(flow, roles)
     same_calls = _in_common(flow) >= _SAME_CALLS
     merged = is_merged(result)
@@ -59,6 +60,13 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         )
         for number, one in enumerate(roles.findings)
     ]
+    widespread = [
+        number
+        for number, one in enumerate(roles.findings)
+        if one.cause is Cause.WEIGHTS and strength[number] is Strength.STRONG
+    ]
+    for number in widespread[1:]:
+        strength[number] = Strength.WEAK  # one stands for all
     found = []
     for number, one in enumerate(roles.findings):
         root = one.root
@@ -71,7 +79,7 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     known = {(one.finding.side, one.finding.node) for one in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
-    for place, row in [] if _recomputes(result) else cut_off(flow, rows):
+    for place, row in cut_off(flow, kept_history(flow, rows)):
         if (place.side, place.node) not in known:
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
@@ -99,6 +107,22 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
     return found
+
+
+def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
+    """The same, with weights told from data, and a weight of its own from weights all over."""
+    table = flow.npu.table
+    weights = table.section == Section.PARAMETERS
+    ratio = (flow.error / flow.floor)[weights & ~np.isnan(flow.error)]
+    most = len(ratio) >= _SEVERAL and float(np.median(ratio)) >= CERTAIN
+    cause = Cause.WEIGHTS if most else Cause.WEIGHT
+    return [
+        replace(one, cause=cause) if one.cause is Cause.EXTERNAL and weights[one.row] else one
+        for one in findings
+    ]
+
+
+_SEVERAL = 4
 
 
 def is_merged(result: PairResult) -> bool:
@@ -129,11 +153,11 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
         np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
     ]
     found = []
-    for side, part, partner, producer in (
-        (0, flow.npu, flow.partner, flow.producer),
-        (1, flow.bench, flow.bench_partner, flow.bench_producer),
+    for side, part, lone, producer in (
+        (0, flow.npu, flow.lone, flow.producer),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer),
     ):
-        alone = part.calls.is_forward_call & (partner < 0) & ~carries(part.calls)
+        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
         family = families(part.calls)
         if not all(talking):
             alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
@@ -171,12 +195,6 @@ def _has_drifted(flow: Flow, roles: Roles) -> bool:
 
 def _direction(flow: Flow, node: int) -> Direction:
     return flow.npu.tree.parsed[node].direction
-
-
-def _recomputes(result: PairResult) -> bool:
-    """Whether a side computes again what it needs for gradients: the first time without history."""
-    sides = [result.npu] if result.bench is None else [result.npu, result.bench]
-    return any(bool(graph.tree.is_recompute.any()) for graph in sides)
 
 
 def _position(roles: Roles, node: int) -> float:
@@ -226,9 +244,9 @@ def _strength(
     if divided and finding.cause is not Cause.WIRING and not same_calls:
         return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
-    if finding.cause is Cause.EXTERNAL and finding.row >= 0:
-        table = (flow.npu if finding.side == 0 else flow.bench).table
-        if texts.values[int(table.name_id[finding.row])].endswith(_RUNNING):
+    if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):
+        name = texts.values[int(flow.npu.table.name_id[finding.row])]
+        if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
 

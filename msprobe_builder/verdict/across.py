@@ -5,7 +5,6 @@ What a rank gets from others, and what a step inherits from the one before, is n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
@@ -36,6 +35,7 @@ class Accused:
     source: str | None
     module: str  # path of the module that it is called in; empty where it is in none
     talks: bool = False  # to other ranks, itself or in a call that it encloses
+    is_update: bool = False  # made behind all gradients
     changed: bool = False
 
     @property
@@ -62,6 +62,16 @@ class Accused:
         self.strength, self.changed = int(Strength.NONE), True
         self.evidence = f"{why} {self.evidence}"
 
+    def weaken(self, why: str) -> None:
+        """It may be so without a fault."""
+        self.strength = min(self.strength, int(Strength.WEAK))
+        self.add(why)
+
+    def convict(self, why: str) -> None:
+        """What came later has felt it."""
+        self.strength = int(Strength.STRONG)
+        self.add(why)
+
     def add(self, what: str) -> None:
         self.changed = True
         self.evidence = f"{self.evidence} {what}"
@@ -86,6 +96,7 @@ class PlaceRuling:
     conclusion: str
     sentence: str
     compared: int
+    noise: float | None = None  # of one call given equal tensors, where it is known
     changed: bool = False
 
 
@@ -119,16 +130,25 @@ def judge_across(hearing: Hearing) -> Ruling:
     accused, places = hearing.accused, hearing.places
     if len({place.rank for place in places}) > 1:
         _hear_other_ranks(hearing)
-    _look_at_earlier_steps(accused)
+    _look_at_earlier_steps(hearing)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
     standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
     conclusion, sentence = _conclude(standing, places)
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
-        if own and place.conclusion != CLEAN and not any(one.strength for one in own):
-            place.conclusion, place.sentence, place.changed = CLEAN, _FALLEN, True
+        if any(one.changed for one in own):
+            _rule_anew(place, [one for one in standing if one in own])
     return Ruling(standing, conclusion, sentence)
+
+
+def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
+    """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
+    if standing:
+        place.conclusion, place.sentence = _accuse(standing[0], "")
+    elif place.conclusion != CLEAN:
+        place.conclusion, place.sentence = CLEAN, _FALLEN
+    place.changed = True
 
 
 def _position(one: Accused) -> tuple[int, int]:
@@ -165,15 +185,46 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
 
 
-def _look_at_earlier_steps(accused: Iterable[Accused]) -> None:
-    """Weights that differ behind a step with a fault were trained wrongly by it."""
-    first: int | None = None
-    ordered = sorted(accused, key=lambda one: one.step)
-    for one in ordered:
-        if first is not None and one.step > first and one.cause == "external":
-            one.explain(f"It follows from step {first}.")
-        elif one.strength == Strength.STRONG and first is None:
-            first = one.step
+def _look_at_earlier_steps(hearing: Hearing) -> None:
+    """Weights that differ behind a step were trained by it, or changed between it and the next."""
+    begins = min((place.step for place in hearing.places), default=0)
+    for one in sorted(hearing.accused, key=lambda other: (other.step, other.place)):
+        if not one.strength or one.cause not in _WEIGHTS or one.step == begins:
+            continue
+        before = [other for other in hearing.accused if other.strength and other.step < one.step]
+        strong = [other.step for other in before if other.strength == Strength.STRONG]
+        drawn = [other.step for other in before if other.cause == "random"]
+        updates = [other for other in before if other.is_update and other.rank == one.rank]
+        if strong:
+            one.explain(f"It follows from step {min(strong)}.")
+        elif drawn:
+            one.explain(f"It may follow from what was drawn in step {min(drawn)}.")
+        elif one.cause == "weight":
+            one.weaken(
+                "Where a gradient is next to nothing, an optimizer may make that of its rounding."
+            )
+        elif updates:
+            culprit = min(updates, key=lambda other: (other.step, other.place))
+            culprit.convict(f"Most weights of step {one.step} differ, too.")
+            one.explain(f"It follows from step {culprit.step}.")
+        elif one.strength == Strength.STRONG or _is_exact(one, hearing.places):
+            one.convict(
+                "The step before agrees: look at what happened in between, such as the optimizer, "
+                "its settings, clipping, or weights that were loaded."
+            )
+
+
+def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
+    """Whether the step before agreed to the last digits, and this is the first to speak of it."""
+    before = [place for place in places if place.step < one.step and place.rank == one.rank]
+    return one.place == 1 and all(
+        place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
+        for place in before
+    )
+
+
+_EXACT = 2.0**-20
+_WEIGHTS = ("weight", "weights")
 
 
 def _compare_ranks(accused: list[Accused], ranks: int) -> None:
@@ -199,15 +250,19 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
         where = f"Step {best.step}, rank {best.rank}: "
         if len(places) == 1:
             where = ""
-        said = f"{where}{_called(best)}: {best.evidence}"
-        if best.strength == Strength.STRONG:
-            return FAULT, said
-        return UNDECIDED, f"Nothing certain; look first at {said}"
+        return _accuse(best, where)
     undecided = [place for place in places if place.conclusion == UNDECIDED]
     if undecided:
         return UNDECIDED, undecided[0].sentence
     compared = sum(place.compared for place in places)
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+def _accuse(best: Accused, where: str) -> tuple[str, str]:
+    said = f"{where}{_called(best)}: {best.evidence}"
+    if best.strength == Strength.STRONG:
+        return FAULT, said
+    return UNDECIDED, f"Nothing certain; look first at {said}"
 
 
 def _called(one: Accused) -> str:

@@ -21,7 +21,7 @@ def evidence(
     flow: Flow, finding: Finding, arguments: list[Argument], heirs: int, texts: Texts
 ) -> str:
     """Everything that is known about one suspect."""
-    told = [_story(flow, finding, texts)]
+    told = [_story(flow, finding, texts), *_told_of_group(flow, finding)]
     for argument in arguments[:_SHOWN_ARGUMENTS]:
         told.append(
             f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
@@ -56,7 +56,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.BETWEEN:
         return f"Something inside it that was not recorded: {name} of {at} {shown}."
     if finding.cause is Cause.EXTERNAL:
-        return f"{name} {shown} and comes from outside: other data or weights were given."
+        return f"{name} {shown} and comes from outside: other data was given."
+    if finding.cause is Cause.WEIGHT:
+        return f"{name} {shown}: another weight was given."
+    if finding.cause is Cause.WEIGHTS:
+        return f"{name} {shown}, and so do most weights differ."
     if finding.cause is Cause.WIRING:
         return f"{name} {shown}, although what it came from agrees: another tensor is given."
     if finding.cause is Cause.GRADIENT:
@@ -66,6 +70,28 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.ARGUMENT and finding.at != finding.node:
         return f"Its output looks the same, but behind it {name} of {at} {shown}."
     return f"The inputs agree, {name} {shown}."
+
+
+_SHOWN_CALLS = 6
+
+
+def _told_of_group(flow: Flow, finding: Finding) -> list[str]:
+    """Which calls are judged as one because only together they have a counterpart."""
+    group = flow.grouped.of(finding.node) if finding.side == 0 else None
+    if group is None or finding.cause is not Cause.OUTPUT:
+        return []
+    own, theirs = (
+        _listed([name for name in (tree.names[node] for node in nodes) if name])
+        for tree, nodes in ((flow.npu.tree, group.npu), (flow.bench.tree, group.bench))
+    )
+    if len(group.npu) == 1:
+        return [f"In the reference {theirs} do the same together."]
+    return [f"It is judged as one with {own}, which do what {theirs} does in the reference."]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN_CALLS
+    return ", ".join(names[:_SHOWN_CALLS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _difference(flow: Flow, row: int) -> str:

@@ -24,11 +24,13 @@ class Cause(IntEnum):
     EXTRA = 2  # this run makes a call that the reference lacks
     WIRING = 3  # the call is given another tensor
     BETWEEN = 4  # something between the calls inside a module that was not recorded
-    EXTERNAL = 5  # what came from outside differs: data, or a parameter
+    EXTERNAL = 5  # what came from outside differs: data
     ARGUMENT = 6  # an argument differs
     GRADIENT = 7  # one side keeps the history that gradients need, the other does not
     RANDOM = 8  # what is drawn differs
     RANK = 9  # one rank of a merged model differs from the others
+    WEIGHT = 10  # a parameter differs
+    WEIGHTS = 11  # most parameters differ
 
 
 class Place(NamedTuple):

@@ -12,10 +12,12 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
+from msprobe_builder.verdict.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import (
     mispaired,
@@ -29,6 +31,7 @@ from msprobe_builder.verdict.operators import (
     carries,
     families,
     has_other_precision,
+    idle_casts,
 )
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
@@ -45,7 +48,8 @@ class Flow:
     Columns by row of the npu table: ``error`` (NaN unknown), ``floor`` (what rounding and the run's
     own noise explain), ``scale`` (root mean square of the reference), ``counts`` (whether it is
     a tensor), ``informative`` (whether its statistics tell it from others), ``producer`` (row),
-    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``family``,
+    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``lone`` (does
+    what no call or group of the other side does), ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
     1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0).
@@ -56,6 +60,9 @@ class Flow:
     is_merged: bool  # one of them was put together from the parts of ranks
     partner: Int
     bench_partner: Int
+    grouped: Grouped
+    lone: Bool
+    bench_lone: Bool
     error: Float
     floor: Float
     noise: float  # of one call given equal tensors; NaN when it cannot be told
@@ -87,6 +94,7 @@ def flow_of(
     comparisons: Comparisons,
     texts: Texts,
     baseline: Float | None = None,
+    groups: GroupResults | None = None,
     *,
     is_merged: bool = False,
     apart: dict[int, Place] | None = None,
@@ -94,31 +102,35 @@ def flow_of(
     """Measure all pairs and find where every tensor came from.
 
     ``baseline`` is the error that a second run of the reference makes of each row of its table;
+    ``groups`` are calls without a partner that are compared together;
     ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
     these differ.
     """
-    pairs, size, table, calls = comparisons.pairs, len(npu.table), npu.table, npu.calls
+    size, table, calls = len(npu.table), npu.table, npu.calls
     family, handing_on = families(calls), carries(calls)
+    grouped = grouped_of(len(npu.tree), len(bench.tree), groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
-    found = distances(table, bench.table, comparisons, texts, other_types=other_types)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
-    error[pairs.npu], floor[pairs.npu] = found.error, found.rounding
-    if other_types:
-        # Mixed precision casts inside of products and modules, unseen where they cast back; and
-        # gradients are made of what was cast all over.
-        coarse = calls.is_module | (family == Family.PRODUCT)
-        coarse |= calls.direction != Direction.FORWARD
-        inside = coarse[table.node[pairs.npu]]
-        floor[pairs.npu] = np.where(inside, np.fmax(found.rounding, found.coarsest), found.rounding)
     informative = np.zeros(size, dtype=bool)
-    informative[pairs.npu] = found.informative
     bench_of = np.full(size, -1, dtype=np.int64)
-    bench_of[pairs.npu] = pairs.bench
     npu_of = np.full(len(bench.table), -1, dtype=np.int64)
-    npu_of[pairs.bench] = pairs.npu
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
-        norm[pairs.npu] = bench.table.statistics[3][pairs.bench]
+    # Mixed precision casts inside of products and modules, unseen where they cast back; and
+    # gradients are made of what was cast all over.
+    coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
+        found = distances(table, bench.table, one, texts, other_types=other_types)
+        new = bench_of[one.pairs.npu] < 0
+        rows, there = one.pairs.npu[new], one.pairs.bench[new]
+        error[rows], informative[rows] = found.error[new], found.informative[new]
+        floor[rows] = found.rounding[new]
+        if other_types:
+            inside = rows[coarse[table.node[rows]]]
+            floor[inside] = np.fmax(floor[inside], found.coarsest)
+        bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
+        npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
+    with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
     producer = producers(npu.tree, calls, table)
     off = error > SUSPICIOUS * floor
@@ -136,8 +148,9 @@ def flow_of(
     if noise == noise:
         floor = np.maximum(floor, 4.0 * noise)
     if baseline is not None:
-        told = baseline[pairs.bench]
-        floor[pairs.npu] = np.fmax(floor[pairs.npu], _DRAWS * told)
+        rows = np.flatnonzero(bench_of >= 0)
+        told = baseline[bench_of[rows]]
+        floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
     return Flow(
         npu=npu,
@@ -145,6 +158,9 @@ def flow_of(
         is_merged=is_merged,
         partner=partner,
         bench_partner=bench_partner,
+        grouped=grouped,
+        lone=(partner < 0) & (grouped.npu < 0) & ~idle_casts(npu),
+        bench_lone=(bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench),
         error=error,
         floor=floor,
         noise=noise,

@@ -9,8 +9,31 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import Cause, Place
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def kept_history(flow: Flow, rows: Int) -> Int:
+    """Those of the npu rows that neither side computes again: the first time is without history."""
+    again = _recomputed(flow.npu)
+    theirs = np.append(_recomputed(flow.bench), False)
+    nodes = flow.npu.table.node[rows]
+    return np.asarray(rows[~(again[nodes] | theirs[flow.partner[nodes]])])
+
+
+def _recomputed(part: Part) -> Bool:
+    """Nodes inside of modules that are computed again; all where nobody knows which these are."""
+    tree, calls = part.tree, part.calls
+    result = np.zeros(len(tree), dtype=bool)
+    again = np.flatnonzero(tree.is_recompute)
+    stems = np.unique(calls.stem[again[calls.is_module[again]]])
+    for node in np.flatnonzero(calls.is_module & np.isin(calls.stem, stems)).tolist():
+        result[node : int(tree.subtree_end[node]) + 1] = True
+    if not result[again].all():
+        result[:] = True
+    return result
 
 
 def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
@@ -46,10 +69,10 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
 def _between(flow: Flow, row: int, producer: int) -> Place | None:
     """The unmatched call that an input came through."""
     table, bench = flow.npu.table, flow.bench.table
-    if producer >= 0 and flow.partner[table.node[producer]] < 0:
+    if producer >= 0 and flow.lone[table.node[producer]]:
         return Place(0, int(table.node[producer]), Cause.EXTRA)
     other = int(flow.bench_of[row])
     theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    if theirs >= 0 and flow.bench_partner[bench.node[theirs]] < 0:
+    if theirs >= 0 and flow.bench_lone[bench.node[theirs]]:
         return Place(1, int(bench.node[theirs]), Cause.MISSING)
     return None

@@ -57,9 +57,10 @@ class Inheritance:
         self.bench_of: list[int] = flow.bench_of.tolist()
         self.bench_producer: list[int] = flow.bench_producer.tolist()
         self.bench_node: list[int] = flow.bench.table.node.tolist()
-        self.bench_partner: list[int] = flow.bench_partner.tolist()
+        self.bench_lone: list[bool] = flow.bench_lone.tolist()
         self.npu_of: list[int] = flow.npu_of.tolist()
-        self.partner: list[int] = flow.partner.tolist()
+        self.lone: list[bool] = flow.lone.tolist()
+        self.is_grouped: list[bool] = (flow.grouped.npu >= 0).tolist()
         self.family: list[int] = flow.family.tolist()
         self.carries: list[bool] = flow.carries.tolist()
         self.twin: list[int] = flow.twin.tolist()
@@ -213,10 +214,12 @@ class Inheritance:
         place = Place(0, node, Cause.WIRING)
         if taint is not None:
             place = taint
-        elif own >= 0 and self.partner[own] < 0:
+        elif own >= 0 and self.lone[own]:
             place = Place(0, own, Cause.EXTRA)
-        elif bench_node >= 0 and self.bench_partner[bench_node] < 0:
+        elif bench_node >= 0 and self.bench_lone[bench_node]:
             place = Place(1, bench_node, Cause.MISSING)
+        elif own >= 0 and self.is_grouped[own] and not self.is_grouped[node]:
+            place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
         elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
             place = Place(0, node, Cause.OUTPUT)
         elif own < 0 and bench_node < 0:
@@ -264,11 +267,11 @@ def _tainted(flow: Flow) -> dict[int, Place]:
     rows = np.flatnonzero(flow.producer >= 0)
     other = flow.bench_producer[flow.bench_of[rows]]
     lacking = (flow.bench_of[rows] >= 0) & (other >= 0)
-    lacking[lacking] = flow.bench_partner[bench.node[other[lacking]]] < 0
+    lacking[lacking] = flow.bench_lone[bench.node[other[lacking]]]
     for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
         found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
     own = npu.node[flow.producer[rows]]
-    extra = flow.partner[own] < 0
+    extra = flow.lone[own]
     if flow.is_merged:
         extra &= flow.family[own] != Family.COMMUNICATION
     for row, node in zip(rows[extra].tolist(), own[extra].tolist(), strict=True):

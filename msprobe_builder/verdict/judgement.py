@@ -82,6 +82,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
         result.comparisons,
         result.texts,
         result.baseline,
+        result.groups,
         is_merged=is_merged(result),
         apart=disagreeing(
             result.npu.tree,
@@ -100,10 +101,12 @@ def judge_pair(result: PairResult) -> Judgement | None:
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
     suspects = [_suspect(flow, one, result) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
+    # Calls inside of a group were judged at its edges.
+    unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & (flow.grouped.npu < 0)))
     conclusion, sentence = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
         compared,
-        unjudged=len(roles.role) - compared,
+        unjudged=unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
     return Judgement(

@@ -87,6 +87,17 @@ def carries(calls: Calls) -> NDArray[np.bool_]:
     return calls.are(_CARRIES)
 
 
+def idle_casts(part: Part) -> NDArray[np.bool_]:
+    """Casts to the type that the tensor has: that one side makes such a call changes nothing."""
+    table, size = part.table, len(part.tree)
+    given, put_out = np.full(size, -1, dtype=np.int64), np.full(size, -2, dtype=np.int64)
+    first = table.is_tensor & (table.position == 0)
+    for section, of_node in ((Section.INPUT, given), (Section.OUTPUT, put_out)):
+        rows = np.flatnonzero(first & (table.section == section))
+        of_node[table.node[rows]] = table.dtype_id[rows]
+    return np.asarray(part.calls.are(CASTS) & (given == put_out))
+
+
 # What is common to all elements is taken out, and out of the gradient as well.
 NORMALISING = frozenset(
     "layer_norm batch_norm group_norm instance_norm rms_norm normalize native_layer_norm "

@@ -19,6 +19,8 @@ from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.inheritance import NONE, Inheritance
 from msprobe_builder.verdict.operators import Family
 
+_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
+
 
 class Pass(Inheritance):
     """One pass over all calls."""
@@ -84,13 +86,15 @@ class Pass(Inheritance):
 
     def _finish(self, node: int) -> None:
         first, last = self.out_start[node], self.out_start[node + 1]
-        matched = self.partner[node] >= 0
+        matched = not self.lone[node]
         given = self.given[node]
         has_inside = self.end[node] > node
         if has_inside:
             given = max(given, self.inside[node])
         worst, worst_ratio, suspect = NONE, -1.0, False
         taint = self.node_taint.get(node)
+        if taint is not None and self._is_edge(node) and taint.cause in _OF_ONE_SIDE:
+            taint = None  # what only this side feeds a group with, such as a mask, is part of it
         if node in self.arguments:
             taint = Place(0, node, Cause.ARGUMENT)
         for row in self.outputs[first:last]:
@@ -118,6 +122,11 @@ class Pass(Inheritance):
             self.inside[parent] = worst
         self.role[node] = int(self._role(node, matched, suspect, given, worst))
 
+    def _is_edge(self, node: int) -> bool:
+        """Whether a group puts out there what the other side's group does."""
+        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        return self.is_grouped[node] and any(self.error[row] == self.error[row] for row in rows)
+
     def _is_calm(self, node: int, row: int) -> bool:
         """Whether an output that agrees, made of what agrees, needs no closer look."""
         if self.off[row] or self.family[node] == Family.SUM:
@@ -143,7 +152,7 @@ class Pass(Inheritance):
         elif self._is_drawn(node, row, given):
             self.latent[row] = max(1.0, seen)
             self.root[row] = self._find(Place(0, node, Cause.RANDOM), node, row, expected, -1)
-        elif seen == seen and seen > SUSPICIOUS * expected and self.partner[node] >= 0:
+        elif seen == seen and seen > SUSPICIOUS * expected and not self.lone[node]:
             place = taint or Place(0, node, Cause.OUTPUT)
             self.latent[row] = seen
             self.root[row] = self._find(place, node, row, expected, given[1])
@@ -163,7 +172,7 @@ class Pass(Inheritance):
             self.family[node] == Family.RANDOM
             and self.off[row]
             and given[1] < 0
-            and self.partner[node] >= 0
+            and not self.lone[node]
             and not self.backward[node]
             and node not in self.arguments
         )

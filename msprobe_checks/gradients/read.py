@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_TEXT_FILE
+from msprobe_checks.gradients.file_names import plain_name
 
 _SUMMARY = re.compile(r"grad_summary_(\d{1,9})\.csv\Z")
 _RANK = re.compile(r"rank_?(\d{1,9})\Z")
-_UNSAFE = re.compile(r"[/\\:\0]")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def read_signs(
 
     None without a file; BuildError when it does not fit the summary.
     """
-    stem = _UNSAFE.sub("_", gradient.name)
+    stem = plain_name(gradient.name)
     count = int(np.prod(gradient.shape, dtype=np.int64))
     for suffix in ("", ".bits"):
         path = record.directory / f"step{step}" / f"{stem}{suffix}.npy"
@@ -124,7 +124,7 @@ def read_signs(
 
 def read_sketch(record: RankRecord, step: int, name: str) -> NDArray[np.float64] | None:
     """The sketch of a gradient's direction, where one was recorded."""
-    path = record.directory / f"step{step}" / f"{_UNSAFE.sub('_', name)}.sketch.npy"
+    path = record.directory / f"step{step}" / f"{plain_name(name)}.sketch.npy"
     if not path.is_file():
         return None
     content = _array(path)

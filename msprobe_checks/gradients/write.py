@@ -6,13 +6,13 @@ import csv
 import html
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import harmless
+from msprobe_checks.gradients.file_names import plain_name
 from msprobe_checks.gradients.similarity import (
     LARGEST_DROP,
     LOWEST_AT_FIRST,
@@ -180,6 +180,5 @@ def _plot(rank: RankSimilarity, directory: Path) -> None:
         axes = figure.subplots()
         axes.plot(list(rank.steps), [float("nan") if v is None else v for v in values], marker=".")
         axes.set(title=name, xlabel="step", ylabel="share of equal signs", ylim=(0, 1.02))
-        plain = re.sub(r"[/\\:\0]", "_", name)
-        with written(directory / f"{plain}_similarities.png") as stream:
+        with written(directory / f"{plain_name(name)}_similarities.png") as stream:
             figure.savefig(stream, format="png")

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_collector.config.gradients import GradientSettings, parse_gradients
+from msprobe_collector.config.monitor import MonitorSettings, parse_monitor
 from msprobe_collector.config.selector import expand_selector
 from msprobe_collector.errors import CollectorError
 
 _log = logging.getLogger("msprobe_collector")
 
 GRADIENTS = "grad_probe"
-TASKS = ("statistics", "tensor", "structure", "overflow_check", GRADIENTS)
+MONITOR = "monitor"
+TASKS = ("statistics", "tensor", "structure", "overflow_check", GRADIENTS, MONITOR)
+WHOLE_TRAINING = {GRADIENTS, MONITOR}  # tasks of which start() and stop() bound no step
 LEVELS = ("L0", "L1", "mix", "debug")
 DATA_MODES = ("all", "forward", "backward", "input", "output")
 LAYOUTS = ("one_file", "files")
@@ -61,6 +64,7 @@ class Config:
     follows_dataloader: bool = False
     layout: str = "one_file"
     gradients: GradientSettings | None = None  # of task grad_probe
+    monitor: MonitorSettings | None = None  # beside any task
 
     @property
     def with_modules(self) -> bool:
@@ -110,8 +114,8 @@ def parse_config(content: Mapping[str, Any]) -> Config:
     if not isinstance(section, Mapping):
         raise CollectorError(f"{task} in the configuration must be an object, not {section!r}.")
     section = without_nulls(section)
-    if task == GRADIENTS:
-        return _gradients(content, section)
+    if task in WHOLE_TRAINING:
+        return _whole_training(content, task)
     _warn_unknown(content, section, task)
     if task == "structure" and level not in ("L0", "mix"):
         _log.warning("task structure needs level L0 or mix; %s was changed to mix.", level)
@@ -133,19 +137,27 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         overflow_nums=_overflow_nums(section),
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
         follows_dataloader=_flag(content, "enable_dataloader"),
+        monitor=_monitor(content, task),
     )
     _check_scope(config)
     return config
 
 
-def _gradients(content: Mapping[str, Any], section: Mapping[str, Any]) -> Config:
+def _whole_training(content: Mapping[str, Any], task: str) -> Config:
+    section = content.get(task, {})
     return Config(
         dump_path=_path(content.get("dump_path")),
-        task=GRADIENTS,
+        task=task,
         rank=expand_selector(content.get("rank"), "rank"),
         step=expand_selector(content.get("step"), "step"),
-        gradients=parse_gradients(section),
+        gradients=parse_gradients(without_nulls(section)) if task == GRADIENTS else None,
+        monitor=_monitor(content, task),
     )
+
+
+def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
+    is_wanted = MONITOR in content or task == MONITOR
+    return parse_monitor(content.get(MONITOR, {})) if is_wanted else None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -187,6 +199,8 @@ def _task(content: dict[str, Any]) -> tuple[dict[str, Any], str]:
     task = content.get("task")
     if task in _TASKS_ELSEWHERE:
         raise CollectorError(f"Task {task} is not recorded here; choose one of {', '.join(TASKS)}.")
+    if task is None and MONITOR in content:
+        return content, MONITOR
     if task != "md5":
         return content, _choice(content, "task", TASKS, "statistics")
     _log.info("Task md5 is task statistics with summary_mode md5.")

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from msprobe_checks.configuration.collect import (
@@ -26,6 +25,7 @@ from msprobe_checks.configuration.collect import (
 from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
 from msprobe_collector.configuration.random_calls import RandomCalls
 from msprobe_collector.errors import CollectorError
+from msprobe_collector.process import process_rank
 
 _log = logging.getLogger("msprobe_collector")
 _DEEPEST = 10  # lists and mappings inside each other
@@ -86,7 +86,7 @@ class ConfigChecker:
     ) -> None:
         try:
             self._finish_random()
-            place = f"step{self._done}/rank{_rank()}"
+            place = f"step{self._done}/rank{process_rank() or 0}"
             weights = {name: statistics(one) for name, one in module.named_parameters()}
             self._more[f"weights/{place}/weight.json"] = weights
             content = {"args": described(args), "kwargs": described(kwargs)}
@@ -105,11 +105,11 @@ class ConfigChecker:
         if calls is not None:
             calls.remove()
             ConfigChecker._random = None
-            self._more[f"random/rank{_rank()}.json"] = calls.found()
+            self._more[f"random/rank{process_rank() or 0}.json"] = calls.found()
             self._write()
 
     def _write(self) -> None:
-        rank = _rank()
+        rank = process_rank() or 0
         name = self._output.name if rank == 0 else f"{self._output.stem}.rank{rank}.zip"
         path = self._output.with_name(name)
         stream = io.BytesIO()
@@ -164,7 +164,3 @@ def _megatron_options() -> dict[str, object]:
 def _check_framework(name: str) -> None:
     if name not in _FRAMEWORKS:
         raise CollectorError(f"fmk is {name!r}; only {', '.join(_FRAMEWORKS)} is collected here.")
-
-
-def _rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from msprobe_collector.config.gradients import GradientSettings
+from msprobe_collector.record.statistics import checksum
 
 _PIECE = 1 << 20  # elements of a sketch at once
 
@@ -57,8 +57,7 @@ def row(name: str, gradient: torch.Tensor, settings: GradientSettings) -> list[A
     wide = gradient if gradient.dtype is torch.float64 else gradient.float()
     cells: list[Any] = [name]
     if settings.level == "L0":
-        content = wide.float().contiguous().cpu().numpy().tobytes()
-        cells.append(f"{zlib.crc32(content):08x}")
+        cells.append(checksum(wide.float().contiguous()))
     flat = wide.reshape(-1)
     count = flat.numel()
     if count == 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import logging
-import re
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,17 +15,16 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from msprobe_checks.gradients.file_names import plain_name
 from msprobe_collector.config.settings import Config
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.gradients.measure import gradient_of, header, row, signs, sketch
+from msprobe_collector.process import process_rank
 
 _log = logging.getLogger("msprobe_collector")
-
-_UNSAFE = re.compile(r"[/\\:\0]")
 
 
 class GradientProbe:
@@ -49,6 +47,7 @@ class GradientProbe:
         self._open_step = -1
         self._handle: Any = None
         self._failed = False
+        self.first_step = 0
 
     def monitor(self, model: nn.Module | Sequence[nn.Module]) -> None:
         """Follow all parameters that need gradients; CollectorError for anything but models."""
@@ -93,9 +92,10 @@ class GradientProbe:
             ours = [] if others else list(self._parameters)
         if not ours:
             return
-        step = self._calls.get(optimizer, 0)
-        self._calls[optimizer] = step + 1
-        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+        calls = self._calls.get(optimizer, 0)
+        self._calls[optimizer] = calls + 1
+        step = self.first_step + calls
+        rank = process_rank() or 0
         selected = not self._config.step or step in self._config.step
         if not selected or (self._config.rank and rank not in self._config.rank):
             return
@@ -119,7 +119,7 @@ class GradientProbe:
         if gradient is None or gradient.is_meta:
             return
         self._rows[name] = row(name, gradient, self._settings)
-        plain = _UNSAFE.sub("_", name)
+        plain = plain_name(name)
         if self._settings.with_signs:
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
             suffix = "" if self._settings.sign_format == "bool" else ".bits"

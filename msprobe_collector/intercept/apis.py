@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -26,6 +27,8 @@ from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.session import Session
 
+_TORCH = str(Path(torch.__file__).parent)
+_DISTRIBUTED = str(Path(_TORCH, "distributed", "tensor"))
 _DEVICE_CONTEXT = DeviceContext.__torch_function__.__code__
 
 
@@ -68,15 +71,21 @@ class CallMode(TorchFunctionMode):
         if api.action is Action.RECORD:
             if not self._records:
                 return func(*args, **kwargs)
-            return self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
+            result = self._record(api, func, args, kwargs, _caller(sys._getframe(2)))
+            if api.borrows:
+                self._expose(result)
+            return result
         if api.action is Action.EXPOSE:
-            try:
-                with torch._C.DisableTorchFunction():
-                    self._session.items.expose(args[0])
-            except Exception:  # noqa: S110 - without memory there is nothing to expose
-                pass
+            self._expose(args[0])
             return func(*args, **kwargs)
         return self._enter(func, args, kwargs)
+
+    def _expose(self, tensor: Any) -> None:
+        try:
+            with torch._C.DisableTorchFunction():
+                self._session.items.expose(tensor)
+        except Exception:  # noqa: S110 - without memory there is nothing to expose
+            pass
 
     def _record(
         self,
@@ -91,6 +100,8 @@ class CallMode(TorchFunctionMode):
         if operator is not None:
             label = f"Tensor.{operator}"
         finish: Finish | None = None
+        if label.startswith("Aten.") and _is_inside_dispatch(frame):
+            return func(*args, **kwargs)
         if label.startswith("Distributed."):
             if label == WAIT:
                 result = func(*args, **kwargs)
@@ -144,6 +155,21 @@ def _caller(frame: FrameType) -> FrameType:
     while frame.f_code is _DEVICE_CONTEXT and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def _is_inside_dispatch(frame: FrameType | None) -> bool:
+    """Whether a kind of tensors, such as distributed ones, makes this call for another call.
+
+    In the forward pass such calls lie inside the one that was seen; the engine calls them alone.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__torch_dispatch__" or code.co_filename.startswith(_DISTRIBUTED):
+            return True
+        if not code.co_filename.startswith(_TORCH):
+            return False
+        frame = frame.f_back
+    return False
 
 
 def record_call(

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -114,12 +115,29 @@ class Surrounded:
         self._originals.append((module, own, bound))
         module.forward = bound
 
+    @contextmanager
+    def put_aside(self, model: nn.Module) -> Iterator[None]:
+        """Give the parts of ``model`` back as they were, for a while."""
+        inside = set(model.modules())
+        followed = [entry for entry in self._originals if entry[0] in inside]
+        for module, own, bound in followed:
+            _give_back(module, own, bound)
+        try:
+            yield
+        finally:
+            for module, _, bound in followed:
+                module.forward = bound
+
     def remove(self) -> None:
         for module, own, bound in self._originals:
-            if module.__dict__.get("forward") is not bound:
-                continue  # someone replaced it after us and keeps theirs
-            if own is None:
-                del module.forward
-            else:
-                module.forward = own
+            _give_back(module, own, bound)
         self._originals = []
+
+
+def _give_back(module: nn.Module, own: Any, bound: Any) -> None:
+    if module.__dict__.get("forward") is not bound:
+        return  # someone replaced it after us and keeps theirs
+    if own is None:
+        del module.forward
+    else:
+        module.forward = own

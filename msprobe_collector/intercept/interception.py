@@ -16,6 +16,7 @@ from msprobe_collector.intercept.fused_modules import FusedPaths
 from msprobe_collector.intercept.modules import ModuleHooks
 from msprobe_collector.intercept.operators import Operators
 from msprobe_collector.intercept.phases import Phases
+from msprobe_collector.intercept.scripted import ScriptedModules
 from msprobe_collector.intercept.token_range import TokenRange
 from msprobe_collector.record.session import Session
 
@@ -28,6 +29,7 @@ class Interception:
         self._collectives = FunctionalCollectives(session)
         self._mode = CallMode(session, self._collectives)
         self._modules = ModuleHooks(session, lambda: self._mode)
+        self._scripted = ScriptedModules(self._modules)
         self._communication = Communication(session)
         self._phases = Phases(session)
         self._checkpoints = Checkpoints(session)
@@ -47,6 +49,7 @@ class Interception:
             self._put(lambda: self._tokens.install(roots, tokens), self._tokens.remove)
         if config.with_modules:
             self._put(lambda: self._modules.install(models), self._modules.remove)
+            self._put(self._scripted.install, self._scripted.remove)
             self._put(self._checkpoints.install, self._checkpoints.remove)
         if config.with_apis:
             self._put(self._communication.install, self._communication.remove)
@@ -65,6 +68,7 @@ class Interception:
 
     def install_one(self, name: str, module: nn.Module) -> None:
         """Nothing but the calls of one module."""
+        self._put(self._scripted.install, self._scripted.remove)
         self._put(lambda: self._modules.hook(f"Module.{name}", module), self._modules.remove)
 
     def remove(self) -> None:

@@ -31,7 +31,7 @@ class ModuleHooks:
         self.lazy: set[str] = set()  # modules whose parameters have no shape yet
         self._handles: list[RemovableHandle] = []
         self._compiled: list[tuple[nn.Module, Any]] = []
-        self._surrounded = Surrounded()
+        self.surrounded = Surrounded()
 
     def install(self, models: Sequence[tuple[str, nn.Module]]) -> None:
         without_hooks = modules_without_hooks(model for _, model in models)
@@ -47,7 +47,7 @@ class ModuleHooks:
         if getattr(module, "_compiled_call_impl", None) is not None:
             self._surround(module, before, after)
         elif without_hooks:
-            self._surrounded.follow(module, before, after)
+            self.surrounded.follow(module, before, after)
         else:
             self._handles += [
                 module.register_forward_pre_hook(before, with_kwargs=True),
@@ -83,7 +83,7 @@ class ModuleHooks:
         for module, original in self._compiled:
             module._compiled_call_impl = original
         self._compiled = []
-        self._surrounded.remove()
+        self.surrounded.remove()
 
 
 class ModuleHook:

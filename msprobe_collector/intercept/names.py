@@ -29,6 +29,7 @@ class Api:
     action: Action
     none_defaults: frozenset[str] = frozenset()  # keywords a Python function adds by itself
     writes_unseen: bool = False  # may write to memory without raising a version
+    borrows: bool = False  # its result may be the memory of an array
 
 
 _QUERIES = frozenset(
@@ -52,6 +53,7 @@ _EXPOSING = frozenset(
     const_data_ptr mutable_data_ptr
     """.split()
 )
+_BORROWING = frozenset({"as_tensor", "asarray"})
 # Properties whose value is a tensor of the same numbers; all others only describe.
 _COMPUTING_PROPERTIES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
 _VF_FUNCTIONS = frozenset(
@@ -88,7 +90,8 @@ def describe_function(function: Any) -> Api:
         action = Action.IGNORE
     elif name in _EXPOSING:
         action = Action.EXPOSE
-    return Api(label, action, _none_defaults(function), _writes_unseen(function, name))
+    unseen = _writes_unseen(function, name)
+    return Api(label, action, _none_defaults(function), unseen, name in _BORROWING)
 
 
 def _writes_unseen(function: Any, name: str) -> bool:
@@ -145,6 +148,7 @@ def _labels() -> dict[Any, str]:
     labels: dict[Any, str] = {}
     # ``x /= 2`` reaches a function whose name dates from Python 2.
     labels[torch.Tensor.__itruediv__] = "Tensor.__itruediv__"
+    labels[torch.mm] = "Torch.mm"  # it has older names for sparse matrices, which come first
     for name in _VF_FUNCTIONS:
         labels[getattr(torch._C._VariableFunctions, name)] = f"VF.{name}"
     for name, function in vars(F).items():

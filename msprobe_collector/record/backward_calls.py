@@ -15,10 +15,10 @@ import torch
 
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.gradients import Backward, OpenBackwards, trace, watch
-from msprobe_collector.record.items import Item
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.overflow import is_origin_backward
 from msprobe_collector.record.parameters import ParameterGradients
+from msprobe_collector.record.plain_values import Item
 from msprobe_collector.unseen import unseen
 
 

@@ -20,7 +20,7 @@ import torch
 from torch.autograd.graph import Node
 
 from msprobe_collector.record.calls import Call
-from msprobe_collector.record.items import Item
+from msprobe_collector.record.plain_values import Item
 from msprobe_collector.unseen import unseen
 
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]

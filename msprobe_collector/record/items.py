@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-import zlib
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 
+from msprobe_collector.record.plain_values import (
+    Item,
+    describe_plain,
+    group_id,
+    group_ranks,
+    is_p2p,
+)
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
+    add_bits,
     checksum,
     fetch,
     is_unchanged,
@@ -23,7 +29,6 @@ from msprobe_collector.record.statistics import (
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
-Item: TypeAlias = "dict[str, Any]"
 _DEPTH_LIMIT = 400
 _REMEMBERED = 8192
 _LONGEST_LIST = 1024
@@ -37,7 +42,8 @@ class _Known(NamedTuple):
     address: int
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
-    digest: str  # instead of the sum where it is known
+    bits: int | None  # instead of the sum: that of their bits
+    digest: str  # instead of both where it is known
     item: Item
     is_plain: bool  # no wrapper around the numbers
 
@@ -45,9 +51,12 @@ class _Known(NamedTuple):
 class Items:
     """Describes values; a tensor that did not change since is not measured again.
 
-    The version counter tells of most writes, never of all. On the host a sum decides whether a
-    tensor is what it was. On an accelerator nobody can look without waiting, so only tensors that
-    were born under our eyes are trusted, and only until something happens that may write unseen.
+    The version counter tells of most writes, never of all: fused optimizers, loss scalers,
+    aliases by ``numpy()`` or ``data``, operators that do not declare it. On the host a sum decides
+    whether a tensor is what it was: of its numbers while only calls that were seen know its
+    memory, of their bits where others may write to it, too. On an accelerator nobody can look
+    without waiting, so only tensors that were born under our eyes are trusted, and only until
+    something happens that may write unseen.
     """
 
     def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
@@ -121,9 +130,9 @@ class Items:
                 str(key): self.describe(part, _extend(path, key), leaves, depth + 1, born)
                 for key, part in parts
             }
-        if _is_p2p(value):
+        if is_p2p(value):
             return self._describe_p2p(value, path, leaves)
-        return _describe_plain(value)
+        return describe_plain(value)
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
         """The record of one tensor; call inside :func:`unseen`."""
@@ -156,9 +165,16 @@ class Items:
         if plain is None:
             return self._make(tensor, None)[0]
         item, total, digest = self._make(tensor, plain)
-        if not self._may_be_known_again(plain, total, born):
-            return item
+        bits = None
         try:
+            is_foreign = self._is_foreign(plain, born)
+            if plain.is_cpu:
+                if not self._identifies and (is_foreign or total is None):
+                    bits = add_bits(plain)
+                if total is None and bits is None and not digest:
+                    return item
+            elif is_foreign:
+                return item
             version = plain._version
             address = plain.data_ptr()
         except (RuntimeError, NotImplementedError):
@@ -169,7 +185,7 @@ class Items:
             }
         is_plain = plain is tensor
         self._known[id(tensor)] = _Known(
-            weakref.ref(tensor), version, address, self._epoch, total, digest, item, is_plain
+            weakref.ref(tensor), version, address, self._epoch, total, bits, digest, item, is_plain
         )
         return item
 
@@ -178,15 +194,18 @@ class Items:
             return known.epoch == self._epoch
         if known.digest:
             return known.digest == checksum(plain)
+        if known.bits is not None:
+            return known.bits == add_bits(plain)
+        if self._foreign and plain.untyped_storage()._cdata in self._foreign:
+            return False  # it has become so since
         return is_unchanged(plain, known.total)
 
-    def _may_be_known_again(self, plain: torch.Tensor, total: float | None, born: bool) -> bool:
-        if plain.is_cpu:
-            return total is not None or self._identifies
+    def _is_foreign(self, plain: torch.Tensor, born: bool) -> bool:
+        """Whether others than the calls that are seen may write to its memory."""
         storage = plain.untyped_storage()._cdata
         if not born:
             self._foreign.add(storage)
-        return storage not in self._foreign
+        return storage in self._foreign
 
     def _make(
         self, tensor: torch.Tensor, plain: torch.Tensor | None
@@ -266,7 +285,7 @@ class Items:
             "op": value.op.__name__,
             "peer": value.peer,
             "tag": value.tag,
-            "group_id": _group_id(_group_ranks(value.group)),
+            "group_id": group_id(group_ranks(value.group)),
         }
 
 
@@ -314,75 +333,6 @@ def _type_name(tensor: torch.Tensor) -> str:
     if isinstance(tensor, torch.nn.Parameter) and not hasattr(tensor, "device_mesh"):
         return "torch.Tensor"
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _is_p2p(value: Any) -> bool:
-    return dist.is_available() and isinstance(value, dist.P2POp)
-
-
-def _describe_plain(value: Any) -> Item | None:
-    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return {"type": type(value).__name__, "value": kind(value)}
-    if isinstance(value, slice):
-        bounds = [part if isinstance(part, int) else None for part in _slice_bounds(value)]
-        return {"type": "slice", "value": bounds}
-    if value is ...:
-        return {"type": "ellipsis", "value": "..."}
-    if isinstance(value, torch.dtype):
-        return {"type": "torch.dtype", "value": str(value)}
-    if isinstance(value, torch.device):
-        return {"type": "torch.device", "value": f"{value.type}:{value.index}"}
-    if isinstance(value, torch.memory_format):
-        return {"type": "torch.memory_format", "format": str(value).removeprefix("torch.")}
-    if dist.is_available() and isinstance(value, dist.ProcessGroup):
-        ranks = _group_ranks(value)
-        return {
-            "type": "torch.ProcessGroup",
-            "group_ranks": ranks,
-            "group_id": _group_id(ranks),
-        }
-    if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
-        return {"type": "torch.distributed.ReduceOp", "value": str(value)}
-    if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
-        return _describe_array(value)
-    return None
-
-
-def _slice_bounds(value: slice) -> tuple[Any, Any, Any]:
-    return (value.start, value.stop, value.step)
-
-
-def _describe_array(array: Any) -> Item | None:
-    """A numpy array or scalar, measured like a tensor."""
-    if array.shape == ():
-        return {"type": f"numpy.{type(array).__name__}", "value": array.item()}
-    numbers: Any = (None, None, None, None)
-    with suppress(TypeError), unseen():  # texts and objects have no statistics
-        measured = measure(torch.from_numpy(array.copy()))
-        assert isinstance(measured, Measured)
-        numbers = measured.values
-    high, low, mean, norm = numbers
-    return {
-        "type": "numpy.ndarray",
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
-        "Max": high,
-        "Min": low,
-        "Mean": mean,
-        "Norm": norm,
-    }
-
-
-def _group_ranks(group: Any) -> list[int]:
-    if group is None:
-        group = dist.group.WORLD
-    return [] if group is None else list(dist.get_process_group_ranks(group))
-
-
-def _group_id(ranks: list[int]) -> str:
-    return f"{zlib.crc32(str(ranks).encode()):08x}"
 
 
 def collect_tensors(value: Any, found: list[torch.Tensor], depth: int = 0) -> None:

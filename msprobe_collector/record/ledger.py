@@ -16,8 +16,9 @@ import torch
 
 from msprobe_collector.config.settings import Config
 from msprobe_collector.record.calls import Call, place_backward, place_forward
-from msprobe_collector.record.items import Item, Items
+from msprobe_collector.record.items import Items
 from msprobe_collector.record.overflow import Overflow, is_finite
+from msprobe_collector.record.plain_values import Item
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
 from msprobe_collector.record.statistics import is_capturing

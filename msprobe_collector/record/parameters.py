@@ -16,7 +16,7 @@ from typing import TypeAlias
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from msprobe_collector.record.items import Item
+from msprobe_collector.record.plain_values import Item
 from msprobe_collector.unseen import unseen
 
 Describe: TypeAlias = Callable[[str, torch.Tensor, str], "Item | None"]

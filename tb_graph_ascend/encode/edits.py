@@ -33,12 +33,14 @@ def encode_edit_state(state: EditState) -> pb.EditState:
     )
 
 
-def encode_match_file(matches: list[ManualMatch]) -> pb.MatchFile:
-    """Matches in the form of a match file."""
+def encode_match_file(matches: list[ManualMatch], rejected: list[ManualMatch]) -> pb.MatchFile:
+    """Matches, and those that were rejected, in the form of a match file."""
     return pb.MatchFile(
         version=1,
-        matches=(
-            pb.MatchFileEntry(npu=one.npu, bench=one.bench, step=one.step, rank=one.rank)
-            for one in matches
-        ),
+        matches=map(_entry, matches),
+        rejected=map(_entry, rejected),
     )
+
+
+def _entry(match: ManualMatch) -> pb.MatchFileEntry:
+    return pb.MatchFileEntry(npu=match.npu, bench=match.bench, step=match.step, rank=match.rank)

@@ -22,6 +22,7 @@ from tb_graph_ascend.limits import FRESH_SECONDS, MAX_DIRECTORIES, MAX_ENTRIES
 from tb_graph_ascend.problems import not_found
 
 SUFFIX = ".vis.db"
+TREND_SUFFIX = ".trend.db"
 HEADER_SIZE = 100  # bytes of a SQLite file's header
 
 _log = logging.getLogger(__name__)
@@ -43,10 +44,11 @@ class DatabaseFile:
 class LogDirectory:
     """Finds files below one directory; remembers what it found for a moment."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, suffix: str = SUFFIX) -> None:
         # Path.expanduser raises for an unknown user; nothing may fail while TensorBoard starts.
         home = os.path.expanduser(path) if path else None  # noqa: PTH111
         self.path = Path(home).absolute() if home else None
+        self._suffix = suffix
         self._found: dict[str, Path] = {}
         self._found_at = float("-inf")
         self._active = False
@@ -108,12 +110,14 @@ class LogDirectory:
             for entry in _listing(directory):
                 entries += 1
                 name = prefix + entry.name
-                if entry.name.endswith(SUFFIX) and _is_file(entry) and _is_text(name):
+                if entry.name.endswith(self._suffix) and _is_file(entry) and _is_text(name):
                     yield name, Path(entry.path)
                 elif not entry.name.startswith(".") and _is_directory(entry):
                     waiting.append((name + "/", Path(entry.path)))
             if len(seen) >= MAX_DIRECTORIES or entries >= MAX_ENTRIES:
-                _log.warning("Stopped looking for %s files in %s: too large.", SUFFIX, self.path)
+                _log.warning(
+                    "Stopped looking for %s files in %s: too large.", self._suffix, self.path
+                )
                 return
 
 

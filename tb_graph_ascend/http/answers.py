@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from sqlite3 import Connection
 
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
@@ -19,6 +20,8 @@ from tb_graph_ascend.problems import ProblemError, bad_request, internal_error
 JSON_TYPE = "application/json"
 PROTOBUF_TYPE = "application/x-protobuf"
 FORMATS = {"protobuf": PROTOBUF_TYPE, "json": JSON_TYPE}
+
+Build = Callable[[Connection], Message]  # an answer from an open file
 
 _log = logging.getLogger(__name__)
 # A restarted server may be a newer one that answers differently about the same file.

@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "Tensor.reciprocal": lambda: 1 / x,
     "Tensor.__matmul__": lambda: x @ y,
     "Torch.matmul": lambda: torch.matmul(x, y),
+    "Torch.mm": lambda: torch.mm(x, y),
     "Tensor.__neg__": lambda: -x,
     "Tensor.__pow__": lambda: x**2,
     "Tensor.pow": lambda: x.pow(2),

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from tests.collector.recording import record
@@ -110,3 +112,29 @@ def test_a_scope_that_begins_inside_a_module_has_the_modules_around(tmp_path: Pa
     outer = dump.data["Module.body.Sequential.forward.0"]
     assert outer["input_args"] == []
     assert outer["output"][0]["shape"] == [1, 3]
+
+
+class Wrapped(torch.Tensor):
+    """Numbers inside another tensor, as distributed ones are."""
+
+    numbers: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapped:
+        made: Any = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.numbers = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        plain = tree_map_only(Wrapped, lambda tensor: tensor.numbers, (args, kwargs or {}))
+        return tree_map_only(torch.Tensor, Wrapped, func(*plain[0], **plain[1]))
+
+
+def test_what_a_kind_of_tensors_does_for_a_call_is_no_call(tmp_path: Path) -> None:
+    x = Wrapped(torch.ones(3)).requires_grad_()
+    dump = record(tmp_path, lambda: (x * 3).exp().sum().backward(), level="L1")
+    assert [name for name in dump.data if name.startswith("Aten.")] == []
+    (result,) = dump.data["Tensor.exp.0.forward"]["output"]
+    assert (result["shape"], result["Max"]) == ([3], None)  # it holds no numbers itself
+    assert "Tensor.exp.0.backward" in dump.data

@@ -60,6 +60,10 @@ def traced(model: nn.Module) -> float:
     return torch.jit.trace(model, torch.ones(1, 3))(torch.ones(1, 3)).sum().item()
 
 
+def scripted(model: nn.Module) -> float:
+    return torch.jit.script(model)(torch.ones(1, 3)).sum().item()
+
+
 def symbolic(model: nn.Module) -> float:
     return torch.fx.symbolic_trace(model)(torch.ones(1, 3)).sum().item()
 
@@ -73,7 +77,7 @@ def exported(model: nn.Module) -> float:
     return program.module()(torch.ones(1, 3)).sum().item()
 
 
-@pytest.mark.parametrize("use", [traced, symbolic, by_proxies, exported])
+@pytest.mark.parametrize("use", [traced, scripted, symbolic, by_proxies, exported])
 def test_tracing_in_the_window_gives_the_same_program(
     use: Callable[[nn.Module], float], tmp_path: Path
 ) -> None:
@@ -89,6 +93,25 @@ def test_tracing_in_the_window_gives_the_same_program(
     assert seen == [plain]
     numbers = [int(name.rpartition(".")[2]) for name in dump.names("Module.0.Linear.forward.")]
     assert numbers == list(range(len(numbers)))
+    assert not traces(model)
+
+
+def test_scripting_meets_the_hooks_of_others_only(tmp_path: Path) -> None:
+    """Ours are back where they were afterwards, also in modules that must not carry any."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.TransformerEncoderLayer(4, 1, 8).eval())
+    order: list[str] = []
+
+    def step() -> None:
+        model[0].register_forward_hook(lambda *_: order.append("theirs"))
+        with pytest.raises(Exception, match="single top-level function"):  # as without us
+            torch.jit.script(model)
+        model(torch.ones(2, 1, 4))
+
+    dump = record(tmp_path, step, model)
+    assert order == ["theirs"]
+    assert "Module.0.Linear.forward.0" in dump.data
+    assert "Module.1.TransformerEncoderLayer.forward.0" in dump.data
+    del model[0]._forward_hooks[next(iter(model[0]._forward_hooks))]
     assert not traces(model)
 
 

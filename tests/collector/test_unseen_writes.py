@@ -77,6 +77,44 @@ def test_writes_behind_the_version_counter_are_seen(
     assert summary_mode == "statistics" or before["md5"] != after["md5"]
 
 
+def borrowed(array: Any) -> torch.Tensor:
+    return torch.as_tensor(array)
+
+
+def lent(array: Any) -> torch.Tensor:
+    return torch.from_numpy(array).view(3, 2)
+
+
+@pytest.mark.parametrize("make", [borrowed, lent])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int64, np.complex64])
+def test_writes_that_keep_the_sum_are_seen(make: Any, dtype: Any, tmp_path: Path) -> None:
+    """One number grows by as much as the other shrinks."""
+    ALIASES.update(array=np.ones(6, dtype))
+
+    def step() -> None:
+        x = make(ALIASES["array"])
+        torch.sum(x)
+        ALIASES["array"][:2] += (5, -5)
+        torch.sum(x)
+
+    data = record(tmp_path, step, level="L1").data
+    sums = [name for name in data if name.startswith("Torch.sum")]
+    first, last = (data[name]["input_args"][0] for name in (sums[0], sums[-1]))
+    assert (first["Max"], last["Max"]) == (1, 6)
+
+
+def test_a_view_of_memory_that_is_given_away_later_is_measured_again(tmp_path: Path) -> None:
+    def step() -> None:
+        x = torch.ones(6)
+        y = x.view(3, 2)
+        torch.sum(y)
+        x.numpy()[:2] += (5, -5)
+        torch.sum(y)
+
+    data = record(tmp_path, step, level="L1").data
+    assert inputs_of_sum(data) == [1, 6]
+
+
 def test_unscaled_gradients_are_not_those_from_before(tmp_path: Path) -> None:
     model = nn.Linear(3, 2, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

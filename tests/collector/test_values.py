@@ -342,6 +342,18 @@ def test_statistics_agree_with_exact_sums(values: list[float]) -> None:
     assert norm == pytest.approx(math.hypot(*values), rel=1e-5, abs=1e-30)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3_000_000,), (1733, 1731), (1, 1 << 16)])
+def test_norms_of_long_tensors_do_not_lose_small_squares(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    tensor = torch.rand(shape).to(dtype)
+    wanted = torch.sqrt((tensor.double() ** 2).sum()).item()
+    for turned in (tensor, tensor.T):
+        norm = measure(turned).values[3]  # type: ignore[union-attr]
+        assert norm == pytest.approx(wanted, rel=2e-7)
+
+
 def test_bool_and_slices_and_sizes_are_described(tmp_path: Path) -> None:
     x = torch.arange(6.0).reshape(2, 3)
 

@@ -19,7 +19,7 @@ from msprobe_builder.database import problems
 from msprobe_builder.database.read.search import TEXT_CONDITIONS
 from tb_graph_ascend import plugin
 from tb_graph_ascend.http import answers
-from tests.plugin.example import REPOSITORY, write_example
+from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
 TEXT = (REPOSITORY / "docs" / "http-api.md").read_text(encoding="utf-8")
 SOURCES = {path: path.read_text("utf-8") for path in Path(plugin.__file__).parent.rglob("*.py")}
@@ -93,6 +93,7 @@ def base(tmp_path_factory: pytest.TempPathFactory, tensorboard_server: Callable[
     """The address of a TensorBoard over the file that the examples name."""
     logdir = tmp_path_factory.mktemp("documented")
     write_example(logdir / "runs" / "example.vis.db")
+    write_example_trend(logdir / "runs" / "example.trend.db")
     return tensorboard_server(logdir)
 
 
@@ -106,7 +107,7 @@ def test_the_examples_are_answered(base: str) -> None:
         with urllib.request.urlopen(address.replace("http://localhost:6006/", base)) as answer:
             assert json.load(answer)
         asked.add(urllib.parse.urlsplit(address).path.rpartition("/")[2])
-    assert asked == set(plugin.QUESTIONS)
+    assert asked == {*plugin.QUESTIONS, *plugin.TRENDS}
 
 
 def test_the_problem_shown_is_a_real_one(base: str) -> None:

@@ -13,7 +13,7 @@ from tensorboard.plugins.base_plugin import TBContext
 from werkzeug.exceptions import NotFound
 
 from tb_graph_ascend import plugin
-from tests.plugin.example import REPOSITORY, write_example
+from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
 schemathesis = pytest.importorskip("schemathesis")
 
@@ -42,7 +42,7 @@ def test_every_route_and_method_is_described() -> None:
         for path, item in DOCUMENT["paths"].items()
         for method in item
     }
-    there = {(name, "get") for name in plugin.QUESTIONS}
+    there = {(name, "get") for name in (*plugin.QUESTIONS, *plugin.TRENDS)}
     assert described == there | {(name, "post") for name in plugin.CHANGES}
 
 
@@ -51,12 +51,15 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The document over a plugin with one file."""
     logdir = tmp_path_factory.mktemp("described")
     write_example(logdir / "runs" / "example.vis.db")
+    write_example_trend(logdir / "runs" / "example.trend.db")
     content = json.loads(json.dumps(DOCUMENT))
     for item in content["paths"].values():
         for operation in item.values():
             for parameter in operation["parameters"]:
                 if parameter["name"] == "file":
-                    parameter["schema"]["enum"] = ["runs/example.vis.db", "nowhere.vis.db"]
+                    suffix = "trend" if "trend" in operation["operationId"] else "vis"
+                    names = [f"runs/example.{suffix}.db", "nowhere.vis.db"]
+                    parameter["schema"]["enum"] = names
                 if parameter["name"] == "format":  # protobuf is checked by every other test
                     parameter |= {"required": True, "schema": {"const": "json"}}
             operation.get("requestBody", {}).get("content", {}).pop("application/x-protobuf", None)
@@ -68,7 +71,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("examples", [6, pytest.param(200, marks=pytest.mark.slow)])
 def test_what_is_described_is_answered_as_it_says(api: Any, examples: int) -> None:
     operations = [found.ok() for found in api.get_all_operations()]
-    assert len(operations) == len(plugin.QUESTIONS) + len(plugin.CHANGES)
+    assert len(operations) == len((*plugin.QUESTIONS, *plugin.TRENDS, *plugin.CHANGES))
     checks = schemathesis.specs.openapi.checks
     for operation in operations:
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.faults.architectures import decoders, fresh, mixers, sequence, unseen, vision
+from tests.faults.architectures import decoders, fresh, mixers, sequence, strangers, unseen, vision
 
 ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "llama": (decoders.Llama, "words"),
@@ -23,10 +23,18 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "routed": (fresh.Routed, "words"),
     "depthwise": (fresh.Depthwise, "pictures"),
     "tied": (fresh.Tied, "words"),
+    "latent": (strangers.Latent, "words"),
+    "modulated": (strangers.Modulated, "pictures"),
+    "graph": (strangers.Graph, "words"),
+    "speech": (strangers.Speech, "words"),
+    "towers": (strangers.Towers, "bags"),
 }
 
 SAME, NOISE, HALF = "same", "noise", "bf16"
 AUTOCAST, FP16 = "autocast", "fp16"  # mixed precision against float32
+# One kernel where the other side makes several calls.
+KERNELS, REFERENCE_KERNELS = "kernels", "reference kernels"
+RECOMPUTED, REFERENCE_RECOMPUTED = "recomputed", "reference recomputed"
 
 
 @dataclass(frozen=True)
@@ -204,6 +212,53 @@ def second() -> list[Case]:
 def third() -> list[Case]:
     """New architectures that were never looked at."""
     return _of_all_kinds(THIRD, ("routed", "depthwise", "tied"), seed=60)
+
+
+FOURTH = [
+    Case("latent", "latent_epsilon", 1, seed=101),
+    Case("latent", "latent_base", 0, seed=102),
+    Case("latent", "latent_not_normal", 1, seed=103),
+    Case("latent", "latent_scale", 0, seed=104),
+    Case("latent", "router_softmax", 1, seed=105),
+    Case("latent", "shared_dropped", 0, seed=106, size=(("width", 64), ("layers", 3))),
+    Case("latent", "states_detached", seed=107),
+    Case("latent", "gradient_scaled", direction="backward", seed=108),
+    Case("modulated", "shift_and_scale_swapped", 1, seed=111),
+    Case("modulated", "modulation_not_centred", 0, seed=112),
+    Case("modulated", "gate_missing", 1, seed=113),
+    Case("modulated", "gelu_quick", 0, seed=114),
+    Case("modulated", "time_not_scaled", seed=115),
+    Case("modulated", "waves_swapped", seed=116),
+    Case("modulated", "weight_changed", seed=117, size=(("width", 48), ("layers", 4))),
+    Case("graph", "edges_reversed", 1, seed=121),
+    Case("graph", "slope_default", 0, seed=122),
+    Case("graph", "total_shifted", 2, seed=123),
+    Case("graph", "elu_steeper", 1, seed=124),
+    Case("graph", "other_labels", seed=125),
+    Case("speech", "whole_residual", 1, seed=131),
+    Case("speech", "places_mirrored", 0, seed=132),
+    Case("speech", "halves_swapped", 1, seed=133),
+    Case("speech", "activation_missing", 0, seed=134),
+    Case("speech", "clipped_gradient", direction="backward", seed=135),
+    Case("speech", "loss_summed", seed=136),
+    Case("towers", "pooled_by_mean", 1, seed=141),
+    Case("towers", "not_normalised", seed=142),
+    Case("towers", "sharpness_not_exp", seed=143),
+    Case("towers", "loss_not_averaged", seed=144),
+]
+_STRANGERS = ("latent", "modulated", "graph", "speech", "towers")
+
+
+def fourth() -> list[Case]:
+    """New architectures again, some with other kernels or recomputation on one side."""
+    other = [
+        replace(case, kind=kind, seed=case.seed + 50)
+        for kind in (KERNELS, REFERENCE_KERNELS, RECOMPUTED, REFERENCE_RECOMPUTED)
+        for case in [*FOURTH, *(Case(name, None, seed=110) for name in ("latent", "modulated"))]
+        if case.architecture == "latent"
+        or (case.architecture == "modulated" and kind in (KERNELS, REFERENCE_KERNELS))
+    ]
+    return _of_all_kinds(FOURTH, _STRANGERS, seed=100) + other
 
 
 _SOME = [

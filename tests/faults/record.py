@@ -18,7 +18,18 @@ from torch import nn
 
 from msprobe_builder.dump.names import Direction, format_name, parse_name
 from tests.collector.recording import Dump, record
-from tests.faults.cases import ARCHITECTURES, AUTOCAST, FP16, HALF, NOISE, Case
+from tests.faults.cases import (
+    ARCHITECTURES,
+    AUTOCAST,
+    FP16,
+    HALF,
+    KERNELS,
+    NOISE,
+    RECOMPUTED,
+    REFERENCE_KERNELS,
+    REFERENCE_RECOMPUTED,
+    Case,
+)
 from tests.faults.noise import RelativeNoise
 from tests.faults.planting import culprit_lines, fault, planted
 
@@ -55,7 +66,7 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
     """The model of one side, and what trains it for a step."""
     make, kind = ARCHITECTURES[case.architecture]
     torch.manual_seed(case.seed)
-    model = make(**dict(case.size))
+    model = make(**dict(case.size), **_way(case, is_npu=is_npu))
     _spread(model)
     batches = [_batch(kind, case.seed + number) for number in range(MICRO_STEPS)]
     if planted("weight_changed", False, True):
@@ -77,6 +88,15 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
                 loss_of(model, data, labels).backward()
 
     return model, step
+
+
+def _way(case: Case, *, is_npu: bool) -> dict[str, bool]:
+    """How one side computes what the other computes, too."""
+    if case.kind in (KERNELS, REFERENCE_KERNELS):
+        return {"fused": is_npu == (case.kind == KERNELS)}
+    if case.kind in (RECOMPUTED, REFERENCE_RECOMPUTED):
+        return {"recompute": is_npu == (case.kind == RECOMPUTED)}
+    return {}
 
 
 def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

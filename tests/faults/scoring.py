@@ -1,12 +1,13 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Parts are developed (the default), held-out, second, third and other-ways. Words select cases by
-parts of their names. Prints each case whose best suspect is not the culprit, then top-1, top-3 and
-strong accusations of somebody else for each kind of noise.
+Parts are developed (the default), held-out, second, third, fourth and other-ways. Words select
+cases by parts of their names. Prints each case whose best suspect is not the culprit, then top-1,
+how many of these are strong, top-3 and strong accusations of somebody else for each kind of noise.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 from collections import Counter
@@ -16,8 +17,8 @@ from typing import Any
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.faults.cases import Case, developed, held_out, other_ways, second, third
+from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
+from tests.faults.cases import Case, developed, fourth, held_out, other_ways, second, third
 from tests.faults.record import run
 
 
@@ -42,9 +43,20 @@ def score(case: Case, folder: Path) -> Score:
     result = build(config, folder / "out", workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
-    assert verdict is not None
-    places = [place for place, one in enumerate(verdict.suspects, 1) if one.node in truth]
+        assert verdict is not None
+        named = [_named(connection, one) for one in verdict.suspects]
+    places = [place for place, one in enumerate(named, 1) if one & truth]
     return Score(case, verdict, min(places, default=None))
+
+
+def _named(connection: sqlite3.Connection, suspect: Suspect) -> set[str]:
+    """The call that is accused; of calls that have a counterpart only together these."""
+    members = connection.execute(
+        "SELECT name FROM group_member JOIN node_name USING (node_id) WHERE call_group_id ="
+        " (SELECT call_group_id FROM group_member WHERE node_id = ?)",
+        (suspect.node_id,),
+    )
+    return {suspect.node, *(str(name) for (name,) in members)}
 
 
 def main(arguments: list[str]) -> None:
@@ -54,6 +66,7 @@ def main(arguments: list[str]) -> None:
         "held-out": held_out,
         "second": second,
         "third": third,
+        "fourth": fourth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)
@@ -78,6 +91,7 @@ def _counted(found: Score) -> list[str]:
     counted = ["cases"]
     if found.place == 1:
         counted.append("top-1")
+        counted += ["strong"] if found.is_strong else []
     if found.place is not None and found.place <= 3:
         counted.append("top-3")
     if found.is_strong and found.place != 1:

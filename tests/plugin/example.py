@@ -6,11 +6,17 @@ Step 0, rank 0 has both sides, step 1, rank 0 both with other numbers, step 1, r
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from math import inf
 from pathlib import Path
 
+import numpy as np
+
+from msprobe_builder.database.migrations import lay_out
+from msprobe_builder.database.trends.open import STATISTICS
+from msprobe_builder.database.trends.write import Target, TrendWriter
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCHEMA = REPOSITORY / "msprobe_builder" / "database" / "schema.sql"
 
 TEXTS = {
     1: "DefaultModel",
@@ -138,7 +144,7 @@ def write_example(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     database = sqlite3.connect(path)
     database.execute("PRAGMA synchronous = OFF")
-    database.executescript(SCHEMA.read_text(encoding="utf-8"))
+    lay_out(database)
     insert = database.executemany
     insert("INSERT INTO text VALUES (?, ?)", TEXTS.items())
     insert("INSERT INTO meta VALUES (?, ?)", META.items())
@@ -167,3 +173,20 @@ def write_example(path: Path) -> Path:
     database.commit()
     database.close()
     return path
+
+
+def write_example_trend(path: Path, ranks: int = 2, steps: int = 10) -> None:
+    """A trend of two targets; the norm is 1 + step + 10 rank, and NaN of target 1 at step 7."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        writer = TrendWriter(connection)
+        weight = writer.target(Target("weight", "layers.0.weight", "layers.0", None))
+        activation = writer.target(Target("activation", "layers.0", "layers.0", None))
+        for rank in range(ranks):
+            step = np.repeat(np.arange(steps), 2)
+            target = np.tile([weight, activation], steps)
+            values = np.ones((2 * steps, len(STATISTICS)))
+            values[:, 0] = 1 + step + 10 * rank
+            values[(step == 7) & (target == activation), 0] = np.nan
+            writer.values(rank, step, target, values)
+        writer.finish({"kind": "monitor"})

@@ -13,8 +13,21 @@ import pytest
 from google.protobuf import json_format
 from werkzeug.test import TestResponse
 
-from tb_graph_ascend.plugin import QUESTIONS
+from tb_graph_ascend.generated import graph_pb2 as pb
+from tb_graph_ascend.plugin import CHANGES, QUESTIONS
 from tests.plugin.conftest import EXAMPLE, GOOD, MESSAGES, Ask, catalog, node, parse, skeleton
+
+
+def test_routes_are_those_of_the_contract_and_take_the_parameters_that_it_lists() -> None:
+    questions, changes = (pb.DESCRIPTOR.services_by_name[name] for name in ("Questions", "Changes"))
+    assert {one.name for one in changes.methods} == set(CHANGES)
+    assert {one.name: one.output_type for one in questions.methods} == {
+        name: message.DESCRIPTOR for name, message in MESSAGES.items()
+    }
+    assert {one.name for one in questions.methods} == set(QUESTIONS)
+    for one in questions.methods:
+        fields = {field.name for field in one.input_type.fields} - {"conditions"}
+        assert fields == set(GOOD[one.name])
 
 
 def assert_same(one: TestResponse, other: TestResponse) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -194,3 +195,48 @@ def test_a_group_is_told_with_its_members_and_outer_tensors(tmp_path: Path) -> N
     assert told == [(4, 4, "input.0", "input.1", 0.0), (6, 4, "output.0", "output.0", 0.5)]
     assert not node(ask, file=path.name, index=3).HasField("group")
     assert catalog(ask).files[0].graphs[0].groups == 1
+
+
+def test_what_was_rejected_stays_rejected_in_the_next_build(
+    ask: Ask, database: Path, dumps: Path, build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    before = sources(database)
+    rejected = [(index, row[0]) for index, row in before.items() if row[1] == AUTOMATIC][5:7]
+    operations = [operation(*pair, "REJECT") for pair in rejected]
+    names = {node(ask, file=FILE, index=index).npu.name for index, _ in rejected}
+    report(change(ask, FILE, *operations))
+    exported = ask("matches", file=FILE, format="json").get_json()
+    assert {one["npu"] for one in exported["rejected"]} == names
+    file = tmp_path / "judged" / "matches.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(exported), "utf-8")
+    built = build_database(
+        dumps / "llama_statistics_renamed_all" / "step0" / "rank",
+        dumps / "llama_statistics" / "step0" / "rank",
+        *("--match-file", str(file)),
+    )
+    after = sources(built)
+    assert after.keys() == before.keys() - {index for index, _ in rejected}
+    assert all(after[index][:2] == before[index][:2] for index in after)
+    again = client_of(built.parent)
+    for index, partner in rejected:
+        for side, place in (("npu", index), ("bench", partner)):
+            found = node(again, file=built.name, side=side, index=place)
+            assert getattr(found, side).unmatched_reason == "rejected"
+    assert again("matches", file=built.name, format="json").get_json() == exported
+    # The same file, read into a database that does not know of it yet.
+    fresh = tmp_path / "fresh" / FILE
+    fresh.parent.mkdir()
+    shutil.copy(
+        build_database(
+            dumps / "llama_statistics_renamed_all" / "step0" / "rank",
+            dumps / "llama_statistics" / "step0" / "rank",
+        ),
+        fresh,
+    )
+    other = client_of(fresh.parent)
+    body = {"file": FILE, "revision": revision_of(other, FILE), "content": json.dumps(exported)}
+    answer = report(post(other, "matches", body))
+    assert [(one.matched, one.present) for one in answer.imported] == [(1, 0)] * 2
+    assert sources(fresh).keys() == after.keys()
+    check_sound(fresh)

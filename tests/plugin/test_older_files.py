@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from tests.conftest import REPOSITORY
 from tests.plugin.changing import change, operation, report
 from tests.plugin.conftest import catalog, client_of, skeleton

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.base.codes import SCHEMA_VERSION
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from tb_graph_ascend.files.database import check_header
 from tb_graph_ascend.files.discover import DatabaseFile
 from tb_graph_ascend.problems import ProblemError

@@ -1,23 +1,11 @@
-import { fromBinary } from '@bufbuild/protobuf';
 import {
-  CatalogSchema,
-  MeasuresSchema,
-  NodeAcrossSchema,
-  NodeDetailSchema,
-  NodeFlowSchema,
-  SearchResultSchema,
-  GroupsSchema,
-  ValuesSchema,
-  type Catalog,
-  type Groups,
-  type Measures,
-  type NodeAcross,
-  type NodeDetail,
-  type NodeFlow,
-  type SearchResult,
-  type Side,
-  type Values,
-} from '../generated/graph_pb';
+  create,
+  fromBinary,
+  toBinary,
+  type DescMessage,
+  type MessageShape,
+} from '@bufbuild/protobuf';
+import { Changes, Questions, type SearchResult, type Side } from '../generated/graph_pb';
 import { Graph } from './graph';
 import { damaged, decodeProblem, ProblemError } from './problem';
 
@@ -28,6 +16,15 @@ const LARGEST_PAGE = 10_000;
 export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
 export const browserFetch: Fetch = (url, init) => globalThis.fetch(url, init);
+
+export type Question = keyof typeof Questions.method;
+export type Change = keyof typeof Changes.method;
+
+/** What a message is made from. */
+type Fields<M extends DescMessage> = Omit<MessageShape<M>, '$typeName' | '$unknown'>;
+
+/** Parameters of a search by their names, as docs/http-api.md has them. */
+type Parameters = Readonly<Record<string, string | number>>;
 
 /** Names one graph in a request. */
 export interface GraphKey {
@@ -40,17 +37,45 @@ export interface GraphKey {
 /**
  * The address of a route of the plugin. TensorBoard sets the page's base to the plugin's own folder,
  * below whatever prefix or forwarded port the browser came through.
+ * Parameters inside a parameter stand beside the others.
  */
-export function routeUrl(route: string, query: Record<string, string | number> = {}): URL {
+export function routeUrl(route: string, query: object = {}): URL {
   const url = new URL(route, document.baseURI);
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value));
+  const set = (values: object) => {
+    for (const [name, value] of Object.entries(values) as [string, unknown][]) {
+      if (typeof value === 'object' && value) set(value);
+      else url.searchParams.set(name, String(value));
+    }
+  };
+  set(query);
   return url;
 }
 
-/** The files below the log directory, with what can be seen in each. */
-export async function fetchCatalog(fetch: Fetch, signal?: AbortSignal): Promise<Catalog> {
-  const body = await fetchBytes(fetch, routeUrl('catalog'), signal);
-  return decoded(() => fromBinary(CatalogSchema, body));
+/**
+ * What the plugin answers to a question of the contract; each is a GET route of its name, with the
+ * fields of its query as parameters.
+ */
+export async function ask<Q extends Question>(
+  fetch: Fetch,
+  question: Q,
+  query: Fields<(typeof Questions.method)[Q]['input']>,
+  signal?: AbortSignal,
+): Promise<MessageShape<(typeof Questions.method)[Q]['output']>> {
+  const body = await fetchBytes(fetch, routeUrl(question, query), signal);
+  const schema: (typeof Questions.method)[Q]['output'] = Questions.method[question].output;
+  return decoded(() => fromBinary(schema, body));
+}
+
+/** Has the plugin change something: posts the body that the contract has for this route. */
+export async function change<C extends Change>(
+  fetch: Fetch,
+  route: C,
+  content: Fields<(typeof Changes.method)[C]['input']>,
+): Promise<MessageShape<(typeof Changes.method)[C]['output']>> {
+  const { input, output }: { input: DescMessage; output: (typeof Changes.method)[C]['output'] } =
+    Changes.method[route];
+  const body = toBinary(input, create(input, content));
+  return fromBinary(output, await fetchBytes(fetch, routeUrl(route), undefined, body));
 }
 
 /** The whole hierarchy of one side. */
@@ -62,72 +87,20 @@ export async function fetchGraph(
   return Graph.decode(await fetchBytes(fetch, routeUrl('skeleton', { ...key }), signal));
 }
 
-/** Tensors, errors and stack of a node and of its partner. */
-export async function fetchNode(
-  fetch: Fetch,
-  key: GraphKey,
-  index: number,
-  signal?: AbortSignal,
-): Promise<NodeDetail> {
-  const body = await fetchBytes(fetch, routeUrl('node', { ...key, index }), signal);
-  return decoded(() => fromBinary(NodeDetailSchema, body));
-}
-
-/** Where the tensors of a node come from and where they go. */
-export async function fetchFlow(
-  fetch: Fetch,
-  key: GraphKey,
-  index: number,
-  signal: AbortSignal,
-): Promise<NodeFlow> {
-  const body = await fetchBytes(fetch, routeUrl('flow', { ...key, index }), signal);
-  return decoded(() => fromBinary(NodeFlowSchema, body));
-}
-
-/** How far the outputs of each node of the debug side are off, by the size of their tensors. */
-export async function fetchMeasures(
-  fetch: Fetch,
-  key: Omit<GraphKey, 'side'>,
-  signal: AbortSignal,
-): Promise<Measures> {
-  const body = await fetchBytes(fetch, routeUrl('measures', { ...key }), signal);
-  return decoded(() => fromBinary(MeasuresSchema, body));
-}
-
-/** What the nodes of both sides put out. */
-export async function fetchValues(
-  fetch: Fetch,
-  key: Omit<GraphKey, 'side'>,
-  signal: AbortSignal,
-): Promise<Values> {
-  const body = await fetchBytes(fetch, routeUrl('values', { ...key }), signal);
-  return decoded(() => fromBinary(ValuesSchema, body));
-}
-
-/** Calls that do together what calls of the other side do. */
-export async function fetchGroups(
-  fetch: Fetch,
-  key: Omit<GraphKey, 'side'>,
-  signal: AbortSignal,
-): Promise<Groups> {
-  const body = await fetchBytes(fetch, routeUrl('groups', { ...key }), signal);
-  return decoded(() => fromBinary(GroupsSchema, body));
-}
-
 /** Nodes of all steps and ranks; `query` as docs/http-api.md has it. */
 export async function fetchSearch(
   fetch: Fetch,
-  query: Record<string, string | number>,
+  query: Parameters,
   signal: AbortSignal,
 ): Promise<SearchResult> {
-  const body = await fetchBytes(fetch, routeUrl('search', query), signal);
-  return decoded(() => fromBinary(SearchResultSchema, body));
+  const { file = '', ...conditions } = query;
+  return ask(fetch, 'search', { file: String(file), conditions: texts(conditions) }, signal);
 }
 
 /** Places in a graph of all nodes that the server finds there, in execution order. */
 export async function fetchIndices(
   fetch: Fetch,
-  query: Record<string, string | number>,
+  query: Parameters,
   graph: Graph,
   signal: AbortSignal,
 ): Promise<Int32Array> {
@@ -146,16 +119,6 @@ export async function fetchIndices(
     cursor = page.next;
   } while (cursor);
   return Int32Array.from(found);
-}
-
-/** The nodes of one name in all steps and ranks. */
-export async function fetchAcross(
-  fetch: Fetch,
-  query: { readonly file: string; readonly name: string; readonly side: Side },
-  signal: AbortSignal,
-): Promise<NodeAcross> {
-  const body = await fetchBytes(fetch, routeUrl('across', query), signal);
-  return decoded(() => fromBinary(NodeAcrossSchema, body));
 }
 
 /**
@@ -198,4 +161,10 @@ function decoded<T>(decode: () => T): T {
   } catch (error) {
     throw damaged(error instanceof Error ? error.message : String(error));
   }
+}
+
+function texts(parameters: Parameters): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(parameters).map(([name, value]) => [name, String(value)]),
+  );
 }

@@ -1,12 +1,4 @@
-import {
-  browserFetch,
-  fetchCatalog,
-  fetchGraph,
-  fetchGroups,
-  fetchMeasures,
-  fetchNode,
-  type Fetch,
-} from '../data/api';
+import { browserFetch, ask, fetchGraph, type Fetch } from '../data/api';
 import { asProblem, ProblemError } from '../data/problem';
 import { Finding, type NodePlace } from './finding';
 import { Grade, Side, type Catalog } from '../generated/graph_pb';
@@ -63,7 +55,7 @@ export class Session {
   async refresh(view: ViewState = this.state.view): Promise<void> {
     const signal = this.begin('catalog');
     try {
-      const catalog = await fetchCatalog(this.fetch, signal);
+      const catalog = await ask(this.fetch, 'catalog', {}, signal);
       if (signal.aborted) return;
       this.store.update({ catalog });
       await this.show(view, signal);
@@ -79,7 +71,7 @@ export class Session {
     const { signal } = this.loading;
     let catalog: Catalog;
     try {
-      catalog = await fetchCatalog(this.fetch, signal);
+      catalog = await ask(this.fetch, 'catalog', {}, signal);
     } catch {
       return; // whoever asks for something will hear of it
     }
@@ -215,7 +207,7 @@ export class Session {
   async reload(): Promise<void> {
     const signal = this.begin('graph');
     try {
-      const catalog = await fetchCatalog(this.fetch, signal);
+      const catalog = await ask(this.fetch, 'catalog', {}, signal);
       signal.throwIfAborted();
       this.store.update({ catalog, news: null });
       if (fileOf(this.state)?.problem !== undefined || !fileOf(this.state)) {
@@ -303,10 +295,10 @@ export class Session {
     try {
       const key = { file, step, rank };
       if ((pairOf(this.state)?.groups ?? 0) > 0) {
-        const groups = await fetchGroups(this.fetch, key, signal);
+        const groups = await ask(this.fetch, 'groups', key, signal);
         if (!signal.aborted) this.store.update({ groups });
       }
-      const measures = await fetchMeasures(this.fetch, key, signal);
+      const measures = await ask(this.fetch, 'measures', key, signal);
       const isOurs = !signal.aborted && measures.revision === graphs[Side.NPU].revision;
       if (isOurs) this.store.update({ measures });
     } catch {
@@ -322,9 +314,9 @@ export class Session {
     this.loadingDetail = new AbortController();
     const { signal } = this.loadingDetail;
     const { file, step, rank } = view;
-    const key = { file, step, rank, side: selected.side };
+    const place = { file, step, rank, side: selected.side, index: selected.index };
     try {
-      const detail = await fetchNode(this.fetch, key, selected.index, signal);
+      const detail = await ask(this.fetch, 'node', place, signal);
       if (signal.aborted) return;
       if (detail.revision !== graph.revision) this.store.update({ ...NO_DETAIL, news: 'changed' });
       else this.store.update({ ...NO_DETAIL, detail });

@@ -1,6 +1,6 @@
 // Where the tensors of the selected node come from and go: asked for while somebody looks.
 
-import { fetchFlow, type Fetch } from '../data/api';
+import { ask, type Fetch } from '../data/api';
 import { asProblem } from '../data/problem';
 import { Side, type FlowLink } from '../generated/graph_pb';
 import type { NodeRef } from '../layout/hierarchy';
@@ -60,8 +60,8 @@ export class Tracing {
     const { signal } = this.asking;
     this.store.update({ flow: null, flowProblem: '' });
     try {
-      const place = { file, step, rank, side: selected.side };
-      const found = await fetchFlow(this.fetch, place, selected.index, signal);
+      const place = { file, step, rank, side: selected.side, index: selected.index };
+      const found = await ask(this.fetch, 'flow', place, signal);
       signal.throwIfAborted();
       const isOurs = found.revision === graph.revision;
       const result = isOurs ? { node: selected, found } : null;

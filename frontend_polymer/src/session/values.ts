@@ -1,6 +1,6 @@
 // The numbers of the one tree: asked for once it is shown.
 
-import { fetchValues, type Fetch } from '../data/api';
+import { ask, type Fetch } from '../data/api';
 import { Side } from '../generated/graph_pb';
 import type { AppState } from './app-state';
 import type { Store } from './state';
@@ -17,7 +17,7 @@ export function followValues(store: Store<AppState>, fetch: Fetch): void {
     asking = new AbortController();
     const { signal } = asking;
     const { file, step, rank } = view;
-    fetchValues(fetch, { file, step, rank }, signal)
+    ask(fetch, 'values', { file, step, rank }, signal)
       .then((found) => {
         if (!signal.aborted && store.state.graphs === graphs) store.update({ values: found });
       })

@@ -112,6 +112,21 @@ def read_manual_matches(connection: sqlite3.Connection) -> list[ManualMatch]:
     ]
 
 
+def read_rejected_matches(connection: sqlite3.Connection) -> list[ManualMatch]:
+    """Every match that a person rejected and that nothing has replaced, in order of execution."""
+    rows = connection.execute(
+        "SELECT node_id, candidate_id, step, rank FROM unmatched JOIN unmatched_reason"
+        " USING (reason) JOIN node USING (node_id) JOIN graph USING (graph_id)"
+        " WHERE unmatched_reason.name = 'rejected' AND side = 0 AND candidate_id IS NOT NULL"
+        " ORDER BY node_id"
+    ).fetchall()
+    names = read_names(connection, {node for row in rows for node in row[:2]})
+    return [
+        ManualMatch(names[npu], names[bench], integer(step), integer(rank))
+        for npu, bench, step, rank in rows
+    ]
+
+
 def _edits(connection: sqlite3.Connection, query: str, bound: tuple[object, ...]) -> list[Edit]:
     rows = connection.execute(query, bound).fetchall()
     names = read_names(connection, {node for row in rows for node in (row[6], row[8])})

@@ -20,13 +20,14 @@ from msprobe_builder.verdict.next_dump import Surroundings, TensorKind
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
        node.kind, node.direction, node.call, own.value, source,
-       above.kind, above.direction, outer.value, node.node_id - first_node
+       above.kind, above.direction, outer.value, node.node_id - first_node, node.graph_id
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
 JOIN text AS own ON own.text_id = node.stem_id
 LEFT JOIN node AS above ON above.node_id = node.parent_id
 LEFT JOIN text AS outer ON outer.text_id = above.stem_id
 ORDER BY step, rank, place
 """
+_LAST_GRADIENTS = "SELECT graph_id, max(node_id) FROM node WHERE direction = ? GROUP BY graph_id"
 # Of all suspects at once, as the question goes through all nodes.
 _NAMESAKES = """
 WITH wanted AS MATERIALIZED (
@@ -71,16 +72,29 @@ WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
 
 def read_hearing(connection: sqlite3.Connection) -> Hearing:
     """Everything that the verdict on the whole file follows from."""
+    rows = connection.execute(_SUSPECTS).fetchall()
     hearing = Hearing(
         [
-            PlaceRuling(integer(step), integer(rank), text(word), text(said), integer(compared))
-            for step, rank, word, said, compared in connection.execute(
-                "SELECT step, rank, conclusion, sentence, compared FROM verdict"
+            PlaceRuling(
+                integer(step),
+                integer(rank),
+                text(word),
+                text(said),
+                integer(compared),
+                number(noise),
+            )
+            for step, rank, word, said, compared, noise in connection.execute(
+                "SELECT step, rank, conclusion, sentence, compared, noise FROM verdict"
                 " WHERE step IS NOT NULL ORDER BY step, rank"
             )
         ],
-        [_accused(row) for row in connection.execute(_SUSPECTS)],
+        [_accused(row) for row in rows],
     )
+    if len({place.step for place in hearing.places}) > 1:
+        gradients = connection.execute(_LAST_GRADIENTS, (int(Direction.BACKWARD),))
+        last = {graph: integer(node) for graph, node in gradients}
+        for one, row in zip(hearing.accused, rows, strict=True):
+            one.is_update = one.node_id > last.get(row[18], one.node_id)
     if len({place.rank for place in hearing.places}) < 2:
         return hearing
     own = {one.suspect_id: one for one in hearing.accused}

@@ -64,3 +64,13 @@ def find_nodes(
         if name in wanted:
             found.setdefault(name, []).append((integer(graph), node))
     return found
+
+
+def forward_modules(connection: sqlite3.Connection, graph_id: int) -> dict[str, str]:
+    """Name of the first forward call of each module of a graph, by its stem."""
+    rows = connection.execute(
+        f"SELECT text.value, {NAME_SQL} FROM node JOIN text ON text_id = stem_id"
+        " WHERE graph_id = ? AND kind = 0 AND direction = 1 ORDER BY node_id DESC",
+        (graph_id,),
+    )
+    return {text(stem): text(name) for stem, name in rows}

@@ -89,6 +89,7 @@ class Gatherer:
         run("ATTACH ? AS shard", (str(shard),))
         run("BEGIN")
         self._map_texts()
+        run("INSERT OR IGNORE INTO main.unmatched_reason SELECT * FROM shard.unmatched_reason")
         shift = {table: self._last_id(table) for table in _numbered()}
         for table, kinds in references().items():
             columns = [row[1] for row in run(f"PRAGMA main.table_info({table})")]

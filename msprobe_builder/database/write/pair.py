@@ -13,7 +13,7 @@ from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.database.layout import schema_text
+from msprobe_builder.database.migrations import lay_out
 from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.database.write.matching import write_groups, write_matching
 from msprobe_builder.database.write.merged import write_merge
@@ -39,7 +39,7 @@ def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
         # the whole row.
         "PRAGMA cache_size = -65536; PRAGMA ignore_check_constraints = ON;"
     )
-    connection.executescript(schema_text())
+    lay_out(connection)
     connection.execute("BEGIN")
     connection.executemany(
         "INSERT INTO grade VALUES (?, ?, ?, ?, ?)",

@@ -10,6 +10,7 @@ from msprobe_builder.merge.flow.dimensions import Cut, factor_cuts
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.landmarks import is_over_group
 from msprobe_builder.merge.flow.operators import (
+    ADDING_PRODUCTS,
     ALL_REDUCTIONS,
     GATHERS,
     JOINS,
@@ -75,6 +76,7 @@ def _follow_call(known: Knowledge, node: int) -> None:
             known.put(row, known.look_up(row) or known.by_numbers(row))
         return
     _correct_inputs(known, operator, inputs, outputs)
+    inputs = _read(known, node, operator, inputs)
     inputs = [row for row in inputs if row not in known.uninitialised]
     shares = frozenset(known.state[row].share for row in inputs)
     passed_on = {known.ranks.keys[row] for row in inputs}
@@ -83,6 +85,12 @@ def _follow_call(known: Knowledge, node: int) -> None:
         # Backward of a product shows what came in as rows; a weight can have the same shape.
         is_certain = operator in PRODUCTS and known.ranks.keys[row] in passed_on
         known.put(row, state, is_certain=is_certain and state.cut is not None)
+
+
+def _read(known: Knowledge, node: int, operator: str, inputs: list[int]) -> list[int]:
+    """The inputs whose numbers count: what is added to a product 0 times is but memory."""
+    beta = known.ranks.argument(node, "input.beta") if operator in ADDING_PRODUCTS else None
+    return inputs[1:] if beta is not None and float(beta) == 0 else inputs
 
 
 def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:
@@ -110,6 +118,8 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
     for row in inputs:
         if known.state[row].share is Share.SHARD and known.state[row].cut is not None:
             continue
+        if known.ranks.is_counting(row):
+            continue  # each rank numbers its own rows
         own = known.ranks.shape(row)
         for other in shards:
             cut = known.state[other].cut

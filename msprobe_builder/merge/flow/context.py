@@ -21,6 +21,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.calls import follow
 from msprobe_builder.merge.flow.dimensions import Cut, alike
+from msprobe_builder.merge.flow.expert_rows import OWN_COUNT
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
@@ -85,6 +86,8 @@ class _Tokens(Knowledge):
         uneven = self.ranks.uneven_dimension(row)
         if uneven is not None:
             return State(Share.SHARD, Cut(uneven))
+        if self._counts_own_tokens(row):
+            return UNKNOWN.because(OWN_COUNT)
         if self.ranks.agree[row] and not self.ranks.is_missing(row):
             return REPLICA.because("ranks with other tokens agree in it")
         shape = self.ranks.shape(row)
@@ -96,6 +99,14 @@ class _Tokens(Knowledge):
         if cut is None:
             return UNKNOWN
         return State(Share.SHARD, cut).because("ranks with other tokens differ in it")
+
+    def _counts_own_tokens(self, row: int) -> bool:
+        """Whether a tensor is 0, 1, 2 … as far as a rank has tokens, such as rows of its logits."""
+        shape = self.ranks.shape(row)
+        if self.length is None or len(shape) != 1 or not self.ranks.is_whole_number(row):
+            return False
+        is_of_all = shape[0] == self.length * len(self.group)
+        return shape[0] % self.length == 0 and not is_of_all and self.ranks.is_counting(row)
 
     def _sequence_cut(self, shape: list[int]) -> Cut | None:
         if self.of_experts:
@@ -121,7 +132,7 @@ class _Tokens(Knowledge):
         if state.share is Share.REPLICA and not is_weight and not self.ranks.agree[row]:
             state = self.by_numbers(row)  # such as counts by masks that look alike
         has_shape_of_weight = tuple(self.ranks.shape(row)) in self.parameter_cuts
-        if state == State(Share.SHARD) and has_shape_of_weight:
+        if state == State(Share.SHARD) and has_shape_of_weight and self.is_in_backward(row):
             state = State(Share.PARTIAL)  # tokens were summed over: the gradient of a weight
         super().put(row, state, is_certain=is_certain)
 

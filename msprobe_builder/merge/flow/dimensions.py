@@ -85,7 +85,7 @@ def reshaped(
     it as well as into the one behind: ``joins_batch`` says that heads became part of the batch.
     """
     if prod(source) != prod(shape):
-        return cut if len(source) == len(shape) else None
+        return cut if _differ_there_alone(cut.dimension, source, shape) else None
     place = cut.dimension
     is_single = source[place] == cut.outer
     before = prod(source[:place]) * cut.outer
@@ -104,6 +104,37 @@ def reshaped(
         if start <= before < start * shape[dimension]:
             return Cut(dimension, before // start)
     return None
+
+
+def _differ_there_alone(dimension: int, source: list[int], shape: list[int]) -> bool:
+    """Whether two shapes are equal in one dimension, or in all others."""
+    if len(source) != len(shape):
+        return False
+    others = [place for place in range(len(shape)) if place != dimension]
+    is_same = source[dimension] == shape[dimension]
+    return is_same or all(source[place] == shape[place] for place in others)
+
+
+def summed_cut(
+    equation: str, cuts: Sequence[Cut | None], shapes: Sequence[list[int]]
+) -> tuple[bool, Cut | None] | None:
+    """Of a sum by indices (einsum): whether the cut is summed over, and where it is else.
+
+    ``cuts`` are those of all factors, None of one that is whole. None when it cannot be told.
+    """
+    taken, arrow, put_out = equation.replace(" ", "").partition("->")
+    terms = taken.split(",")
+    fits = len(terms) == len(shapes) and all(
+        len(term) == len(shape) for term, shape in zip(terms, shapes, strict=True)
+    )
+    if not arrow or "." in equation or not fits:
+        return None
+    known = {term[cut.dimension] for term, cut in zip(terms, cuts, strict=True) if cut is not None}
+    if len(known) != 1 or any(cut is not None and cut.outer != 1 for cut in cuts):
+        return None
+    [index] = known
+    place = put_out.find(index)
+    return (True, None) if place < 0 else (False, Cut(place))
 
 
 def takes_batch_first(operator: str, shape: list[int], numbers: Sequence[int]) -> bool:

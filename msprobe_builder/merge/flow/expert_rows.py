@@ -15,12 +15,15 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.landmarks import reductions
-from msprobe_builder.merge.flow.operators import JOINS, SHRINKING, operator_of
+from msprobe_builder.merge.flow.operators import LISTINGS, SHRINKING, operator_of
 from msprobe_builder.merge.flow.parallel_layers import module_class
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
-_LISTING = JOINS | {"split", "chunk", "unbind"}
+# Why tensors around experts are no parts of those of an unsplit run, which sends nothing.
+OWN_COUNT = "each rank counts its own tokens"
+OWN_MEMORY = "each rank takes memory for its own tokens"
+OWN_PIECES = "it is cut by the numbers of tokens of each expert and rank"
 # Of a weight that holds all local experts side by side: where they lie in its shape.
 _SIDE_BY_SIDE = {"weight1": 1, "weight2": 0}
 
@@ -79,13 +82,17 @@ def _exchanged(ranks: RankTables, row: int, reduced: Mapping[bytes, int], operat
         return State(Share.PARTIAL, None, result)
     if not ranks.shape(row):
         return REPLICA if ranks.agree[row] else LOCAL
+    if ranks.is_whole_number(row):
+        return UNKNOWN.because(OWN_COUNT)
+    if ranks.is_even[row]:
+        return UNKNOWN.because(OWN_MEMORY)
     uneven = ranks.uneven_dimension(row)
     if ranks.agree[row] and uneven is None:
         return REPLICA
     is_in_list = (
-        operator in _LISTING and len(ranks.tensors(ranks.node(row), ranks.section(row))) > 1
+        operator in LISTINGS and len(ranks.tensors(ranks.node(row), ranks.section(row))) > 1
     )
     is_sum = operator in SHRINKING and ranks.section(row) is Section.OUTPUT
-    if ranks.is_whole_number(row) or is_in_list or is_sum:
-        return UNKNOWN  # numbers of tokens, and what is cut by them, of other experts or tokens
+    if is_in_list or is_sum:
+        return UNKNOWN.because(OWN_PIECES)
     return State(Share.SHARD, None if uneven is None else Cut(uneven))

@@ -132,6 +132,15 @@ class Knowledge:
     def _is_forward(self, row: int) -> bool:
         return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD
 
+    def is_in_backward(self, row: int) -> bool:
+        """Whether a call runs backward, or forward in the backward pass of a module."""
+        node = self.ranks.node(row)
+        while node > 0 and self.tree.parsed[node].kind is Kind.API:
+            if self.tree.parsed[node].direction is Direction.BACKWARD:
+                return True
+            node = int(self.tree.parent[node])
+        return node > 0 and self.tree.parsed[node].direction is not Direction.FORWARD
+
     def correct(self, row: int, cut: Cut) -> None:
         """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""
         if self.state[row] != State(Share.SHARD, cut):

@@ -25,11 +25,13 @@ LINEARS = frozenset(
     }
 )
 PRODUCTS = LINEARS | {"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}
+ADDING_PRODUCTS = frozenset({"addmm", "addmv", "addbmm", "baddbmm", "addmm_", "baddbmm_"})
 PEER_CALLS = frozenset(
     f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 )
 ADDITIONS = frozenset({"add", "add_", "__add__", "__iadd__"})
 JOINS = frozenset({"cat", "concat", "concatenate"})
+LISTINGS = JOINS | {"split", "chunk", "unbind"}
 
 
 def operator_of(name: Name) -> str:

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from msprobe_builder.dump.names import UNINITIALISED, Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.merge.flow.dimensions import Cut, broadcast_from, output_cut, shrunk
+from msprobe_builder.merge.flow.dimensions import (
+    Cut,
+    broadcast_from,
+    output_cut,
+    shrunk,
+    summed_cut,
+)
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.operators import LINEARS, PRODUCTS, SHRINKING
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
@@ -233,6 +239,24 @@ def _partial_product(output: Output) -> State | None:
     return State(Share.PARTIAL) if _is_product_of_shards(output) else None
 
 
+def _summed(output: Output) -> State | None:
+    """A sum by indices says itself what becomes of each dimension."""
+    known = output.known
+    if output.operator != "einsum" or output.twin is not None:
+        return None
+    if any(known.state[row].cut is None for row in output.shards):
+        return State(Share.SHARD)
+    found = summed_cut(
+        known.ranks.argument(output.node, "input.0") or "",
+        [known.state[row].cut for row in output.inputs],
+        [known.ranks.shape(row) for row in output.inputs],
+    )
+    if found is None:
+        return State(Share.SHARD)
+    is_summed, cut = found
+    return State(Share.PARTIAL) if is_summed else State(Share.SHARD, cut)
+
+
 def _shrunk(output: Output) -> State | None:
     source = output.shard_shapes[0]
     if output.operator not in SHRINKING or prod(output.shape) >= prod(source):
@@ -249,8 +273,13 @@ def _shrunk(output: Output) -> State | None:
 
 def _gathered(output: Output) -> State | None:
     is_written = output.operator.startswith("scatter")  # rows of indices say where
-    is_same_size = prod(output.shape) in (prod(output.shard_shapes[0]), 0)
-    return REPLICA if output.agrees and not is_same_size and not is_written else None
+    source, cut = output.shard_shapes[0], output.known.state[output.shards[0]].cut
+    is_same_size = prod(output.shape) in (prod(source), 0)
+    is_stretched = len(source) == len(output.shape) and (
+        cut is not None and source[cut.dimension] == output.shape[cut.dimension]
+    )
+    is_left = is_same_size or is_stretched or is_written
+    return REPLICA if output.agrees and not is_left else None
 
 
 def _of_shards(output: Output) -> State:
@@ -313,6 +342,7 @@ RULES = (
         "both factors are cut along what is summed over",
         _partial_product,
     ),
+    Rule("summed", "the indices of its sum say what becomes of each dimension", _summed),
     Rule("shrunk", "its call reduces a shard along one dimension", _shrunk),
     Rule("gathered", "its call put shards together itself", _gathered),
     Rule("of shards", "its call took in shards", _of_shards),

@@ -19,10 +19,12 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.calls import follow
 from msprobe_builder.merge.flow.dimensions import Cut
-from msprobe_builder.merge.flow.experts import expert_owners, expert_place
+from msprobe_builder.merge.flow.expert_rows import OWN_COUNT, OWN_MEMORY, OWN_PIECES
+from msprobe_builder.merge.flow.experts import Region, expert_owners, expert_place, regions
 from msprobe_builder.merge.flow.knowledge import Knowledge
+from msprobe_builder.merge.flow.operators import LISTINGS, operator_of
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class, parameter_state
-from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.totals import find_totals
 
 
@@ -32,7 +34,27 @@ def classify(
     """The state of every row; the tables of all ranks have equal rows in equal order."""
     owners = expert_owners(tree)
     known = Knowledge(tree, tables, texts, group)
-    return follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
+    states = follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
+    return _without_counts(known, states)
+
+
+def _without_counts(known: Knowledge, states: list[State]) -> list[State]:
+    """What ranks with slices of the tokens count of them, and cut by such counts, is their own."""
+    for node, region in enumerate(regions(known.tree)):
+        around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
+        if region is not Region.EXCHANGE or all(states[row].share != Share.SHARD for row in around):
+            continue
+        lists = operator_of(known.tree.parsed[node]) in LISTINGS
+        for section in (Section.INPUT, Section.OUTPUT):
+            rows = known.ranks.tensors(node, section)
+            for row in rows:
+                if states[row].share is not Share.SHARD and known.ranks.is_whole_number(row):
+                    states[row] = UNKNOWN.because(OWN_COUNT)
+                elif states[row].share is not Share.SHARD and known.ranks.is_even[row]:
+                    states[row] = UNKNOWN.because(OWN_MEMORY)
+                elif lists and len(rows) > 1:
+                    states[row] = UNKNOWN.because(OWN_PIECES)
+    return states
 
 
 def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:

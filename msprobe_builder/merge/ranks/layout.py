@@ -6,14 +6,20 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from msprobe_builder.base.errors import UsageError
 
-DEFAULT_ORDER = "tp-cp-ep-dp-pp"
-_DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+# Dimensions whose ranks hold the same weights and other tokens.
+_TOKENS = ("cp",)
+# What the ranks of one replica are split by; experts share ranks out anew.
+_MODEL = ("tp", *_TOKENS, "pp")
+_DIMENSIONS = ("tp", *_TOKENS, "ep", "dp", "pp")
+DEFAULT_ORDER = "-".join(_DIMENSIONS)
 _REQUIRED = ("rank_size", "tp", "pp")
-_OPTIONAL = ("vpp", "cp", "ep", "etp", "order")
+OPTIONAL = ("vpp", *_TOKENS, "ep", "etp", "order")
+_TIMES = " · ".join(_MODEL)
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,13 @@ class ParallelLayout:
     @property
     def dp(self) -> int:
         """Number of replicas of the model."""
-        return self.rank_size // (self.tp * self.cp * self.pp)
+        return self.rank_size // prod(self.size(name) for name in _MODEL)
 
     def expert_place(self, rank: int) -> dict[str, int]:
-        """Where a rank stands among those of the experts: tp, ep, dp and pp; cp is always 0."""
+        """Where a rank stands among those of the experts, 0 in dimensions of tokens."""
         edp = self.rank_size // (self.etp * self.ep * self.pp)
-        sizes = {"tp": self.etp, "cp": 1, "ep": self.ep, "dp": edp, "pp": self.pp}
+        sizes = dict.fromkeys(_TOKENS, 1)
+        sizes |= {"tp": self.etp, "ep": self.ep, "dp": edp, "pp": self.pp}
         place = {}
         for dimension in self.order:
             rank, place[dimension] = divmod(rank, sizes[dimension])
@@ -50,12 +57,20 @@ class ParallelLayout:
 
     def size(self, dimension: str) -> int:
         """Size of one dimension as ranks are numbered for all but experts."""
-        return {"tp": self.tp, "cp": self.cp, "ep": 1, "dp": self.dp, "pp": self.pp}[dimension]
+        return 1 if dimension == "ep" else int(getattr(self, dimension))
+
+    def sizes(self) -> dict[str, int]:
+        """All sizes that a sentence on the layout may name, in the order of the documents."""
+        names = ("tp", "pp", "vpp", *_TOKENS, "ep", "dp")
+        return {name: int(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True)
 class Replica:
-    """The ranks of one data-parallel replica, ``ranks[pp][cp][tp]``."""
+    """The ranks of one data-parallel replica, ``ranks[pp][tokens][tp]``.
+
+    ``tokens`` runs over context parallelism and whatever else gives ranks other tokens.
+    """
 
     index: int
     ranks: tuple[tuple[tuple[int, ...], ...], ...]
@@ -78,18 +93,16 @@ def replicas(layout: ParallelLayout) -> list[Replica]:
         strides[dimension] = stride
         stride *= layout.size(dimension)
 
-    def rank(dp: int, pp: int, cp: int, tp: int) -> int:
-        place = {"tp": tp, "cp": cp, "ep": 0, "dp": dp, "pp": pp}
-        return sum(place[dimension] * strides[dimension] for dimension in layout.order)
+    def rank(dp: int, pp: int, tokens: tuple[int, ...], tp: int) -> int:
+        place = {"tp": tp, "dp": dp, "pp": pp, **dict(zip(_TOKENS, tokens, strict=True))}
+        return sum(at * strides[dimension] for dimension, at in place.items())
 
+    shares = list(product(*(range(layout.size(name)) for name in _TOKENS)))
     return [
         Replica(
             dp,
             tuple(
-                tuple(
-                    tuple(rank(dp, pp, cp, tp) for tp in range(layout.tp))
-                    for cp in range(layout.cp)
-                )
+                tuple(tuple(rank(dp, pp, one, tp) for tp in range(layout.tp)) for one in shares)
                 for pp in range(layout.pp)
             ),
         )
@@ -123,8 +136,8 @@ def groups(layout: ParallelLayout, dimension: str) -> list[tuple[int, ...]]:
         if dimension == "tp":
             found += [tp for stage in replica.ranks for tp in stage]
         else:
-            places = product(range(layout.cp), range(layout.tp))
-            found += [tuple(stage[cp][tp] for stage in replica.ranks) for cp, tp in places]
+            places = product(range(len(replica.ranks[0])), range(layout.tp))
+            found += [tuple(stage[of][tp] for stage in replica.ranks) for of, tp in places]
     return sorted(found)
 
 
@@ -132,14 +145,14 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
     """Check one side of ``parallel_merge``; ``where`` names file and key in messages."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{where} must be an object with rank_size, tp and pp.")
-    known = (*_REQUIRED, *_OPTIONAL)
+    known = (*_REQUIRED, *OPTIONAL)
     for key in value:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}."
             raise UsageError(f"{where} has the unknown key '{key}'; {hint}")
     sizes: dict[str, int] = {}
-    for key in (*_REQUIRED, "vpp", "cp", "ep", "etp"):
+    for key in (one for one in known if one != "order"):
         size = value.get(key)
         if size is None and key not in _REQUIRED:
             size = sizes["tp"] if key == "etp" else 1
@@ -149,10 +162,10 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
             raise UsageError(f"{where}: '{key}' is {size!r}; it must be a whole number above 0.")
         sizes[key] = size
     layout = ParallelLayout(**sizes, order=_parse_order(value.get("order"), sizes, where))
-    model = layout.tp * layout.cp * layout.pp
+    model = prod(layout.size(name) for name in _MODEL)
     if layout.rank_size % model:
         raise UsageError(
-            f"{where}: rank_size {layout.rank_size} is no multiple of tp · cp · pp = {model}; "
+            f"{where}: rank_size {layout.rank_size} is no multiple of {_TIMES} = {model}; "
             "correct the sizes."
         )
     if layout.etp not in (1, layout.tp):
@@ -162,7 +175,8 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
         )
     shared = layout.rank_size // (layout.etp * layout.pp)
     if shared % layout.ep:
-        ranks = "dp · cp" if layout.etp == layout.tp else "tp · dp · cp"
+        dense = " · ".join(("dp", *_TOKENS))
+        ranks = dense if layout.etp == layout.tp else f"tp · {dense}"
         raise UsageError(
             f"{where}: ep {layout.ep} does not divide {ranks} = {shared}; experts are shared out "
             "over these ranks: correct ep or rank_size."
@@ -188,7 +202,7 @@ def _parse_order(value: Any, sizes: dict[str, int], where: str) -> tuple[str, ..
             raise UsageError(f"{where}: 'order' names {word!r} twice; name it once.")
     if "ep" in words and "dp" in words and abs(words.index("ep") - words.index("dp")) != 1:
         raise UsageError(f"{where}: 'order' must name ep next to dp.")
-    dp = sizes["rank_size"] // max(sizes["tp"] * sizes["cp"] * sizes["pp"], 1)
+    dp = sizes["rank_size"] // max(prod(sizes[name] for name in _MODEL), 1)
     used = {**sizes, "dp": dp}
     missing = [name for name in _DIMENSIONS if name not in words]
     for name in missing:

@@ -79,6 +79,13 @@ class RankTables:
         name = self._texts.values[dtype_id].lower() if dtype_id >= 0 else ""
         return "int" in name or "bool" in name
 
+    def is_counting(self, row: int) -> bool:
+        """Whether every rank has the numbers 0, 1, 2 … as far as the tensor goes."""
+        highest, lowest, mean = self._table.statistics[:3, row]
+        last = self._table.numel[row] - 1
+        is_range = last > 0 and (highest, lowest, mean) == (last, 0, last / 2)
+        return bool(self.agree[row]) and is_range
+
     def numbers(self, node: int) -> list[int]:
         """Whole-number arguments of a call in order."""
         values = self._texts.values
@@ -88,6 +95,15 @@ class RankTables:
             if type_id >= 0 and value_id >= 0 and values[type_id] == "int":
                 found += parse_numbers(values[value_id]) or ()
         return found
+
+    def argument(self, node: int, name: str) -> str | None:
+        """The value of an argument that is no tensor, as text; None when the call has none such."""
+        values = self._texts.values
+        for row in range(self._start[node], self._start[node + 1]):
+            value_id = int(self._table.value_id[row])
+            if value_id >= 0 and values[int(self._table.name_id[row])] == name:
+                return values[value_id]
+        return None
 
     def group(self, node: int) -> list[int] | None:
         """The ranks of a collective in order, None when it names no group: then it is all."""

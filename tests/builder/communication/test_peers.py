@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.link.calls import Call, Group, group_of
+from msprobe_builder.link.signatures import function_of
 from tests.builder.small_dumps import Record, communicate, group, number, tensor, write_dump
 
 DATA = tensor(3.0)
@@ -57,3 +59,23 @@ def test_without_a_place_the_number_is_the_rank(tmp_path: Path) -> None:
         2: {"Distributed.recv.0.forward": communicate(DATA, group=members, src=number(1))},
     }
     assert linked(tmp_path, records) == {(1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        (None, Group("67e9e248", (0, 1, 2, 3))),  # crc32 of "[0, 1, 2, 3]"
+        ("[5, 2]", Group("9449413f", (5, 2))),
+        ("a1b2c3d4", Group("a1b2c3d4", None)),
+        ('{"ranks": [0]}', Group('{"ranks": [0]}', None)),
+        ("[true, 1]", Group("[true, 1]", None)),
+        ('["0"]', Group('["0"]', None)),
+        ("7", Group("7", None)),
+    ],
+)
+def test_a_group_is_known_by_its_ranks_or_by_its_text_alone(text: str | None, group: Group) -> None:
+    arguments = {} if text is None else {("group", ""): text}
+    known = function_of("Distributed.send")
+    assert known is not None
+    call = Call(1, 0, "send", 0, known[1], arguments, {}, {}, is_recorded=True)
+    assert group_of(call, (0, 1, 2, 3)) == group

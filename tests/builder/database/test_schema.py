@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from msprobe_builder.base.codes import METRICS, SCHEMA_VERSION, Kind
+from msprobe_builder.base.codes import METRICS, Kind
 from msprobe_builder.database.layout import current_layout
+from msprobe_builder.database.migrations import SCHEMA_VERSION
 from msprobe_builder.database.read.names import NAME_SQL, read_names
 from msprobe_builder.database.write.gather import references
 from msprobe_builder.database.write.pair import create

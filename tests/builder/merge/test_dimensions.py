@@ -19,6 +19,7 @@ from msprobe_builder.merge.flow.dimensions import (
     reshaped,
     shrunk,
     split_like,
+    summed_cut,
 )
 
 FORWARD = Direction.FORWARD
@@ -156,3 +157,27 @@ def test_gradients_of_broadcast_tensors() -> None:
 def test_rows_are_not_split_with_what_follows_them() -> None:
     assert split_like(Cut(0), [4, 2, 32], [8, 2, 2, 8]) is None
     assert split_like(Cut(2), [8, 2, 48], [8, 2, 2, 8]) == Cut(2)
+
+
+@pytest.mark.parametrize(
+    ("equation", "cuts", "found"),
+    [
+        ("sbhd,tbhd->bhst", (Cut(0), None), (False, Cut(2))),
+        ("sbhd, tbhd -> bhst", (Cut(2), Cut(2)), (False, Cut(1))),
+        ("bhst,tbhd->sbhd", (Cut(3), Cut(0)), (True, None)),  # partial sums over t
+        ("...d,...d->...", (Cut(0), Cut(0)), None),
+        ("sbhd,tbhd", (Cut(0), None), None),
+        ("sbhd,tbhd->bhst", (Cut(0), Cut(0)), None),  # cut along two indices
+    ],
+)
+def test_sums_by_indices(
+    equation: str, cuts: tuple[Cut | None, ...], found: tuple[bool, Cut | None] | None
+) -> None:
+    shapes = [[4, 4, 4, 4] if "..." not in equation else [4, 4]] * 2
+    assert summed_cut(equation, cuts, shapes) == found
+
+
+def test_a_cut_does_not_survive_in_a_shape_of_other_tensors() -> None:
+    assert reshaped(Cut(0), [8, 2, 4, 4], [2, 4, 8, 16]) is None
+    assert reshaped(Cut(2), [8, 2, 12], [8, 2, 4]) == Cut(2)  # split along the cut
+    assert reshaped(Cut(0), [8, 2, 12], [8, 2, 4]) == Cut(0)

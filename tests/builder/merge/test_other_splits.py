@@ -6,15 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from merge_truth import (
-    OTHER_SPLITS,
-    Agreement,
-    Split,
-    cause_lines,
-    compare_split,
-    other_cause,
-    table_lines,
-)
+from merge_causes import other_cause
+from merge_truth import OTHER_SPLITS, Agreement, Split, cause_lines, compare_split, table_lines
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

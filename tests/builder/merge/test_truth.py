@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from merge_truth import (
-    SPLITS,
-    Agreement,
-    Finding,
-    Split,
-    cause,
-    cause_lines,
-    compare_split,
-    table_lines,
-)
+from merge_causes import Finding, cause
+from merge_truth import SPLITS, Agreement, Split, cause_lines, compare_split, table_lines
 
 Compare = Callable[[Split], list[Agreement]]
 REPOSITORY = Path(__file__).resolve().parents[3]

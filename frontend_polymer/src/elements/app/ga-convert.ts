@@ -1,6 +1,6 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import { postConvert } from '../../data/convert';
+import { change } from '../../data/api';
 import { asProblem, type ProblemError } from '../../data/problem';
 import type { Texts } from '../../i18n';
 import type { Session } from '../../session/session';
@@ -66,7 +66,7 @@ export class GaConvert extends LocalizedElement {
     this.busy = true;
     this.refusal = null;
     try {
-      const made = await postConvert(session.fetch, file);
+      const { file: made } = await change(session.fetch, 'convert', { file });
       // Who has gone elsewhere meanwhile is left there; the list has the new file then.
       const isHere = session.state.view.file === file;
       await session.refresh(

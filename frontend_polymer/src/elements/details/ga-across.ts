@@ -1,7 +1,7 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
 import { asProblem } from '../../data/problem';
-import { fetchAcross } from '../../data/api';
+import { ask } from '../../data/api';
 import { measuresOf, placeTable, worstRanks, type Measure } from '../../data/places';
 import { Side, type NodeAcross } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
@@ -310,7 +310,7 @@ export class GaAcross extends LocalizedElement {
     const { signal } = this.loading;
     this.setProperties({ across: null, everything: false, busy: true, failure: '' });
     try {
-      const across = await fetchAcross(this.session.fetch, query, signal);
+      const across = await ask(this.session.fetch, 'across', query, signal);
       if (!signal.aborted) this.setProperties({ across, busy: false });
     } catch (error) {
       if (signal.aborted) return;

@@ -2,8 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { asProblem } from '../../data/problem';
-import { routeUrl } from '../../data/api';
-import { fetchCandidates, postImport, postMatch, postUndo } from '../../data/matching';
+import { ask, change, routeUrl } from '../../data/api';
 import type { EditState, MatchCandidate, MatchReport } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
@@ -172,7 +171,7 @@ export class GaMatch extends LocalizedElement {
   readonly carryOut: Import = (content, reason, replace, dryRun) =>
     this.upToDate(async () => {
       const who = { author: this.field('author').value.trim(), reason };
-      const report = await postImport(this.session.fetch, {
+      const report = await change(this.session.fetch, 'matches', {
         ...baseOf(this.state),
         ...who,
         content,
@@ -236,8 +235,8 @@ export class GaMatch extends LocalizedElement {
     this._picked(this.state.picked);
     const { file, step, rank } = view;
     try {
-      const key = { file, step, rank, side: selected.side };
-      const { candidates } = await fetchCandidates(this.session.fetch, key, selected.index, signal);
+      const place = { file, step, rank, side: selected.side, index: selected.index };
+      const { candidates } = await ask(this.session.fetch, 'candidates', place, signal);
       if (!signal.aborted) this.candidates = candidates;
     } catch (error) {
       if (!signal.aborted) this.outcome = messageOf(error);
@@ -277,7 +276,7 @@ export class GaMatch extends LocalizedElement {
     await this.run(async () => {
       const preview = ++this.previews;
       const request = this.request(true);
-      const report = request && (await postMatch(this.session.fetch, request));
+      const report = request && (await change(this.session.fetch, 'match', request));
       if (preview === this.previews) this.report = report;
     });
   }
@@ -286,18 +285,18 @@ export class GaMatch extends LocalizedElement {
     const request = this.request(false);
     if (!request) return;
     writeSetting(AUTHOR, request.author);
-    await this.change(() => postMatch(this.session.fetch, request));
+    await this.change(() => change(this.session.fetch, 'match', request));
   }
 
   _undo(): Promise<void> {
     return this.change(() =>
-      postUndo(this.session.fetch, 'undo', { ...baseOf(this.state), dryRun: false }),
+      change(this.session.fetch, 'undo', { ...baseOf(this.state), dryRun: false }),
     );
   }
 
   _redo(): Promise<void> {
     return this.change(() =>
-      postUndo(this.session.fetch, 'redo', { ...baseOf(this.state), dryRun: false }),
+      change(this.session.fetch, 'redo', { ...baseOf(this.state), dryRun: false }),
     );
   }
 

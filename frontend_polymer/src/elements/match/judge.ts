@@ -1,6 +1,6 @@
 // Confirming and rejecting what evidence alone has matched.
 
-import { postMatch } from '../../data/matching';
+import { change } from '../../data/api';
 import { asProblem } from '../../data/problem';
 import { MatchAction } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
@@ -21,7 +21,7 @@ export async function judge(session: Session, action: MatchAction, text: Texts):
     ...{ descendants: false, replace: false, twin: false },
   };
   try {
-    await postMatch(session.fetch, {
+    await change(session.fetch, 'match', {
       ...{ ...baseOf(state), step: view.step, rank: view.rank },
       ...{ dryRun: false, author: '', reason: '', operations: [operation] },
     });

@@ -1,7 +1,7 @@
 // Undo and redo of matches made by hand, from wherever the keys are.
 
 import { asProblem } from '../../data/problem';
-import { postUndo } from '../../data/matching';
+import { change } from '../../data/api';
 import type { Texts } from '../../i18n';
 import { fileOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
@@ -22,7 +22,7 @@ export async function takeBack(session: Session, route: TakeBack, text: Texts): 
   if (!fileOf(state)?.writable) return text.match.readOnly;
   if (!takenBack(state, route, text)) return text.match.nothingToTakeBack;
   try {
-    const report = await postUndo(session.fetch, route, { ...baseOf(state), dryRun: false });
+    const report = await change(session.fetch, route, { ...baseOf(state), dryRun: false });
     await session.reload();
     return outcomeOf(report, text);
   } catch (error) {

@@ -1,0 +1,1 @@
+"""Databases of trends, ``.trend.db``: statistics by target, rank and step."""

@@ -1,0 +1,98 @@
+"""Opening a .trend.db: checked before SQLite sees it, trusting nothing in it, never written to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.layout import Layout, read_layout
+from msprobe_builder.database.open import (
+    BUSY_SECONDS,
+    HEADER_SIZE,
+    check_header,
+    connect,
+    read_mode,
+)
+from msprobe_builder.database.problems import DamagedError, FileError, file_error
+
+SUFFIX = ".trend.db"
+APPLICATION_ID = 0x4D535054  # "MSPT"
+SCHEMA_VERSION = 1
+STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")  # bit i of value.nan_flags
+
+_MAKE = "Make it again with msprobe-build trend."
+
+
+def schema_text() -> str:
+    """The statements that make an empty database of the current version."""
+    return resources.files(__package__).joinpath("schema.sql").read_text("utf-8")
+
+
+@lru_cache(maxsize=1)
+def current_layout() -> Layout:
+    """The layout that ``schema.sql`` makes."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(schema_text())
+        return read_layout(connection)
+
+
+@contextmanager
+def opened_trend(
+    path: Path, name: str | None = None, query_seconds: float | None = None
+) -> Iterator[sqlite3.Connection]:
+    """A connection that reads a file of ours and cannot write to it.
+
+    UsageError when there is no file; BuildError, one sentence, when it cannot be read.
+    """
+    shown = name or str(path)
+    try:
+        with closing(connected(path, shown, query_seconds)) as connection:
+            prepare(connection, shown)
+            yield connection
+    except FileError as error:
+        raise BuildError(str(error)) from error
+    except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
+        raise BuildError(str(file_error(shown, error))) from error
+
+
+def connected(path: Path, name: str, query_seconds: float | None = None) -> sqlite3.Connection:
+    """A connection to a SQLite file of anybody; UsageError, FileError when there is none."""
+    if not path.is_file():
+        raise UsageError(f"{name} does not exist; give a {SUFFIX} file.")
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(HEADER_SIZE)
+    except OSError as error:
+        raise BuildError(f"{name} cannot be read: {error.strerror}.") from error
+    check_header(name, header, path.stat().st_size)
+    return connect(path, read_mode(name, path, header), BUSY_SECONDS, query_seconds)
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Let a connection see a file of ours as it is now; FileError for any other."""
+    connection.execute("BEGIN")
+    [[identity]] = connection.execute("PRAGMA application_id")
+    [[version]] = connection.execute("PRAGMA user_version")
+    if identity != APPLICATION_ID:
+        raise FileError(
+            "foreign_database",
+            f"{name} is a SQLite database, but not one of msprobe-build trend.",
+            "One of the reference tool is turned into ours with msprobe-build trend FILE -o out.",
+        )
+    if version != SCHEMA_VERSION:
+        raise FileError(
+            "newer_schema",
+            f"{name} has schema version {version}, this program reads {SCHEMA_VERSION}.",
+            _MAKE,
+        )
+    # Virtual tables and views would run code of the file's choice: only plain tables are read.
+    plain = read_layout(connection).columns
+    for table, columns in current_layout().columns.items():
+        if plain.get(table) != columns:
+            raise DamagedError(f"table {table} is missing or has other columns")
+    connection.execute("PRAGMA query_only = ON")

@@ -1,0 +1,1 @@
+"""Numbers over many steps: records of a monitor and dumps, for comparisons and trends."""

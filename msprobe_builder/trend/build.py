@@ -1,0 +1,204 @@
+"""Making a .trend.db of a monitor's record, of dumps of many steps, or of the reference's."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.publish import published
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.base.version import __version__
+from msprobe_builder.database.problems import DamagedError, FileError, file_error
+from msprobe_builder.database.trends.open import STATISTICS, SUFFIX, connected
+from msprobe_builder.database.trends.reference import STATISTICS as REFERENCE_STATISTICS
+from msprobe_builder.database.trends.reference import (
+    ReferenceRow,
+    is_reference,
+    read_reference,
+)
+from msprobe_builder.database.trends.write import Target, TrendWriter
+from msprobe_builder.dump.discover import discover
+from msprobe_builder.dump.names import Direction, Kind, format_name, parse_name
+from msprobe_builder.dump.parameter_columns import STATISTICS as DUMP_STATISTICS
+from msprobe_builder.dump.read import Dump, read_dump
+from msprobe_builder.trend.monitor import monitored_ranks, read_rank
+from msprobe_builder.trend.places import module_of, plain_path
+
+_PARAMETERS_GRAD = "parameters_grad"
+
+
+@dataclass(frozen=True)
+class TrendReport:
+    """What was written."""
+
+    path: Path
+    source: str  # monitor, dump or reference
+    targets: int
+    ranks: int
+    steps: int
+    values: int
+    skipped: tuple[str, ...]
+
+
+def build_trend(source: Path, directory: Path, name: str | None = None) -> TrendReport:
+    """Write ``directory/trend_{timestamp}.trend.db``, or one of another name.
+
+    UsageError when the source holds nothing to show; BuildError when it cannot be read.
+    """
+    now = datetime.now(tz=timezone.utc)
+    stem = (name or f"trend_{now:%Y%m%d%H%M%S}").removesuffix(SUFFIX)
+    if not stem or Path(stem).name != stem:
+        raise UsageError(f"The output name {name!r} must be a plain file name.")
+    target = directory / f"{stem}{SUFFIX}"
+    if target.exists():
+        raise UsageError(f"{target} exists already; remove it or choose another --output-name.")
+    if not source.exists():
+        raise UsageError(f"{source} does not exist; give a directory of a monitor or of dumps.")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with published(target) as temporary:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                writer = TrendWriter(connection)
+                kind, skipped = _fill(source, writer)
+                if not writer.rows:
+                    raise UsageError(f"{source} holds no statistics to show.")
+                meta = {
+                    "source": str(source.absolute()),
+                    "kind": kind,
+                    "created_at": now.isoformat(timespec="seconds"),
+                    "builder_version": __version__,
+                }
+                writer.finish(meta)
+                counts = len(writer.targets), len(writer.ranks), len(writer.steps)
+    except OSError as error:
+        raise BuildError(f"Cannot write {target}: {error.strerror}.") from error
+    except sqlite3.Error as error:
+        raise BuildError(f"Cannot write {target}: {error}.") from error
+    return TrendReport(target, kind, *counts, writer.rows * len(STATISTICS), tuple(skipped))
+
+
+def _fill(source: Path, writer: TrendWriter) -> tuple[str, Sequence[str]]:
+    if source.is_file():
+        _fill_from_reference(source, writer)
+        return "reference", ()
+    ranks = monitored_ranks(source)
+    if ranks:
+        for rank, directory in ranks.items():
+            _fill_from_monitor(rank, directory, writer)
+        return "monitor", ()
+    return "dump", list(_fill_from_dumps(source, writer))
+
+
+def _fill_from_monitor(rank: int, directory: Path, writer: TrendWriter) -> None:
+    record = read_rank(directory)
+    ids = np.array(
+        [writer.target(Target(*one, module_of(*one), None)) for one in record.targets],
+        dtype=np.int64,
+    )
+    writer.values(rank, record.step, ids[record.target], record.values)
+
+
+def _fill_from_dumps(source: Path, writer: TrendWriter) -> Iterator[str]:
+    """Says which steps and ranks could not be read."""
+    texts = Texts()
+    tree = discover(source, "the directory")
+    for (step, rank), directory in tree.directories.items():
+        try:
+            dump = read_dump(directory, texts, flat=True)
+        except BuildError as error:
+            yield str(error)
+            continue
+        _add_dump(step, rank, dump, texts, writer)
+
+
+def _add_dump(step: int, rank: int, dump: Dump, texts: Texts, writer: TrendWriter) -> None:
+    parameters = dump.parameters
+    statistics, missing = parameters.statistic_columns(), parameters.missing
+    is_shown = parameters.is_tensor & (missing != (1 << len(DUMP_STATISTICS)) - 1)
+    rows = np.flatnonzero(is_shown)
+    names = list(dump.records)
+    targets = [
+        writer.target(_target(names[record], texts.values[name]))
+        for record, name in zip(
+            parameters.record[rows].tolist(), parameters.name_id[rows].tolist(), strict=True
+        )
+    ]
+    values = np.full((len(rows), len(STATISTICS)), np.nan)
+    absent = np.ones(values.shape, dtype=bool)
+    for place, statistic in enumerate(DUMP_STATISTICS):
+        column = STATISTICS.index(statistic.lower())
+        values[:, column] = statistics[place, rows]
+        absent[:, column] = (missing[rows] >> place) & 1 == 1
+    steps = np.full(len(rows), step, dtype=np.int64)
+    writer.values(rank, steps, np.array(targets, dtype=np.int64), values, absent)
+
+
+def _target(record: str, parameter: str) -> Target:
+    """``Module.layers.0.mlp.MLP.forward.0`` and ``output.0``: kind forward, the rest its name."""
+    name = parse_name(record)
+    if name.direction is Direction.NONE:
+        kind = _PARAMETERS_GRAD if _PARAMETERS_GRAD in record else "other"
+        owner = record.partition(f".{_PARAMETERS_GRAD}")[0]
+        return Target(kind, f"{record}:{parameter}", _path(owner), record)
+    kind = "forward" if name.direction is Direction.FORWARD else "backward"
+    module = _path(name.stem) if name.kind is Kind.MODULE else None
+    return Target(kind, f"{name.stem}.{name.call}:{parameter}", module, format_name(name))
+
+
+def _path(stem: str) -> str:
+    """The path in ``Module.path.Class``."""
+    return plain_path(stem.partition(".")[2].rpartition(".")[0])
+
+
+def _fill_from_reference(source: Path, writer: TrendWriter) -> None:
+    try:
+        with closing(connected(source, str(source))) as connection:
+            if not is_reference(connection):
+                raise UsageError(
+                    f"{source} is no .trend.db of the reference tool; give one, or a directory of "
+                    "a monitor or of dumps."
+                )
+            for batch in read_reference(connection):
+                _add_reference(batch, writer)
+    except FileError as error:
+        raise BuildError(str(error)) from error
+    except (sqlite3.Error, DamagedError) as error:
+        raise BuildError(str(file_error(str(source), error))) from error
+
+
+def _add_reference(batch: Sequence[ReferenceRow], writer: TrendWriter) -> None:
+    by_rank: dict[int, list[tuple[int, int, tuple[float, ...]]]] = {}
+    for row in batch:
+        target = writer.target(_reference_target(row))
+        by_rank.setdefault(row.rank, []).append((row.step, target, row.values))
+    places = [STATISTICS.index(one) for one in REFERENCE_STATISTICS]
+    absent = np.ones(len(STATISTICS), dtype=bool)
+    absent[places] = False
+    for rank, rows in by_rank.items():
+        steps, targets, found = zip(*rows, strict=True)
+        values = np.full((len(rows), len(STATISTICS)), np.nan)
+        values[:, places] = found
+        columns = np.array(steps, dtype=np.int64), np.array(targets, dtype=np.int64)
+        # NaN was stored as NULL, and so was what is missing: neither can be told from the other.
+        writer.values(rank, *columns, values, np.isnan(values) | absent)
+
+
+def _reference_target(row: ReferenceRow) -> Target:
+    """Its names are those of dumps without direction and call: no node can be told from them."""
+    marks = f"@vpp{row.stage}" * bool(row.stage) + f"@micro{row.micro_step}" * bool(row.micro_step)
+    module: str | None = None
+    if row.target.startswith(("Module.", "Cell.")):
+        stem: str = row.target
+        for word in (".input.", ".output.", ".parameters.", ".parameters_grad."):
+            stem = stem.partition(word)[0]
+        module = _path(stem)
+    return Target(row.metric, row.target + marks, module, None)

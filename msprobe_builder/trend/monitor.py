@@ -1,0 +1,177 @@
+"""Records of the collector's monitor: ``monitor/rank*/values_step*.csv`` or ``.parquet``."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
+from msprobe_builder.base.texts import storable
+
+# In the order in which a step comes by them.
+KINDS = (
+    *("weight", "activation", "local_gradient", "gradient"),
+    *("learning_rate", "optimizer_state"),
+)
+STATISTICS = ("norm", "mean", "max", "min", "zeros", "nans")
+_COLUMNS = ("step", "kind", "name", *STATISTICS, "count")
+_VALUES = re.compile(r"values_step(\d{1,9})\.(csv|parquet)\Z")
+_RANK = re.compile(r"rank(\d{1,9})\Z")
+_ORDER = {kind: place for place, kind in enumerate(KINDS)}
+
+
+@dataclass(frozen=True)
+class RankValues:
+    """What one rank recorded, a row for each step, kind and name, in the order of the steps.
+
+    ``target`` is a place in ``targets``; ``values`` has a column for each of ``STATISTICS``.
+    """
+
+    targets: tuple[tuple[str, str], ...]  # kind and name
+    step: NDArray[np.int64]
+    target: NDArray[np.int64]
+    values: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+    def steps(self) -> NDArray[np.int64]:
+        """The steps it has, rising."""
+        return np.unique(self.step)
+
+
+def monitored_ranks(path: Path) -> dict[int, Path]:
+    """Directories of the ranks of a record, given as dump_path or as what lies in it.
+
+    Empty when there is none.
+    """
+    for root in (path / "monitor", path):
+        if not root.is_dir():
+            continue
+        found = {
+            int(name[1]): entry
+            for entry in sorted(root.iterdir())
+            if (name := _RANK.match(entry.name)) and entry.is_dir() and _files(entry)
+        }
+        if found:
+            return {rank: found[rank] for rank in sorted(found) if rank <= HIGHEST_NUMBER}
+    return {}
+
+
+def require_ranks(path: Path) -> dict[int, Path]:
+    """The same; UsageError when there are none."""
+    ranks = monitored_ranks(path)
+    if not ranks:
+        raise UsageError(
+            f"{path} holds no monitor/rank*/values_step*.csv; record with the key monitor."
+        )
+    return ranks
+
+
+def read_rank(directory: Path) -> RankValues:
+    """All steps of a rank; BuildError when a file is damaged.
+
+    A training that was resumed writes another file from the step at which it began again; what
+    earlier files say of that step and later ones is gone. So are rows of a line cut off.
+    """
+    targets: dict[tuple[str, str], int] = {}
+    parts = []
+    files = _files(directory)
+    for number, (first, path) in enumerate(files):
+        rows = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+        step, target, values, count = _columns(path, rows, targets)
+        ends = [
+            later for later, other in files[number + 1 :] if other.suffix == path.suffix
+        ]  # parts of parquet follow each other without overlap
+        keep = step < min(ends) if ends else np.ones(len(step), dtype=bool)
+        keep &= step >= first
+        parts.append((step[keep], target[keep], values[keep], count[keep]))
+    step, target, values, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # The last row of a step and target counts; both stay in the order of the file.
+    latest = dict(
+        zip(zip(step.tolist(), target.tolist(), strict=True), range(len(step)), strict=True)
+    )
+    rows_kept = np.sort(np.fromiter(latest.values(), dtype=np.int64))
+    rows_kept = rows_kept[np.argsort(step[rows_kept], kind="stable")]
+    return RankValues(
+        tuple(targets), step[rows_kept], target[rows_kept], values[rows_kept], count[rows_kept]
+    )
+
+
+def order_of(target: tuple[str, str]) -> int:
+    """When a step comes by a kind."""
+    return _ORDER[target[0]]
+
+
+def _files(directory: Path) -> list[tuple[int, Path]]:
+    """Files by their first step; those of one format, a table before others."""
+    found = [
+        (int(name[1]), entry)
+        for entry in directory.iterdir()
+        if (name := _VALUES.match(entry.name)) and entry.is_file()
+    ]
+    tables = [one for one in found if one[1].suffix == ".csv"]
+    return sorted(tables or found)
+
+
+def _csv(path: Path) -> Iterator[Sequence[Any]]:
+    if path.stat().st_size > LARGEST_JSON:
+        raise BuildError(f"{path} is larger than a table may be; record with format parquet.")
+    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+        rows = csv.reader(file)
+        if tuple(next(rows, ())) != _COLUMNS:
+            raise BuildError(f"{path} is no record of a monitor: its columns are others.")
+        last: list[str] | None = None
+        for row in rows:
+            if last is not None:
+                yield last
+            last = row
+        if last is not None and len(last) == len(_COLUMNS) and _ends_whole(path):
+            yield last
+
+
+def _ends_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) == b"\n"
+
+
+def _parquet(path: Path) -> Iterator[Sequence[Any]]:
+    try:
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise BuildError(f"{path} needs pyarrow; install msprobe-graph[tables].") from error
+    try:
+        table = pyarrow.parquet.read_table(path, columns=list(_COLUMNS))
+    except (OSError, ValueError, KeyError) as error:
+        raise BuildError(f"{path} is damaged: it is no record of a monitor.") from error
+    yield from zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True)
+
+
+def _columns(
+    path: Path, rows: Iterator[Sequence[Any]], targets: dict[tuple[str, str], int]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    steps, numbers, values, counts = [], [], [], []
+    try:
+        for step, kind, name, *statistics, count in rows:
+            if kind not in _ORDER:
+                raise ValueError(kind)
+            steps.append(int(step))
+            numbers.append(targets.setdefault((kind, storable(name)), len(targets)))
+            values.append([float(one) for one in statistics])
+            counts.append(int(count))
+        table = np.array(values, dtype=np.float64).reshape(-1, len(STATISTICS))
+        columns = [np.array(one, dtype=np.int64) for one in (steps, numbers, counts)]
+    except (ValueError, TypeError, OverflowError, csv.Error) as error:
+        raise BuildError(
+            f"{path} is damaged in row {len(steps) + 1}; remove what follows."
+        ) from error
+    if len(columns[0]) and not 0 <= columns[0].min() <= columns[0].max() <= HIGHEST_NUMBER:
+        raise BuildError(f"{path} is damaged: a step is no number from 0 to {HIGHEST_NUMBER}.")
+    return columns[0], columns[1], table, columns[2]

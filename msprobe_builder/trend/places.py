@@ -1,0 +1,73 @@
+"""From a place in a trend to the graph of that step and rank."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlencode
+
+from msprobe_builder.base.codes import SIDES
+from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.names import forward_modules
+
+_MOST_FILES = 1000
+# Attributes in which wrappers keep the model.
+_WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
+
+def module_of(kind: str, name: str) -> str | None:
+    """The path of the module that a record is of, None for the learning rate."""
+    if kind == "learning_rate":
+        return None
+    path = name.partition(":")[0]
+    return path if kind == "activation" else path.rpartition(".")[0]
+
+
+def plain_path(path: str) -> str:
+    """A path of a module without wrappers."""
+    return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
+
+
+def find_node(
+    connection: sqlite3.Connection, step: int, rank: int, module: str | None
+) -> str | None:
+    """The node of a module in the graph of a step and rank.
+
+    Empty when the graph has no such node, None when there is no such graph. The model itself is
+    the module that no other holds.
+    """
+    graph = next(
+        (one for one in read_graphs(connection) if (one.step, one.rank) == (step, rank)), None
+    )
+    if graph is None:
+        return None
+    found = ""
+    if module is not None:
+        wanted = plain_path(module)
+        for stem, name in forward_modules(connection, graph.graph_id).items():
+            path = plain_path(stem.partition(".")[2].rpartition(".")[0])
+            if path == wanted:
+                found = name
+    return found
+
+
+def graph_links(folder: Path, step: int, rank: int, module: str | None) -> Iterator[str]:
+    """What to add to TensorBoard's address, for each .vis.db below a folder that has the place."""
+    for path in sorted(folder.rglob("*.vis.db"))[:_MOST_FILES]:
+        with suppress(BuildError, UsageError), opened(path) as connection:
+            node = find_node(connection, step, rank, module)
+            if node is not None:
+                yield fragment(path.relative_to(folder).as_posix(), step, rank, node)
+
+
+def fragment(file: str, step: int, rank: int, node: str) -> str:
+    """The viewer's own form of a place, as ``session/address.ts`` reads it."""
+    given: dict[str, str | int] = {"file": file, "step": step, "rank": rank}
+    if node:
+        given |= {"side": SIDES[0], "node": node}
+    named = {f"p.graph_ascend.{key}": value for key, value in given.items()}
+    return f"#graph_ascend&{urlencode(named)}"

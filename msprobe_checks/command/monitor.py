@@ -1,0 +1,74 @@
+"""``msprobe-build monitor``: at which step and module two monitored trainings part."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.command.frame import EXIT_OK
+from msprobe_builder.command.output import print_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the comparison."""
+    parser.description = (
+        "Compare what the monitor of the collector recorded of two trainings, step by step, and\n"
+        "name the first step and place at which they part."
+    )
+    parser.add_argument("first", metavar="A", type=Path, help="dump_path of the run under test")
+    parser.add_argument("second", metavar="B", type=Path, help="dump_path of the reference")
+    parser.add_argument(
+        "--tolerance",
+        metavar="X",
+        type=_tolerance,
+        default=0.01,
+        help="relative difference of norms and means that is let pass (default 0.01)",
+    )
+    parser.add_argument(
+        "--graphs",
+        metavar="DIR",
+        type=Path,
+        help="log directory of TensorBoard: say where the place stands in its .vis.db files",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write it as JSON too")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, say where the runs part, and where to look at it."""
+    from msprobe_builder.trend.places import graph_links, module_of
+    from msprobe_checks.monitor.compare import compare_monitors
+    from msprobe_checks.monitor.explain import summary_lines
+    from msprobe_checks.monitor.write import write_json
+
+    if options.graphs is not None and not options.graphs.is_dir():
+        raise UsageError(f"--graphs {options.graphs} is no directory.")
+    comparison = compare_monitors(options.first, options.second, options.tolerance)
+    lines = summary_lines(comparison)
+    links: list[str] = []
+    if options.graphs is not None and comparison.departures:
+        first = comparison.departures[0]
+        module = module_of(first.kind, first.name)
+        links = list(graph_links(options.graphs, first.step, first.rank, module))
+        lines += [f"Graph     {link}" for link in links]
+        if not links:
+            lines.append(
+                f"Graph     no .vis.db below {options.graphs} holds step {first.step}, "
+                f"rank {first.rank}."
+            )
+    if options.output is not None:
+        write_json(comparison, links, options.output)
+        lines.append(f"Written   {options.output}")
+    print_lines(lines)
+    return EXIT_OK
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return value

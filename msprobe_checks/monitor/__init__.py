@@ -1,0 +1,1 @@
+"""Two monitored trainings, step by step."""

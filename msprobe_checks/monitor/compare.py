@@ -1,0 +1,188 @@
+"""The first step and place at which two monitored trainings part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.errors import UsageError
+from msprobe_builder.trend.monitor import (
+    STATISTICS,
+    RankValues,
+    order_of,
+    read_rank,
+    require_ranks,
+)
+
+TOLERANCE = 0.01
+_NORM, _MEAN = STATISTICS.index("norm"), STATISTICS.index("mean")
+_NANS = STATISTICS.index("nans")
+
+
+@dataclass(frozen=True)
+class Departure:
+    """One place at which the runs are apart at one step; ``apart`` is relative."""
+
+    step: int
+    rank: int
+    kind: str
+    name: str
+    apart: float
+    first: float  # norms
+    second: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the other's norm; NaN where that says nothing."""
+        return self.first / self.second if self.second else float("nan")
+
+
+@dataclass(frozen=True)
+class RankPair:
+    """Rows that both runs have, aligned, in the order of execution."""
+
+    rank: int
+    targets: tuple[tuple[str, str], ...]
+    step: NDArray[np.int64]
+    target: NDArray[np.int64]
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    apart: NDArray[np.float64]
+    only_first: tuple[tuple[str, str], ...]
+    only_second: tuple[tuple[str, str], ...]
+    reshaped: int  # rows of another number of values, which are not compared
+
+
+@dataclass(frozen=True)
+class MonitorComparison:
+    """``departures`` are those of the first step at which the runs are apart."""
+
+    ranks: tuple[RankPair, ...]
+    tolerance: float
+    departures: tuple[Departure, ...]
+    agreeing: tuple[str, ...]  # kinds that agree at that step and rank
+    earliest: Departure | None  # that is not equal digit by digit
+    first_step: int
+    last_step: int
+    notes: tuple[str, ...]
+
+
+def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) -> MonitorComparison:
+    """Compare two records; UsageError when they have nothing in common."""
+    ours, theirs = require_ranks(first), require_ranks(second)
+    both = sorted(ours.keys() & theirs.keys())
+    if not both:
+        raise UsageError(f"{first} and {second} have no rank in common.")
+    notes = []
+    lonely = sorted(ours.keys() ^ theirs.keys())
+    if lonely:
+        notes.append(f"Only one of the runs has rank {', '.join(map(str, lonely[:8]))}.")
+    pairs = [_pair(rank, read_rank(ours[rank]), read_rank(theirs[rank])) for rank in both]
+    pairs = [pair for pair in pairs if len(pair.step)]
+    if not pairs:
+        raise UsageError(f"{first} and {second} have no step and name in common.")
+    reshaped = sum(pair.reshaped for pair in pairs)
+    if reshaped:
+        notes.append(f"{reshaped} rows of other sizes on both sides were not compared.")
+    beyond = list(_departures(pairs, tolerance))
+    found: tuple[Departure, ...] = ()
+    agreeing: tuple[str, ...] = ()
+    if beyond:
+        start = min(beyond, key=_moment)
+        found = tuple(sorted((one for one in beyond if one.step == start.step), key=_moment))
+        agreeing = _agreeing(pairs, found[0])
+    return MonitorComparison(
+        tuple(pairs),
+        tolerance,
+        found,
+        agreeing,
+        min(_departures(pairs, 0.0), key=_moment, default=None),
+        min(int(pair.step.min()) for pair in pairs),
+        max(int(pair.step.max()) for pair in pairs),
+        tuple(notes),
+    )
+
+
+def _moment(one: Departure) -> tuple[int, int]:
+    """Python keeps the order of execution, in which rows stand, among equal ones."""
+    return one.step, order_of((one.kind, one.name))
+
+
+def _agreeing(pairs: list[RankPair], first: Departure) -> tuple[str, ...]:
+    """Kinds that a step comes by before the first departure."""
+    kinds = dict.fromkeys(
+        pair.targets[target][0]
+        for pair in pairs
+        for target in np.unique(pair.target[pair.step == first.step]).tolist()
+    )
+    here = order_of((first.kind, ""))
+    return tuple(
+        sorted((k for k in kinds if order_of((k, "")) < here), key=lambda k: order_of((k, "")))
+    )
+
+
+def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
+    for pair in pairs:
+        for row in np.flatnonzero(pair.apart > tolerance).tolist():
+            kind, name = pair.targets[pair.target[row]]
+            yield Departure(
+                int(pair.step[row]),
+                pair.rank,
+                kind,
+                name,
+                float(pair.apart[row]),
+                float(pair.first[row, _NORM]),
+                float(pair.second[row, _NORM]),
+            )
+
+
+def _pair(rank: int, ours: RankValues, theirs: RankValues) -> RankPair:
+    known = {target: place for place, target in enumerate(ours.targets)}
+    renumbered = np.array([known.get(one, -1) for one in theirs.targets], dtype=np.int64)
+    width = len(ours.targets) + 1
+    keys = ours.step * width + ours.target
+    other = theirs.step * width + renumbered[theirs.target]
+    other[renumbered[theirs.target] < 0] = -1
+    order = np.argsort(other, kind="stable")
+    place = np.searchsorted(other[order], keys)
+    place = order[np.minimum(place, len(order) - 1)]
+    same = other[place] == keys
+    sized = same & (ours.count == theirs.count[place])
+    first, second = ours.values[sized], theirs.values[place[sized]]
+    return RankPair(
+        rank,
+        ours.targets,
+        ours.step[sized],
+        ours.target[sized],
+        first,
+        second,
+        _apart(first, second, ours.count[sized]),
+        tuple(one for one in ours.targets if one not in set(theirs.targets)),
+        tuple(one for one in theirs.targets if one not in known),
+        int((same & ~sized).sum()),
+    )
+
+
+def _apart(
+    first: NDArray[np.float64], second: NDArray[np.float64], count: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """How far apart rows are, relative to the size of what they measure.
+
+    The larger of the norms' difference and the means' difference over the root mean square;
+    infinite where one run has NaN or infinity and the other has not.
+    """
+    with np.errstate(all="ignore"):
+        norms = np.abs(first[:, _NORM] - second[:, _NORM])
+        scale = np.maximum(np.abs(first[:, _NORM]), np.abs(second[:, _NORM]))
+        means = np.abs(first[:, _MEAN] - second[:, _MEAN]) * np.sqrt(count)
+        found = np.where(scale > 0, np.maximum(norms, means) / scale, 0.0)
+    finite = np.isfinite(first[:, [_NORM, _MEAN]]).all(axis=1)
+    also = np.isfinite(second[:, [_NORM, _MEAN]]).all(axis=1)
+    found[finite != also] = np.inf
+    found[~finite & ~also] = 0.0
+    found[(first[:, _NANS] > 0) != (second[:, _NANS] > 0)] = np.inf
+    return found

@@ -1,0 +1,42 @@
+"""A comparison of monitors as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from msprobe_builder.base.publish import written
+from msprobe_checks.monitor.compare import Departure, MonitorComparison
+from msprobe_checks.monitor.explain import verdict
+
+
+def write_json(comparison: MonitorComparison, links: list[str], output: Path) -> None:
+    """Verdict, where it stands in the viewer, and all that departs at that step."""
+    content = {
+        "verdict": verdict(comparison),
+        "tolerance": comparison.tolerance,
+        "steps": [comparison.first_step, comparison.last_step],
+        "links": links,
+        "departures": [_one(one) for one in comparison.departures],
+        "first_difference": _one(comparison.earliest) if comparison.earliest else None,
+        "notes": list(comparison.notes),
+    }
+    with written(output) as stream:
+        stream.write(json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8"))
+
+
+def _one(one: Departure) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "rank": one.rank,
+        "kind": one.kind,
+        "name": one.name,
+        "relative": _number(one.apart),
+        "norms": [_number(one.first), _number(one.second)],
+    }
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

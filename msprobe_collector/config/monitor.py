@@ -1,0 +1,95 @@
+"""The keys below ``monitor`` in config.json."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msprobe_collector.errors import CollectorError
+
+_log = logging.getLogger("msprobe_collector")
+
+# In the order in which a step comes by them.
+KINDS = (
+    *("weight", "activation", "local_gradient", "gradient"),
+    *("learning_rate", "optimizer_state"),
+)
+FORMATS = ("tensorboard", "csv", "parquet")
+RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
+_KEYS = {"record", "every", "formats", "alerts"}
+_EVERYTHING = dict.fromkeys(KINDS, ("*",))
+
+
+@dataclass(frozen=True)
+class MonitorSettings:
+    """What is watched of each step; ``docs/monitor.md`` says what each key means."""
+
+    record: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _EVERYTHING)
+    every: int = 1
+    formats: tuple[str, ...] = ("tensorboard", "csv")
+    alerts: Mapping[str, float] = field(default_factory=lambda: RULES)
+
+    def wants(self, kind: str, name: str) -> bool:
+        """Whether a pattern of ``record`` names it."""
+        return any(fnmatchcase(name, pattern) for pattern in self.record.get(kind, ()))
+
+
+def parse_monitor(section: Any) -> MonitorSettings:
+    """Check the section; CollectorError names key and remedy."""
+    if not isinstance(section, Mapping):
+        raise CollectorError(f"monitor in the configuration must be an object, not {section!r}.")
+    for key in sorted(section.keys() - _KEYS):
+        _log.warning("The configuration key monitor.%s is unknown and has no effect.", key)
+    every = section.get("every", 1)
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise CollectorError(f"monitor.every is {every!r}; write a number of steps, from 1 on.")
+    formats = section.get("formats", ["tensorboard", "csv"])
+    if not isinstance(formats, (list, tuple)) or not formats or not set(formats) <= set(FORMATS):
+        raise CollectorError(
+            f"monitor.formats is {formats!r}; write a list of some of {', '.join(FORMATS)}."
+        )
+    record = _record(section.get("record", list(KINDS)))
+    return MonitorSettings(record, every, tuple(formats), _alerts(section.get("alerts", {})))
+
+
+def _record(value: Any) -> dict[str, tuple[str, ...]]:
+    if isinstance(value, (list, tuple)):
+        value = {kind: ["*"] for kind in value if isinstance(kind, str)} if value else None
+    if not isinstance(value, Mapping) or not value or not set(value) <= set(KINDS):
+        raise CollectorError(
+            "monitor.record must name what to record, with patterns of names for each: some of "
+            f"{', '.join(KINDS)}."
+        )
+    for kind, patterns in value.items():
+        is_list = isinstance(patterns, (list, tuple)) and patterns
+        if not is_list or not all(isinstance(one, str) and one for one in patterns):
+            raise CollectorError(
+                f'monitor.record.{kind} is {patterns!r}; write patterns such as ["*mlp*"].'
+            )
+    return {kind: tuple(value[kind]) for kind in KINDS if kind in value}
+
+
+def _alerts(value: Any) -> dict[str, float]:
+    if value is False:
+        return {}
+    if not isinstance(value, Mapping) or not set(value) <= set(RULES):
+        raise CollectorError(
+            f"monitor.alerts is {value!r}; write false or an object of {', '.join(RULES)}."
+        )
+    limits = dict(RULES)
+    for rule, limit in value.items():
+        if limit is False:
+            del limits[rule]
+        elif limit is not True:
+            is_number = isinstance(limit, (int, float)) and math.isfinite(limit) and limit > 1
+            if not is_number or rule == "nan":
+                raise CollectorError(
+                    f"monitor.alerts.{rule} is {limit!r}; write true or false"
+                    + ("." if rule == "nan" else ", or a factor above 1.")
+                )
+            limits[rule] = float(limit)
+    return limits

@@ -1,0 +1,96 @@
+"""What modules put out, and what gradients are as backward leaves them."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from msprobe_collector.unseen import unseen
+
+Taken = Callable[[str, str, torch.Tensor], None]  # kind, name, tensor
+
+
+class Hooks:
+    """Installed from the beginning to :meth:`remove`; ``take`` is given what they see."""
+
+    def __init__(self, take: Taken, fail: Callable[[Exception], None]) -> None:
+        self._take, self._fail = take, fail
+        self._handles: list[Any] = []
+        self._hooked: set[int] = set()
+
+    def follow_outputs(self, module: nn.Module, name: str) -> None:
+        """Take what the module puts out in training."""
+
+        def after(module: nn.Module, _given: Any, output: Any) -> None:
+            # What a checkpoint runs again in backward has been taken already.
+            if module.training and not _is_backward() and not torch.compiler.is_compiling():
+                self._guarded(lambda: self._take_output(name, output))
+
+        self._handles.append(module.register_forward_hook(after))
+
+    def follow_gradients(self, module: nn.Module, names: dict[str, str]) -> None:
+        """Take gradients of the module's own parameters, by attribute, as backward makes them.
+
+        A sharded module has its whole parameters, which backward reaches, only while it runs.
+        """
+
+        def hook_all(*_: Any) -> None:
+            if torch.compiler.is_compiling():
+                return
+            for key, name in names.items():
+                parameter = module._parameters.get(key)
+                if parameter is not None:
+                    self._hook(parameter, name)
+
+        hook_all()
+        is_sharded = any(_is_sharded(module._parameters.get(key)) for key in names)
+        if is_sharded:
+            self._handles.append(module.register_forward_pre_hook(hook_all))
+
+    def remove(self) -> None:
+        """Leave nothing installed."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._hooked.clear()
+
+    def _hook(self, parameter: torch.Tensor, name: str) -> None:
+        is_leaf = parameter.requires_grad and parameter.is_leaf and not _is_sharded(parameter)
+        if not is_leaf or id(parameter) in self._hooked:
+            return
+
+        def accumulated(own: torch.Tensor) -> None:
+            if own.grad is not None and not torch.compiler.is_compiling():
+                gradient = own.grad
+                self._guarded(lambda: self._take("local_gradient", name, gradient))
+
+        self._hooked.add(id(parameter))
+        self._handles.append(parameter.register_post_accumulate_grad_hook(accumulated))
+
+    def _take_output(self, name: str, output: Any) -> None:
+        tensors = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor)]
+        tensors = [one for one in tensors if one.is_floating_point()]
+        for place, tensor in enumerate(tensors):
+            self._take("activation", name if len(tensors) == 1 else f"{name}:{place}", tensor)
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        try:
+            with torch.no_grad(), unseen():
+                run()
+        except Exception as error:  # the training goes on
+            self._fail(error)
+
+
+def _is_sharded(parameter: Any) -> bool:
+    return hasattr(parameter, "to_local")
+
+
+def _is_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1

@@ -1,0 +1,179 @@
+"""The numbers of a tensor, in as few passes over memory as they need.
+
+Half precision is reduced in float32, sums of pieces in float64. On an accelerator the numbers
+stay there until :func:`fetch` copies those of a whole step at once.
+"""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from msprobe_collector.record.statistics import is_capturing, local_part
+
+# Reductions along long rows of a table are vectorised where those of a whole tensor are not.
+_ROW = 1 << 16
+_ROWS = 16  # of them at once
+_LARGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Of one or several tensors taken together."""
+
+    squares: float  # the sum of squares
+    total: float
+    high: float
+    low: float
+    zeros: int
+    nans: int
+    count: int
+
+    @property
+    def norm(self) -> float:
+        """The L2 norm."""
+        return math.sqrt(self.squares) if self.squares >= 0 else math.nan
+
+    @property
+    def mean(self) -> float:
+        """NaN of nothing."""
+        return self.total / self.count if self.count else math.nan
+
+    def together(self, other: Numbers) -> Numbers:
+        """Those of both, as if they were one tensor; NaN stays NaN."""
+        return Numbers(
+            self.squares + other.squares,
+            self.total + other.total,
+            _larger(self.high, other.high),
+            -_larger(-self.low, -other.low),
+            self.zeros + other.zeros,
+            self.nans + other.nans,
+            self.count + other.count,
+        )
+
+
+def _larger(one: float, other: float) -> float:
+    return math.nan if math.isnan(one) or math.isnan(other) else max(one, other)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Numbers still on their device: squares, total, high, low, zeros, nans."""
+
+    numbers: torch.Tensor
+    count: int
+
+
+def measure(tensor: torch.Tensor) -> Numbers | Waiting | None:
+    """None where there is nothing to measure here; call inside ``unseen``."""
+    plain = local_part(tensor.to_dense() if tensor.is_sparse else tensor)
+    if plain is None or plain.numel() == 0 or not plain.is_floating_point():
+        return None
+    if plain.itemsize == 1:
+        plain = plain.float()  # float8 has no reductions
+    if plain.device.type == "cpu":
+        return _here(plain)
+    return None if is_capturing() else _there(plain)
+
+
+def _here(tensor: torch.Tensor) -> Numbers:
+    flat = tensor.reshape(-1)
+    parts = [_piece(piece, tensor.dtype) for piece in _pieces(flat)]
+    squares, total, high, low, zeros = (list(column) for column in zip(*parts, strict=True))
+    square, whole = sum(squares), sum(total)
+    if math.isinf(square) and tensor.dtype is not torch.float64 and _is_finite(high, low):
+        # The squares leave the range of float32 although the numbers do not.
+        square = torch.linalg.vector_norm(flat, dtype=torch.float64).item() ** 2
+        whole = flat.sum(dtype=torch.float64).item()
+    nans = 0 if math.isfinite(whole) else int(flat.isnan().sum())
+    top, bottom = (math.nan, math.nan) if nans else (max(high), min(low))
+    return Numbers(square, whole, top, bottom, sum(zeros), nans, flat.numel())
+
+
+def _is_finite(high: list[float], low: list[float]) -> bool:
+    return all(map(math.isfinite, (*high, *low)))
+
+
+def _pieces(flat: torch.Tensor) -> list[torch.Tensor]:
+    """Tables of long rows, along which reductions are vectorised, and the rest.
+
+    Each stays in a cache while it is reduced in several ways.
+    """
+    if flat.numel() < _LARGE:
+        return [flat]
+    whole = flat.numel() - flat.numel() % _ROW
+    pieces = list(flat[:whole].view(-1, _ROW).split(_ROWS))
+    return [*pieces, flat[whole:]] if whole < flat.numel() else pieces
+
+
+def _piece(piece: torch.Tensor, dtype: torch.dtype) -> tuple[float, float, float, float, int]:
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    norms = torch.linalg.vector_norm(piece, dim=-1, dtype=wide)
+    total = float(piece.sum(dim=-1, dtype=wide).double().sum())
+    high, low = piece.amax(dim=-1).max().item(), piece.amin(dim=-1).min().item()
+    zeros = 0 if low > 0 or high < 0 else _zeros(piece)
+    return float(norms.double().square().sum()), total, high, low, zeros
+
+
+def is_unchanged(tensor: torch.Tensor, before: Numbers | Waiting | None) -> bool:
+    """Whether a tensor on the host still adds up to what it did; one pass instead of five.
+
+    A sum that is zero or not finite tells nothing.
+    """
+    plain = local_part(tensor)
+    if not isinstance(before, Numbers) or plain is None or plain.device.type != "cpu":
+        return False
+    if plain.numel() != before.count or not math.isfinite(before.total) or before.total == 0:
+        return False
+    wide = torch.float64 if plain.dtype is torch.float64 else torch.float32
+    sums = (one.sum(dim=-1, dtype=wide).double().sum() for one in _pieces(plain.reshape(-1)))
+    return sum(map(float, sums)) == before.total
+
+
+def _zeros(piece: torch.Tensor) -> int:
+    if piece.dtype in (torch.float32, torch.float64):
+        return int(np.count_nonzero(piece.numpy() == 0))
+    return piece.numel() - int(torch.count_nonzero(piece))
+
+
+def _there(tensor: torch.Tensor) -> Waiting:
+    low, high = torch.aminmax(tensor)
+    accurate = torch.float64 if tensor.dtype is torch.float64 else torch.float32
+    numbers = (
+        torch.linalg.vector_norm(tensor, dtype=accurate).square(),
+        tensor.sum(dtype=accurate),
+        high.to(accurate),
+        low.to(accurate),
+        (tensor == 0).sum().to(accurate),
+        tensor.isnan().sum().to(accurate),
+    )
+    return Waiting(torch.stack(numbers), tensor.numel())
+
+
+def fetch(found: Sequence[Numbers | Waiting]) -> list[Numbers]:
+    """All of them on the host; one copy per device and dtype."""
+    groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for place, one in enumerate(found):
+        if isinstance(one, Waiting):
+            groups.setdefault((one.numbers.device, one.numbers.dtype), []).append(place)
+    result: list[Any] = list(found)
+    for places in groups.values():
+        table = torch.stack([result[place].numbers for place in places]).cpu().tolist()
+        for place, row in zip(places, table, strict=True):
+            squares, total, high, low, zeros, nans = row
+            counts = int(zeros), int(nans), result[place].count
+            result[place] = Numbers(squares, total, high, low, *counts)
+    return result
+
+
+def single(value: float) -> Numbers:
+    """Those of one number, such as a learning rate."""
+    return Numbers(value * value, value, value, value, int(value == 0), int(value != value), 1)

@@ -1,0 +1,231 @@
+"""``Monitor``: follows models from ``monitor`` to ``stop`` and writes each step when it is over."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from msprobe_collector.config.monitor import KINDS
+from msprobe_collector.config.settings import Config
+from msprobe_collector.monitor.alerts import Rules
+from msprobe_collector.monitor.hooks import Hooks
+from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
+from msprobe_collector.monitor.names import named_modules, named_parameters
+from msprobe_collector.monitor.optimizers import gradients, learning_rates, names_in, states
+from msprobe_collector.monitor.row import Row
+from msprobe_collector.monitor.write import Writer
+from msprobe_collector.unseen import unseen
+
+_log = logging.getLogger("msprobe_collector")
+
+_ORDER = {kind: place for place, kind in enumerate(KINDS)}
+
+
+class Monitor:
+    """A step is a call of the optimizer, as in the record of gradients.
+
+    What was seen since the call before belongs to it. The training goes on whatever becomes of
+    the record.
+    """
+
+    def __init__(self, config: Config) -> None:
+        assert config.monitor is not None
+        self._settings, self._config = config.monitor, config
+        self._modules: dict[nn.Module, str] = {}
+        self._parameters: dict[nn.Parameter, str] = {}
+        self._hooks = Hooks(self._take, self._fail)
+        self._handles: list[Any] = []
+        self._calls: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._names: dict[torch.Tensor, str] = {}
+        self._open: dict[tuple[str, str], list[Numbers | Waiting]] = {}
+        self._last: tuple[weakref.ref[torch.Tensor], int, Numbers | Waiting] | None = None
+        self._rules = Rules(config.monitor.alerts)
+        self._alerts: Counter[str] = Counter()
+        self._writer: Writer | None = None
+        self._pid = os.getpid()
+        self.first_step = 0
+
+    def monitor(self, model: nn.Module | Sequence[nn.Module]) -> None:
+        """Follow models; CollectorError for anything else. A second call replaces the first."""
+        modules = named_modules(model)
+        self._hooks.remove()
+        self._modules, self._parameters = modules, named_parameters(modules)
+        wants = self._settings.wants
+        for module, name in self._modules.items():
+            if wants("activation", name):
+                self._hooks.follow_outputs(module, name)
+            own = {
+                key: f"{name}.{key}" if name else key
+                for key, parameter in module.named_parameters(recurse=False)
+                if parameter.requires_grad
+            }
+            own = {key: full for key, full in own.items() if wants("local_gradient", full)}
+            if own:
+                self._hooks.follow_gradients(module, own)
+        if not self._handles:
+            self._handles = [
+                register_optimizer_step_pre_hook(self._before_step),
+                register_optimizer_step_post_hook(self._after_step),
+            ]
+
+    def stop(self) -> None:
+        """Finish the files and follow nothing any more."""
+        self._hooks.remove()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._modules, self._parameters, self._names = {}, {}, {}
+        self._open.clear()
+        self._last = None
+        if self._writer is not None and self._pid == os.getpid():
+            writer, self._writer = self._writer, None
+            writer.close()
+        for rule, count in self._alerts.items():
+            if count > 1:
+                _log.warning("Monitor: rule %s was broken %d times.", rule, count)
+        self._alerts.clear()
+
+    # -- what is seen -------------------------------------------------------------------------
+
+    def _take(self, kind: str, name: str, tensor: torch.Tensor) -> None:
+        """Measure a tensor for the step that is open; call inside ``unseen``."""
+        if not self._selects(self._next_step()):
+            return
+        found = self._measured(tensor)
+        if found is None:
+            return
+        earlier = self._open.setdefault((kind, name), [])
+        if kind == "local_gradient":
+            earlier.clear()  # it has grown since
+        earlier.append(found)
+
+    def _measured(self, tensor: torch.Tensor) -> Numbers | Waiting | None:
+        """A module often hands on what the last one in it has put out."""
+        if self._last is not None:
+            seen, version, numbers = self._last
+            if seen() is tensor and version == tensor._version:
+                return numbers
+        found = measure(tensor)
+        self._last = None if found is None else (weakref.ref(tensor), tensor._version, found)
+        return found
+
+    def _next_step(self) -> int:
+        """The step that what is seen now belongs to, as far as the calls until now tell."""
+        return self.first_step + max(self._calls.values(), default=0)
+
+    def _selects(self, step: int) -> bool:
+        if self._pid != os.getpid() or step % self._settings.every:
+            return False
+        chosen = not self._config.step or step in self._config.step
+        return chosen and (not self._config.rank or _rank() in self._config.rank)
+
+    # -- the optimizer ------------------------------------------------------------------------
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        step = self._step_of(optimizer)
+        if step is None or not self._selects(step):
+            return
+        try:
+            with torch.no_grad(), unseen():
+                self._names = names_in(optimizer, self._parameters)
+                has_copies = not self._owns_some(optimizer)
+                for parameter, name in self._parameters.items():
+                    if has_copies or parameter in self._names:
+                        self._add("weight", name, parameter)
+                for name, gradient in gradients(self._names, self._parameters):
+                    before = self._open.get(("local_gradient", name), [None])[0]
+                    if self._settings.wants("gradient", name) and is_unchanged(gradient, before):
+                        assert before is not None
+                        self._open[("gradient", name)] = [before]
+                    else:
+                        self._add("gradient", name, gradient)
+        except Exception as error:
+            self._fail(error)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        step = self._step_of(optimizer)
+        if step is None:
+            return
+        self._calls[optimizer] = step - self.first_step + 1
+        try:
+            if self._selects(step):
+                with torch.no_grad(), unseen():
+                    for name, rate in learning_rates(optimizer):
+                        if self._settings.wants("learning_rate", name):
+                            self._open[("learning_rate", name)] = [single(rate)]
+                    for name, state in states(optimizer, self._names):
+                        self._add("optimizer_state", name, state)
+                self._write(step)
+        except Exception as error:
+            self._fail(error)
+        self._open.clear()
+        self._last = None
+
+    def _step_of(self, optimizer: torch.optim.Optimizer) -> int | None:
+        """The number of this call, None for an optimizer of something else."""
+        if not self._parameters or self._pid != os.getpid():
+            return None
+        if not self._owns_some(optimizer) and any(map(self._owns_some, self._calls)):
+            return None
+        return self.first_step + self._calls.get(optimizer, 0)
+
+    def _owns_some(self, optimizer: torch.optim.Optimizer) -> bool:
+        return any(
+            one in self._parameters for group in optimizer.param_groups for one in group["params"]
+        )
+
+    def _add(self, kind: str, name: str, tensor: torch.Tensor) -> None:
+        if self._settings.wants(kind, name):
+            found = measure(tensor)
+            if found is not None:
+                self._open[(kind, name)] = [found]
+
+    # -- the record ---------------------------------------------------------------------------
+
+    def _write(self, step: int) -> None:
+        found = [one for parts in self._open.values() for one in parts]
+        numbers = iter(fetch(found))
+        rows = []
+        for (kind, name), parts in self._open.items():
+            whole = next(numbers)
+            for _ in parts[1:]:
+                whole = whole.together(next(numbers))
+            rows.append(Row(kind, name, whole))
+        rows.sort(key=lambda row: _ORDER[row.kind])
+        alerts = [alert for row in rows if (alert := self._rules.judge(step, row)) is not None]
+        for alert in alerts:
+            self._alerts[alert.rule] += 1
+            if self._alerts[alert.rule] == 1:
+                _log.warning("Monitor: at step %d %s", step, alert.sentence)
+        if self._writer is None:
+            directory = self._config.dump_path / "monitor" / f"rank{_rank()}"
+            self._writer = Writer(directory, self._settings.formats, step)
+        self._writer.step(step, rows, alerts)
+
+    def _fail(self, error: Exception) -> None:
+        _log.warning("The training is not monitored any more: %s", error)
+        try:
+            self.stop()
+        except Exception as another:
+            _log.warning("The monitor's files could not be finished: %s", another)
+
+
+def _rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0

@@ -1,0 +1,146 @@
+"""The files of one rank: a table, event files of TensorBoard, and alerts."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from msprobe_collector.errors import CollectorError
+from msprobe_collector.monitor.alerts import Alert
+from msprobe_collector.monitor.row import STATISTICS, Row
+
+COLUMNS = ("step", "kind", "name", *STATISTICS, "count")
+_ALERT_COLUMNS = ("step", "rule", "kind", "name", "norm", "usual", "sentence")
+_STEPS_OF_A_PART = 64
+
+
+class Writer:
+    """Writes steps as they come, so that a stopped training leaves them."""
+
+    def __init__(self, directory: Path, formats: Sequence[str], first: int) -> None:
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._parts: list[Any] = []
+        if "csv" in formats:
+            self._parts.append(_Table(directory / f"values_step{first}.csv"))
+        if "parquet" in formats:
+            self._parts.append(_Parquet(directory))
+        if "tensorboard" in formats:
+            self._parts.append(_Events(directory))
+        self._directory, self._first = directory, first
+        self._alerts: TextIO | None = None
+
+    def step(self, step: int, rows: Sequence[Row], alerts: Sequence[Alert]) -> None:
+        """Add a step."""
+        for part in self._parts:
+            part.step(step, rows)
+        if not alerts:
+            return
+        if self._alerts is None:
+            path = self._directory / f"alerts_step{self._first}.csv"
+            self._alerts = _new_text(path, _ALERT_COLUMNS)
+        writer = csv.writer(self._alerts)
+        for one in alerts:
+            cells = (one.step, one.rule, one.kind, one.name, one.value, one.usual, one.sentence)
+            writer.writerow(cells)
+        self._alerts.flush()
+
+    def close(self) -> None:
+        """Finish the files."""
+        for part in self._parts:
+            part.close()
+        if self._alerts is not None:
+            self._alerts.close()
+
+
+def _new_text(path: Path, columns: Sequence[str]) -> TextIO:
+    file = path.open("w", encoding="utf-8", newline="")
+    csv.writer(file).writerow(columns)
+    return file
+
+
+class _Table:
+    def __init__(self, path: Path) -> None:
+        self._file = _new_text(path, COLUMNS)
+        self._writer = csv.writer(self._file)
+
+    def step(self, step: int, rows: Sequence[Row]) -> None:
+        # Nine digits are what float32 holds.
+        self._writer.writerows(
+            (step, row.kind, row.name, *(f"{x:.9g}" for x in row.statistics), row.numbers.count)
+            for row in rows
+        )
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Parquet:
+    """Parts of 64 steps, each a whole file: one that is cut off could not be read."""
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            import pyarrow.parquet  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise CollectorError(
+                "Format parquet needs pyarrow; install it or choose csv in monitor.formats."
+            ) from error
+        self._pyarrow: Any = pyarrow
+        self._directory = directory
+        self._steps: list[tuple[int, Sequence[Row]]] = []
+
+    def step(self, step: int, rows: Sequence[Row]) -> None:
+        self._steps.append((step, rows))
+        if len(self._steps) == _STEPS_OF_A_PART:
+            self._write()
+
+    def _write(self) -> None:
+        lines = [
+            (step, row.kind, row.name, *row.statistics, row.numbers.count)
+            for step, rows in self._steps
+            for row in rows
+        ]
+        path = self._directory / f"values_step{self._steps[0][0]}.parquet"
+        self._steps = []
+        columns = dict(zip(COLUMNS, map(list, zip(*lines, strict=True)), strict=True))
+        temporary = path.with_name(f".{path.name}.writing")
+        self._pyarrow.parquet.write_table(self._pyarrow.table(columns), temporary)
+        temporary.replace(path)
+
+    def close(self) -> None:
+        if self._steps:
+            self._write()
+
+
+class _Events:
+    """One event for each step, with all its scalars, by TensorBoard's own writer."""
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise CollectorError(
+                "Format tensorboard needs tensorboard; install it or leave it out of "
+                "monitor.formats."
+            ) from error
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(str(directory))
+
+    def step(self, step: int, rows: Sequence[Row]) -> None:
+        summary = self._summary()
+        for row in rows:
+            begin = f"{row.kind}/{row.name or '(model)'}/"
+            names = STATISTICS[:1] if row.kind == "learning_rate" else STATISTICS
+            for statistic, value in zip(names, row.statistics, strict=False):
+                tag = begin[:-1] if row.kind == "learning_rate" else begin + statistic
+                summary.value.add(tag=tag, simple_value=value)
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
