@@ -21,7 +21,7 @@ from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
-from msprobe_builder.align.weights import contradicted, pair_by_weights, twins_by_weights
+from msprobe_builder.align.weights import contradicted, in_order, pair_by_weights, twins_by_weights
 from msprobe_builder.align.words import Words
 from msprobe_builder.align.wrappers import cores
 from msprobe_builder.base.codes import Evidence
@@ -68,9 +68,12 @@ def align_rest(
         _stem_ids(bench, stems),
         np.array([name.call for name in npu.tree.parsed], dtype=np.int64),
         np.array([name.call for name in bench.tree.parsed], dtype=np.int64),
+        np.full(len(npu.tree), -1, dtype=np.int64),
+        np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
     )
     twins = twins_by_weights(left, right, known)
+    known.twin, known.other_twin = in_order(left, right, *twins)
     by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
     kept = np.where(asked | _stays(left, right, by_name), partner, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Bool = NDArray[np.bool_]
 
 _LARGEST = 1_000_000  # cells of a table of evidence; longer lists are aligned by equal calls
 _MOST_LIKELY = 5  # candidates of a node that stays open
+_PATIENCE = 8  # lists are aligned that often before all lonely modules are dissolved
 _FAR_MORE = 1.5  # times the parameters that another module has
 _ALIKE = 5.0  # weight of pairs about which nothing is open
 
@@ -63,7 +65,7 @@ def pair_inside(
             a, b = pending.pop()
             a, depth = _open(npu, a, np.zeros_like(a), pairs.partner, dissolved)
             b, other_depth = _open(bench, b, np.zeros_like(b), pairs.back, other_dissolved)
-            while True:
+            for attempt in count():
                 while _open_unequalled(pairs, a, b, dissolved, other_dissolved):
                     a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                     b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
@@ -72,7 +74,15 @@ def pair_inside(
                 other_lonely = _lonely(bench, b, pairs.back)
                 if not len(lonely) and not len(other_lonely):
                     break
-                _open_largest(npu, bench, lonely, other_lonely, dissolved, other_dissolved)
+                _open_largest(
+                    npu,
+                    bench,
+                    lonely,
+                    other_lonely,
+                    dissolved,
+                    other_dissolved,
+                    attempt >= _PATIENCE,
+                )
                 a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                 b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
             is_module = npu.side.outline.kind[a] == Kind.MODULE
@@ -127,21 +137,35 @@ def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissol
 
 def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
     """The modules that found no partner."""
-    return a[(lists.side.outline.kind[a] == Kind.MODULE) & (partner[a] < 0)]
+    is_module = lists.side.outline.kind[a] == Kind.MODULE
+    return np.asarray(a[is_module & (partner[a] < 0)])
 
 
 def _open_largest(
-    npu: Lists, bench: Lists, a: Int, b: Int, dissolved: Bool, other_dissolved: Bool
+    npu: Lists,
+    bench: Lists,
+    a: Int,
+    b: Int,
+    dissolved: Bool,
+    other_dissolved: Bool,
+    everything: bool,
 ) -> None:
-    """Dissolve lonely modules; those that hold much more than others first.
+    """Dissolve the lonely modules with most parameters, or of those without any, most calls.
 
     The counterparts of the smaller may stand inside the larger of the other side.
     """
-    size = npu.side.outline.tree.subtree_end[a] - a
-    other_size = bench.side.outline.tree.subtree_end[b] - b
+    size, other_size = _sizes(npu.side, a), _sizes(bench.side, b)
     largest = max(size.max(initial=0), other_size.max(initial=0))
-    dissolved[a[2 * size >= largest]] = True
-    other_dissolved[b[2 * other_size >= largest]] = True
+    least = 0 if everything else largest if largest >= 1 else 0.5 * largest
+    dissolved[a[size >= least]] = True
+    other_dissolved[b[other_size >= least]] = True
+
+
+def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
+    """Numbers of parameters; where there are none, of nodes, as a fraction."""
+    calls = (side.outline.tree.subtree_end[nodes] - nodes) / (len(side) + 1)
+    parameters = side.parameters_below[1, nodes]
+    return np.asarray(np.where(parameters > 0, parameters, calls))
 
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:

@@ -79,7 +79,8 @@ class Known:
     ``exact`` are the pairs of the documented rule, by npu node; ``stems`` counts how often the
     modules of two stems were matched, by stem ids; ``stem`` gives those of the nodes. ``shift``
     is by how much the call numbers of a stem differed when two such calls were matched last.
-    ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
+    ``twin`` numbers modules by their weights where only one module of each side has these, -1
+    elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     """
 
     exact: Int
@@ -89,6 +90,8 @@ class Known:
     other_stem: Int
     call: Int
     other_call: Int
+    twin: Int
+    other_twin: Int
     trust: Trust
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
@@ -204,6 +207,8 @@ def _of_modules(
     result += _below(npu, bench, a, b)
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
+    mine, theirs = known.twin[a][:, None], known.other_twin[b]
+    result -= 20.0 * ((mine != theirs) & ((mine >= 0) | (theirs >= 0)))
     result += known.words.agreement(a, known.other_words, b)
     result -= 5.0 * holds(npu, bench, a, b)
     result -= 5.0 * holds(bench, npu, b, a).T

@@ -16,6 +16,7 @@ from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.hashing import mixed
+from msprobe_builder.match.sequence import longest_increasing
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -63,6 +64,26 @@ def _keys(side: Traits, nodes: Int) -> tuple[Keys, Bool]:
     return mixed(*(np.asarray(column, dtype=np.int64) for column in columns)), usable
 
 
+def in_order(npu: Traits, bench: Traits, twin: Int, other_twin: Int) -> tuple[Int, Int]:
+    """The numbers without those of modules that come at another place among the others."""
+    told, place = _places(npu, bench, twin, other_twin)
+    kept = np.unique(twin[told[longest_increasing(place)]])
+    return np.where(np.isin(twin, kept), twin, -1), np.where(
+        np.isin(other_twin, kept), other_twin, -1
+    )
+
+
+def _places(npu: Traits, bench: Traits, twin: Int, other_twin: Int) -> tuple[Int, Int]:
+    """Modules known by their weights, and the first call of each on the other side."""
+    others = np.flatnonzero(other_twin >= 0)
+    first: dict[tuple[int, int], int] = {}
+    for key, node in zip(_keyed(bench, others, other_twin), others.tolist(), strict=True):
+        first.setdefault(key, node)
+    told = np.flatnonzero(twin >= 0)
+    place = np.array([first.get(key, -1) for key in _keyed(npu, told, twin)], dtype=np.int64)
+    return told[place >= 0], place[place >= 0]
+
+
 def contradicted(npu: Traits, bench: Traits, partner: Int, twin: Int, other_twin: Int) -> Bool:
     """Pairs of modules of equal names most of whose weights another module has.
 
@@ -74,13 +95,7 @@ def contradicted(npu: Traits, bench: Traits, partner: Int, twin: Int, other_twin
     if (twin[told] == other_twin[partner[told]]).all():
         return result
     tree = bench.outline.tree
-    others = np.flatnonzero(other_twin >= 0)
-    first: dict[tuple[int, int], int] = {}
-    for key, node in zip(_keyed(bench, others, other_twin), others.tolist(), strict=True):
-        first.setdefault(key, node)
-    told = np.flatnonzero(twin >= 0)
-    place = np.array([first.get(key, -1) for key in _keyed(npu, told, twin)], dtype=np.int64)
-    told, place = told[place >= 0], place[place >= 0]
+    told, place = _places(npu, bench, twin, other_twin)
     if not (np.diff(place) > 0).all():
         return result
     is_module = npu.forward & (npu.outline.kind == Kind.MODULE)

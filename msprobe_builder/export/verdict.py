@@ -24,13 +24,16 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     more = len(verdict.suspects) - _SHOWN
     if more > 0:
         lines.append(f"          and {more:,} more")
+    command = verdict.suspects[0].command if verdict.suspects else None
+    if command is not None and verdict.suspects[0].check is None:
+        lines += _wrapped("Check", f"is the operator itself wrong? {command}")
     if verdict.next_dump is not None:
         size = verdict.next_dump.get("expected_bytes")
         about = "" if size is None else f" ({_size(size)})"
         lines += _wrapped("Next", f"record{about} {json.dumps(verdict.next_dump.get('config'))}")
         check = operator_check(verdict)
         if check is not None:
-            lines += _wrapped("Then", f"is the call itself wrong? {check}")
+            lines += _wrapped("Then", f"and run its calls again: {check}")
     return lines
 
 

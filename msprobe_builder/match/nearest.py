@@ -136,8 +136,6 @@ class _Groups:
         """The first node behind ``anchor`` in the group, else the last before it, else -1."""
         if not len(self._node):
             return np.full(len(key), -1, dtype=np.int64)
-        if not len(self._key):
-            return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         place = np.searchsorted(self._rank, group * self._size + np.minimum(anchor, self._size - 1))
         end = self._start[group] + self._count[group]
@@ -146,8 +144,6 @@ class _Groups:
     def at(self, key: Keys, position: Int) -> Int:
         """The node at a position of the group, -1 where there is none."""
         if not len(self._node):
-            return np.full(len(key), -1, dtype=np.int64)
-        if not len(self._key):
             return np.full(len(key), -1, dtype=np.int64)
         group = self._find(key)
         group = np.where(position < self._count[group], group, -1)

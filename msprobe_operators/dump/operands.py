@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,7 +97,10 @@ def rebuild(leaf: dict[str, Any], place: str, source: Source) -> tuple[Tensor, b
             stored = open_tensor(source.directory, file)
         except TensorFileError as error:
             raise CannotRebuildError(error.reason) from error
-        content = torch.as_tensor(stored.content).detach().clone()
+        kept = stored.content  # a copy, because what lies in a file cannot be written to
+        content = (
+            kept.detach().clone() if isinstance(kept, Tensor) else torch.from_numpy(np.array(kept))
+        )
         if list(content.shape) != shape or content.dtype != dtype:
             raise CannotRebuildError(f"{file} holds another shape or dtype than dump.json says")
         return content.requires_grad_(_wants_gradient(leaf, dtype)), True

@@ -128,6 +128,7 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
             expected=node.suspect.expected,
             heirs=node.suspect.heirs,
             source=node.suspect.source or "",
+            command=node.suspect.command or "",
         )
         for node in content.suspects
     )

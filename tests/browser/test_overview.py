@@ -134,3 +134,13 @@ def test_the_first_wrong_graph_is_offered_beside_the_worst(
     expect(frame.locator("ga-overview #worst")).not_to_contain_text(f"step {step}, rank {rank}")
     first.click()
     shows(frame, step, rank)
+
+
+def test_the_command_that_checks_the_first_suspect_stands_below_the_verdict(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    command = frame.locator("ga-verdict #check code")
+    expect(command).to_contain_text("msprobe-operators check ")
+    expect(command).to_contain_text("--call Tensor.__mul__.19")
+    expect(frame.locator("ga-verdict #check ga-copy")).to_be_visible()

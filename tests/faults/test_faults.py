@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cases import HALF, NOISE, SAME, Case, developed, held_out
+from tests.faults.cases import (
+    HALF,
+    KERNELS,
+    NOISE,
+    REFERENCE_KERNELS,
+    REFERENCE_RECOMPUTED,
+    SAME,
+    Case,
+    developed,
+    held_out,
+)
 from tests.faults.scoring import score
 
 FEW = [
@@ -19,8 +29,14 @@ FEW = [
     Case("moe", "router_normalisation", 0, kind=HALF),
     Case("vit", "layer_scale_missing", 0, kind=SAME),
     Case("resnet", "slope_leaks", 1, kind=HALF),
+    Case("latent", "latent_epsilon", 1, kind=KERNELS),
+    Case("latent", "states_detached", kind=REFERENCE_RECOMPUTED),
 ]
-CONTROLS = [Case("gpt2", None, kind=NOISE), Case("vit", None, kind=HALF)]
+CONTROLS = [
+    Case("gpt2", None, kind=NOISE),
+    Case("vit", None, kind=HALF),
+    Case("latent", None, kind=REFERENCE_KERNELS),
+]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
 

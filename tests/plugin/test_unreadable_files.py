@@ -154,6 +154,15 @@ def test_a_damaged_summary_is_named_in_the_catalog(ask: Ask, logdir: Path, damag
     assert not file.graphs
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("direction", 3), ("call", -1), ("kind", 9), ("micro_step", -1), ("overflow", 4)],
+)
+def test_the_damaged_column_is_named(ask: Ask, logdir: Path, column: str, value: int) -> None:
+    damage_rows(logdir / EXAMPLE, f"UPDATE node SET {column} = {value} WHERE node_id = 14")
+    assert f" node.{column} " in f"{problem_of(ask('skeleton', **GOOD['skeleton'])).message} "
+
+
 @pytest.mark.parametrize("damage", DAMAGED_GRAPHS)
 def test_a_damaged_graph_is_refused_whole(ask: Ask, logdir: Path, damage: str) -> None:
     damage_rows(logdir / EXAMPLE, DAMAGED_GRAPHS[damage])

@@ -9,7 +9,7 @@ import type { Palette } from './palette';
 import type { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
 import type { Tones } from './tone';
-import type { Unified } from './unified';
+import type { Unified } from './unified-facts';
 import type { View } from './viewport';
 
 /** Everything that decides what one pane looks like. */

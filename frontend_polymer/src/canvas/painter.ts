@@ -16,7 +16,7 @@ import { Pyramid } from './pyramid';
 import type { Sheet } from './sheet';
 import { Tones } from './tone';
 import { columnsOf, type Columns } from './items';
-import type { UnifiedFacts } from './unified';
+import type { UnifiedFacts } from './unified-facts';
 import type { Extent, View } from './viewport';
 
 const NONE = new Int32Array();

@@ -3,7 +3,7 @@ import type { Graph } from '../data/graph';
 import type { Frame } from './frame';
 import { chevronRoom, hasBar, overflowOf, type Columns, type Item } from './items';
 import { fontOf } from './measure';
-import { sideText, valuesAt } from './unified-text';
+import { sideText, valuesAt } from './unified';
 
 const REGULAR = 400;
 const STRONG = 600;

@@ -16,7 +16,7 @@ import type { Palette } from './palette';
 import { Panes } from './panes';
 import { pictureOf, toPng, toSvg, type Picture, type PictureWords } from './picture';
 import { sceneOf, seenAt, type SceneRow } from './scene';
-import type { UnifiedFacts } from './unified';
+import type { UnifiedFacts } from './unified-facts';
 import type { Extent } from './viewport';
 
 /**

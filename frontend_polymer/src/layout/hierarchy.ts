@@ -87,10 +87,6 @@ export class Hierarchy {
   }
 
   /** The only side that has rows; null for both. */
-  get only(): Side | null {
-    return this.shownSide;
-  }
-
   set only(side: Side | null) {
     this.shownSide = side;
     this.relayout();

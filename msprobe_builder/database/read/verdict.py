@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe_builder.base.codes import SIDES, Direction, Strength, words
+from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
+from msprobe_builder.base.printable import printable
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
@@ -16,8 +18,9 @@ SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, ca
            (SELECT group_concat(DISTINCT coalesce(suspect, rank)) FROM disagreement
             WHERE disagreement.node_id = suspect.node_id AND is_origin),
            (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id)
-       ) AS origins
+       ) AS origins, kind, dump_dir, check_.status, check_.times
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)
+LEFT JOIN operator_check AS check_ USING (node_id)
 WHERE overall IS NOT NULL ORDER BY overall
 """
 
@@ -40,6 +43,8 @@ class Suspect:
     source: str | None
     evidence: str
     ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
+    check: str | None  # passed, failed, not tested: what running it again alone has found
+    command: str | None  # what runs it again alone
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,13 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         "SELECT step, rank, conclusion, sentence FROM verdict WHERE step IS NOT NULL"
         " ORDER BY step, rank"
     )
+    rows = connection.execute(_SUSPECTS).fetchall()
+    checked = _told_of_check(rows[0]) if rows else ""
     return Verdict(
         conclusion=str(whole[0]),
-        sentence=str(whole[1]),
+        sentence=f"{whole[1]}{checked}",
         compared=int(whole[2]),
-        suspects=tuple(_suspect(row) for row in connection.execute(_SUSPECTS)),
+        suspects=tuple(map(_suspect, rows)),
         places=tuple(PlaceVerdict(*row) for row in places),
         next_dump=None if whole[3] is None else _object(whole[3]),
     )
@@ -105,9 +112,34 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
         expected=row[10],
         heirs=int(row[11]),
         source=row[12],
-        evidence=str(row[13]),
+        evidence=f"{row[13]}{_told_of_check(row)}",
         ranks=ranks,
+        check=row[17],
+        command=_command(row),
     )
+
+
+def _told_of_check(row: tuple[Any, ...]) -> str:
+    """What running the call again alone says of it."""
+    status, times = row[17], row[18]
+    if status == "failed":
+        by = "" if times is None else f", by {times:,.3g} times what rounding explains"
+        return f" Run again alone it is wrong as well{by}: the operator itself is wrong here."
+    if status == "passed":
+        return (
+            " Run again alone it is right: the operator itself is not to blame, but what it was"
+            " given or told."
+        )
+    return ""
+
+
+def _command(row: tuple[Any, ...]) -> str | None:
+    """What runs a call of a dump on disk again; of a merged model there is no such dump."""
+    if row[15] != Kind.API or row[14] is not None or not row[16]:
+        return None
+    call = str(row[5]).rpartition(".")[0]
+    folder = printable(str(row[16]))
+    return f"msprobe-operators check {shlex.quote(folder)} --call {shlex.quote(call)}"
 
 
 def _object(text: str) -> dict[str, Any] | None:

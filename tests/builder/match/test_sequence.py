@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from msprobe_builder.match import sequence
+from msprobe_builder.match.matching import inverse
 from msprobe_builder.match.sequence import align, align_around, fill_gaps, longest_increasing
 
 Int = NDArray[np.int64]
@@ -92,3 +93,8 @@ def test_a_longest_increasing_subsequence(values: list[int]) -> None:
     chain = longest_increasing(column(values))
     assert (np.diff(column(values)[chain]) > 0).all()
     assert len(chain) == longest(values, sorted(values))
+
+
+def test_partners_of_the_other_side_are_the_same_pairs() -> None:
+    assert inverse(column([2, -1, 0]), 5).tolist() == [2, -1, 0, -1, -1]
+    assert inverse(column([]), 2).tolist() == [-1, -1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isnan, nan
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from hypothesis.extra import numpy as arrays
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.assembly import PLAIN, Assembly, Order, TensorFile
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.values.combine import Combined, combine
+from msprobe_builder.merge.values.data import assemblies
 
 SHARD = State(Share.SHARD, Cut(0))
 
@@ -150,3 +153,33 @@ def test_the_recipe_leaves_out_what_is_missing() -> None:
     tables[1].missing[0] = 0b0101
     recipe = combine(tables, [SHARD], texts, [0, 1]).provenance.recipes[0]
     assert [word in recipe for word in ("max(", "min(", "mean", "norm")] == [0, 1, 0, 1]
+
+
+def test_a_merged_tensor_has_the_files_of_all_ranks_where_they_make_a_known_whole() -> None:
+    texts = Texts()
+    rows, folder = 6, Path("/dump")
+    tables = [table(texts, [[1.0, 0.0, 0.5, 1.0]] * rows, [2, 3]) for _ in range(2)]
+    files = [
+        {row: Assembly((TensorFile(folder, f"{rank}.{row}.npy"),)) for row in range(rows)}
+        for rank in range(2)
+    ]
+    del files[1][5]  # of which one rank has no file
+    halves = Order((1, 1))
+    states = [
+        REPLICA,
+        SHARD,
+        State(Share.SHARD),  # along which dimension is not known
+        State(Share.PARTIAL, reduced=0),
+        State(Share.PARTIAL),  # made whole nowhere
+        REPLICA,
+    ]
+    found = assemblies(tables, states, files, texts, {1: (PLAIN, halves, Order((1, 2)))})
+
+    def of(row: int) -> tuple[TensorFile, ...]:
+        return tuple(TensorFile(folder, f"{rank}.{row}.npy") for rank in range(2))
+
+    assert found == {
+        0: Assembly(of(0)),
+        1: Assembly(of(1), 0, 1, (PLAIN, halves)),  # two rows make no three parts
+        3: Assembly(of(0)),
+    }

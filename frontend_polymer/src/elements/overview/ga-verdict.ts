@@ -5,6 +5,7 @@ import type { Suspect, Verdict } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
 import { placeOf, verdictOf } from '../../session/verdict';
+import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
@@ -52,6 +53,15 @@ export class GaVerdict extends LocalizedElement {
           max-width: 100ch;
           overflow-wrap: anywhere;
         }
+        #check {
+          display: flex;
+          align-items: center;
+          flex-wrap: wrap;
+          gap: 4px 8px;
+        }
+        code {
+          overflow-wrap: anywhere;
+        }
         ol {
           margin: 0;
           padding: 0;
@@ -73,6 +83,11 @@ export class GaVerdict extends LocalizedElement {
         </button>
       </header>
       <p>[[_sentence(verdict, text)]]</p>
+      <p id="check" hidden$="[[!command]]">
+        <span class="muted">[[text.verdict.check]]</span>
+        <ga-copy value="[[command]]" label="[[text.verdict.copyCheck]]"></ga-copy>
+        <code>[[command]]</code>
+      </p>
       <ol hidden$="[[!_isLong(suspects)]]">
         <template is="dom-repeat" items="[[suspects]]">
           <li>
@@ -93,12 +108,14 @@ export class GaVerdict extends LocalizedElement {
       state: Object,
       verdict: { type: Object, computed: '_verdict(state)' },
       suspects: { type: Array, computed: '_suspects(verdict)' },
+      command: { type: String, computed: '_command(verdict)' },
     };
   }
 
   declare state: AppState;
   declare verdict: Verdict | null;
   declare suspects: readonly Suspect[];
+  declare command: string;
 
   _verdict(state: AppState): Verdict | null {
     return verdictOf(state) ?? null;
@@ -106,6 +123,11 @@ export class GaVerdict extends LocalizedElement {
 
   _suspects(verdict: Verdict | null): readonly Suspect[] {
     return (verdict?.suspects ?? []).slice(0, SHOWN);
+  }
+
+  /** What runs the first suspect again alone. */
+  _command(verdict: Verdict | null): string {
+    return verdict?.suspects[0]?.command ?? '';
   }
 
   _conclusion(verdict: Verdict | null, text: Texts): string {

@@ -3,6 +3,8 @@ export const verdictEn = {
   conclusions: { fault: 'Fault found', clean: 'No fault found', undecided: 'Undecided' },
   none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
   first: 'Go to the first suspect',
+  check: 'Is the operator itself wrong?',
+  copyCheck: 'Copy the command',
   suspect: 'Suspect',
   nextSuspect: 'Next suspect',
   previousSuspect: 'Previous suspect',

@@ -5,6 +5,8 @@ export const verdictZh: Texts['verdict'] = {
   conclusions: { fault: '发现故障', clean: '未发现故障', undecided: '无法确定' },
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   first: '转到首个嫌疑节点',
+  check: '算子本身是否有误？',
+  copyCheck: '复制命令',
   suspect: '嫌疑',
   nextSuspect: '下一个嫌疑节点',
   previousSuspect: '上一个嫌疑节点',
