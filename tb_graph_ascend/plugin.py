@@ -36,7 +36,9 @@ CHANGES = ("match", "undo", "redo", "matches", "convert")
 DISTRIBUTION = "msprobe-graph"
 DATA_ROUTES = tuple(dict.fromkeys((*QUESTIONS, *TRENDS, *CHANGES)))
 
-TABLE = "table"  # a file to download, not a message
+# Files to download, no messages.
+TABLE = "table"
+REPORT = "report"
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +77,11 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         """Every route, relative to data/plugin/graph_ascend."""
         static = Request.application(static_files.serve)
         data = {f"/{name}": self._data_app(name) for name in DATA_ROUTES}
-        table = Request.application(self._table)
-        return {"/index.js": static, "/assets/*": static, f"/{TABLE}": table, **data}
+        files = {
+            f"/{TABLE}": Request.application(self._table),
+            f"/{REPORT}": Request.application(self._report),
+        }
+        return {"/index.js": static, "/assets/*": static, **files, **data}
 
     def _data_app(self, name: str) -> Callable[..., Any]:
         def change(request: Request) -> Message:
@@ -108,6 +113,16 @@ class GraphAscendPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             _log.exception("The plugin graph_ascend is not installed properly.")
             return _broken_installation(request)
         return download_table(request, questions.find_file)
+
+    def _report(self, request: Request) -> Response:
+        try:
+            from tb_graph_ascend.http.reports import download_report
+
+            questions = self._load_questions()
+        except Exception:
+            _log.exception("The plugin graph_ascend is not installed properly.")
+            return _broken_installation(request)
+        return download_report(request, questions.find_file)
 
     def _load_questions(self) -> Routes:
         from tb_graph_ascend.http.routes import Routes

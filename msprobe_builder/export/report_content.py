@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.read.around import PlaceRow, read_around
 from msprobe_builder.database.read.counts import GraphCounts, read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.graphs import NPU, Graph, other_side, read_graphs
 from msprobe_builder.database.read.lists import (
     ReasonCount,
     UnmatchedNode,
+    first_wrong_node,
     overflowing_nodes,
     read_reasons,
     read_unmatched,
@@ -25,6 +27,7 @@ from msprobe_builder.database.read.parameters import ParameterRow
 from msprobe_builder.database.read.verdict import Verdict, read_verdict
 
 _DIAGNOSTICS = 200
+_LEADS = 5
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Finding:
     node: NodeRecord
     partner: str
     rows: list[ParameterRow]  # its tensors as ``npu``, whatever side it is on
+    arguments: list[ParameterRow]  # what was passed besides tensors, where both sides differ
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,14 @@ class Content:
     unmatched: list[UnmatchedNode]
     diagnostics: list[Diagnostic]
     verdict: Verdict | None
+    leads: list[Finding]  # the suspects, likeliest first, or else the first wrong node
+    place: list[PlaceRow]  # where the first of them stands
 
 
 def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
     """The content of a report with at most ``nodes`` nodes of each kind."""
+    verdict = read_verdict(connection)
+    leads = _leads(connection, verdict)
     return Content(
         meta=read_meta(connection),
         bands=read_bands(connection),
@@ -65,8 +73,24 @@ def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
         reasons=read_reasons(connection),
         unmatched=read_unmatched(connection, 5 * nodes),
         diagnostics=read_diagnostics(connection, _DIAGNOSTICS),
-        verdict=read_verdict(connection),
+        verdict=verdict,
+        leads=_findings(connection, leads),
+        place=read_around(connection, leads[0][0]) if leads else [],
     )
+
+
+def _leads(connection: sqlite3.Connection, verdict: Verdict | None) -> list[tuple[int, int]]:
+    """``(node_id, graph_id)`` of whom to look at first."""
+    if verdict is None or not verdict.suspects:
+        first = first_wrong_node(connection)
+        return [] if first is None else [first]
+    graphs = {
+        (SIDES[graph.side], graph.step, graph.rank): graph.graph_id
+        for graph in read_graphs(connection)
+    }
+    return [
+        (one.node_id, graphs[one.side, one.step, one.rank]) for one in verdict.suspects[:_LEADS]
+    ]
 
 
 def _findings(connection: sqlite3.Connection, nodes: Iterable[tuple[int, int]]) -> list[Finding]:
@@ -84,6 +108,14 @@ def _finding(connection: sqlite3.Connection, graph: Graph, node: int) -> Finding
     assert own is not None
     tensors = [row for row in rows if row.npu is not None and row.npu.is_tensor]
     tensors.sort(key=_ordinal)
+    differing = [
+        row
+        for row in detail.rows
+        if row.npu is not None
+        and row.bench is not None
+        and not row.npu.is_tensor
+        and row.npu.value != row.bench.value
+    ]
     return Finding(
         SIDES[graph.side],
         graph.step,
@@ -91,6 +123,7 @@ def _finding(connection: sqlite3.Connection, graph: Graph, node: int) -> Finding
         own,
         "" if partner is None else partner.name,
         tensors,
+        differing,
     )
 
 

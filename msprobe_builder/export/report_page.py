@@ -12,6 +12,8 @@ from msprobe_builder.database.read.parameters import ParameterRow
 from msprobe_builder.database.read.stacks import StackFrame
 from msprobe_builder.database.read.verdict import Verdict
 from msprobe_builder.export.report_content import Content, Finding
+from msprobe_builder.export.report_picture import picture
+from msprobe_builder.export.report_words import facts, metric_words, reason_words, side_words
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
@@ -34,6 +36,9 @@ code, pre { font: .85rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere;
   white-space: pre-wrap; }
 details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0;
   padding: .3rem .7rem; }
+.lead { border-left: 4px solid #1a56db; padding-left: 1rem; margin: 1rem 0; }
+svg.place { max-width: 60rem; display: block; }
+svg.place text { font: 13px system-ui, sans-serif; fill: #1b1b1f; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 """
 _COUNTS, _OVERFLOWS, _SECTIONS = words(Grade), words(Overflow), words(Section)
@@ -53,9 +58,11 @@ def page(name: str, content: Content) -> str:
     nodes = "".join(worst) or '<p class="soft">No node is worse than ok.</p>'
     parts = [
         f"<h1>{_escape(name)}</h1>",
-        _table(("", ""), sorted(content.meta.items())),
-        _verdict(content.verdict),
-        "<h2>Overview</h2>",
+        _lead(content, colours),
+        "<h2>What was compared</h2>",
+        _table(("", ""), facts(content.meta)),
+        _coverage(content),
+        "<h2>Steps and ranks</h2>",
         _overview(content, colours),
         _legend(content, colours),
         f"<h2>Worst nodes ({len(worst)})</h2>{nodes}",
@@ -79,7 +86,7 @@ def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     rows = [
-        (one.strength, one.step, one.rank, one.side, one.node, one.source, one.evidence)
+        (one.strength, one.step, one.rank, side_words(one.side), one.node, one.source, one.evidence)
         for one in verdict.suspects[:_SUSPECTS]
     ]
     head = ("strength", "step", "rank", "side", "node", "source", "evidence")
@@ -89,11 +96,36 @@ def _verdict(verdict: Verdict | None) -> str:
     )
 
 
+def _lead(content: Content, colours: dict[str, str]) -> str:
+    """What is wrong first: the verdict with its suspects, or the first wrong node."""
+    shown = {name: colour for name, colour in colours.items() if _COLOUR.fullmatch(colour)}
+    place = picture(content.place, shown) if content.place else ""
+    suspects = [f'<div class="lead">{_described(one, colours)}</div>' for one in content.leads]
+    if content.verdict is not None and (content.verdict.suspects or not suspects):
+        tensors = f"<h2>The suspects and their tensors</h2>{''.join(suspects)}" if suspects else ""
+        return f"{_verdict(content.verdict)}{place}{tensors}"
+    said = "" if content.verdict is None else f"<p>{_escape(content.verdict.sentence)}</p>"
+    if suspects:
+        return f"<h2>The first wrong node</h2>{said}{place}{''.join(suspects)}"
+    return f"{said}<p>Nothing is wrong in what was compared.</p>"
+
+
+def _coverage(content: Content) -> str:
+    """How much of the run under debug has a counterpart."""
+    own = [graph for graph in content.places if graph.side == 0]
+    if all(graph.side == 0 for graph in content.places):
+        return '<p class="soft">A single run: there is nothing that it was compared with.</p>'
+    total = sum(graph.nodes for graph in own)
+    matched = total - sum(graph.grades[Grade.UNMATCHED] for graph in own)
+    share = 100 * matched / max(1, total)
+    return f"<p>{matched:,} of {total:,} nodes have a counterpart ({share:.1f} %).</p>"
+
+
 def _overview(content: Content, colours: dict[str, str]) -> str:
     rows: list[Sequence[Cell]] = []
     for graph in content.places:
         grade = _grade(_COUNTS[graph.worst], colours)
-        place = (graph.step, graph.rank, SIDES[graph.side], graph.nodes)
+        place = (graph.step, graph.rank, side_words(SIDES[graph.side]), graph.nodes)
         rows.append((*place, _Markup(grade if graph.side == 0 else ""), *graph.grades))
     head = ("step", "rank", "side", "nodes", "worst", *_COUNTS)
     return _table(head, rows)
@@ -109,10 +141,23 @@ def _legend(content: Content, colours: dict[str, str]) -> str:
 
 
 def _finding(finding: Finding, colours: dict[str, str]) -> str:
+    """A node that is opened with a click."""
+    summary, rest = _parts(finding, colours)
+    return f"<details><summary>{summary}</summary>{rest}</details>"
+
+
+def _described(finding: Finding, colours: dict[str, str]) -> str:
+    """A node with everything in sight."""
+    summary, rest = _parts(finding, colours)
+    return f"<p>{summary}</p>{rest}"
+
+
+def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
+    """The line of a node, and all there is to say about it."""
     node = finding.node
     overflow = f" <b>{_OVERFLOWS[node.overflow]}</b>" if node.overflow else ""
     error = "" if node.error is None else f" {_number(node.error)}"
-    place = f"{finding.side}, step {finding.step}, rank {finding.rank}"
+    place = f"{side_words(finding.side)}, step {finding.step}, rank {finding.rank}"
     summary = (
         f"{_grade(_COUNTS[node.grade], colours)}{error}{overflow} <code>{_escape(node.name)}</code>"
         f' <span class="soft">{place}</span>'
@@ -126,13 +171,20 @@ def _finding(finding: Finding, colours: dict[str, str]) -> str:
         for row, one in zip(finding.rows, measured, strict=True)
     ]
     path = " › ".join(_escape(name) for name in (*node.path, node.name))
-    matched = _escape(finding.partner or node.unmatched_reason)
+    matched = _escape(finding.partner or reason_words(node.unmatched_reason))
+    arguments = [
+        (row.npu.name, row.npu.value, row.bench.value)
+        for row in finding.arguments
+        if row.npu is not None and row.bench is not None
+    ]
+    differing = _table(("argument", "debug", "reference"), arguments) if arguments else ""
     stack = "\n".join(_frame(frame) for frame in node.stack)
-    return (
-        f"<details><summary>{summary}</summary><p><code>{path}</code></p>"
-        f'<p class="soft">reference: <code>{matched}</code></p>'
-        f"{_table([*head, *metrics], rows) if rows else ''}"
-        f"{f'<pre>{_escape(stack)}</pre>' if stack else ''}</details>"
+    titles = [*head, *map(metric_words, metrics)]
+    return summary, (
+        f"<p><code>{path}</code></p>"
+        f'<p class="soft">reference: <code>{matched}</code></p>{differing}'
+        f"{_table(titles, rows) if rows else ''}"
+        f"{f'<pre>{_escape(stack)}</pre>' if stack else ''}"
     )
 
 
@@ -167,9 +219,14 @@ def _frame(frame: StackFrame) -> str:
 def _unmatched(content: Content) -> str:
     if not content.reasons:
         return '<p class="soft">Every node of both sides has a partner.</p>'
-    counted = [(one.side, one.reason, one.count) for one in content.reasons]
+    counted = [
+        (side_words(one.side), reason_words(one.reason), one.count) for one in content.reasons
+    ]
     listed = [
-        (one.side, one.step, one.rank, one.name, one.reason, one.candidate, one.detail)
+        (
+            *(side_words(one.side), one.step, one.rank, one.name),
+            *(reason_words(one.reason), one.candidate, one.detail),
+        )
         for one in content.unmatched
     ]
     total = sum(one.count for one in content.reasons)
@@ -185,8 +242,9 @@ def _unmatched(content: Content) -> str:
 def _diagnostics(content: Content) -> str:
     if not content.diagnostics:
         return '<p class="soft">Nothing.</p>'
-    keys = ("severity", "code", "step", "rank", "count", "message", "subject")
-    return _table(keys, [tuple(getattr(one, key) for key in keys) for one in content.diagnostics])
+    keys = ("severity", "message", "subject", "count", "step", "rank")
+    head = ("", "what", "where", "times", "step", "rank")
+    return _table(head, [tuple(getattr(one, key) for key in keys) for one in content.diagnostics])
 
 
 class _Markup(str):

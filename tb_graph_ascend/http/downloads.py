@@ -16,6 +16,7 @@ from werkzeug.wsgi import wrap_file
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.read.graphs import BENCH, NPU, last_inside
 from msprobe_builder.database.read.search import MAX_PAGE, search
+from msprobe_builder.database.read.tree import of_micro_step
 from msprobe_builder.tables.selection import Key, places_of, write_selection
 from tb_graph_ascend.files.database import open_database
 from tb_graph_ascend.files.discover import DatabaseFile
@@ -112,7 +113,10 @@ def _search(connection: Connection, request: Request) -> Wanted:
             nodes = place.bench if hit.side == BENCH else place.npu
             wanted[hit.step, hit.rank].add(nodes.start + hit.index)
         offset += MAX_PAGE
-    return dict(wanted)
+    if "micro" not in request.args:
+        return dict(wanted)
+    micro = read_number(request, "micro")
+    return {key: of_micro_step(connection, nodes, micro) for key, nodes in wanted.items()}
 
 
 _WANTED: dict[str, Callable[[Connection, Request], Wanted]] = {

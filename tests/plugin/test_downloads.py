@@ -100,6 +100,19 @@ def test_a_search_brings_the_values_of_all_it_finds(ask: Ask) -> None:
     assert {row["rank"] for row in rows} == {"0", "1"}
 
 
+def test_a_search_of_one_micro_step_leaves_the_others_out(demo_database: Path) -> None:
+    query = {"file": demo_database.name, "of": "search", "name": "softmax", "form": "csv"}
+    place = {"step": 0, "rank": 0, "side": "npu"}
+    ask = client_of(demo_database.parent)
+    with closing(sqlite3.connect(demo_database)) as connection:
+        named = dict(connection.execute("SELECT name, micro_step FROM node_view"))
+    for micro in (0, 1):
+        rows = rows_of(ask("table", **query, **place, micro=micro))
+        found = {row["NPU Name"].partition("ward.")[0] + "ward" for row in rows}
+        wanted = {name for name, at in named.items() if "softmax" in name and at == micro}
+        assert found == wanted != set()
+
+
 def test_nothing_found_is_an_empty_table(ask: Ask) -> None:
     response = ask("table", file=FILE, of="search", name="no such call", form="csv")
     assert rows_of(response) == []

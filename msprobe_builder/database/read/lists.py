@@ -57,6 +57,21 @@ def worst_nodes(connection: sqlite3.Connection, limit: int) -> list[tuple[int, i
     return _pairs(connection, f"{_WRONG} ORDER BY node.error DESC, node_id LIMIT ?", limit)
 
 
+def first_wrong_node(connection: sqlite3.Connection) -> tuple[int, int] | None:
+    """``(node_id, graph_id)`` of the first npu call of moderate or worse, by step, rank and order.
+
+    Modules around it are no call: the first without such a node inside.
+    """
+    found = _pairs(
+        connection,
+        f"SELECT node_id, graph_id FROM ({_WRONG} AND grade >= {int(Grade.MODERATE)})"
+        " JOIN node USING (node_id, graph_id) JOIN graph USING (graph_id)"
+        " ORDER BY step, rank, node_id = subtree_end DESC, node_id LIMIT ?",
+        1,
+    )
+    return found[0] if found else None
+
+
 def overflowing_nodes(connection: sqlite3.Connection, limit: int) -> list[tuple[int, int]]:
     """``(node_id, graph_id)`` of the nodes with the highest overflow levels."""
     return _pairs(connection, _OVERFLOWING, limit)

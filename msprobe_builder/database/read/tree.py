@@ -42,6 +42,16 @@ def read_ancestors(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict
     return parent
 
 
+def of_micro_step(connection: sqlite3.Connection, nodes: Iterable[int], micro: int) -> set[int]:
+    """Those of the nodes that ran in this micro-step."""
+    rows = connection.execute(
+        "SELECT node_id FROM json_each(?) AS wanted JOIN node ON node_id = wanted.value"
+        " WHERE micro_step = ?",
+        (json.dumps(sorted(nodes)), micro),
+    )
+    return {integer(node, 0, MAX_NODE) for (node,) in rows}
+
+
 def read_collections(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, int]:
     """Collections of the npu side among the nodes, with the last node of each."""
     rows = connection.execute(

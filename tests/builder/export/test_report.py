@@ -83,6 +83,40 @@ def test_it_shows_the_worst_nodes_in_full(database: Path) -> None:
     assert page.tags.count("details") == 7
 
 
+def test_it_begins_with_the_verdict_and_names_the_wrong_scale(database: Path) -> None:
+    page = report(database)
+    text = "\n".join(page.text)
+    lead = text[: text.index("What was compared")]
+    with closing(sqlite3.connect(database)) as connection:
+        [(sentence,)] = connection.execute("SELECT sentence FROM verdict WHERE step IS NULL")
+        metrics = [row[1] for row in connection.execute("PRAGMA table_info(comparison)")]
+        keys = [key for (key,) in connection.execute("SELECT key FROM meta")]
+        reasons = [name for (name,) in connection.execute("SELECT name FROM unmatched_reason")]
+    assert lead.index("Verdict") < lead.index(sentence) < lead.index("argument\n")
+    # The argument that differs, with both values, and the tensor that it makes wrong.
+    assert "input.1\n0.375\n0.25" in lead
+    assert "Tensor.__mul__.19.forward" in lead
+    assert "output.0" in lead
+    assert {"svg", "rect"} <= set(page.tags)
+    assert "have a counterpart (100.0 %)" in text
+    raw = {name for name in (*metrics, *keys, *reasons) if "_" in name}
+    assert not raw & set(page.text)
+
+
+def test_without_a_verdict_it_begins_with_the_first_wrong_node(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DELETE FROM suspect")
+        connection.execute("DELETE FROM verdict")
+        connection.commit()
+        first = connection.execute(
+            "SELECT name FROM node_view JOIN node USING (node_id) WHERE side = 'npu'"
+            " AND node.grade BETWEEN 3 AND 5 AND node.subtree_end = node.node_id"
+            " ORDER BY step, rank, seq LIMIT 1"
+        ).fetchone()[0]
+    text = "\n".join(report(database).text)
+    assert first in text[text.index("The first wrong node") : text.index("What was compared")]
+
+
 def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("UPDATE text SET value = value || ?", (HOSTILE,))
@@ -95,9 +129,13 @@ def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
         connection.commit()
     page = report(database)
     allowed = "html head meta title style body h1 h2 div table thead tbody tr th td details summary"
-    assert set(page.tags) <= {*allowed.split(), "p", "code", "pre", "span", "b"}
+    assert set(page.tags) <= {*allowed.split(), *"p code pre span b svg rect text".split()}
     names = {name for name, _ in page.attributes}
-    assert names <= {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
+    drawn = "viewbox role aria-label x y rx width height fill stroke stroke-width text-anchor"
+    known = {"lang", "charset", "name", "content", "http-equiv", "class", "style"}
+    assert names <= known | set(drawn.split())
+    fills = {value for name, value in page.attributes if name == "fill"}
+    assert all(re.fullmatch("#[0-9a-f]{6}", (value or "").lower()) for value in fills)
     styles = {value for name, value in page.attributes if name == "style"}
     assert all(re.fullmatch("background: #[0-9a-f]{6}", value or "") for value in styles)
     assert "url(" not in database.with_name("report.html").read_text(encoding="utf-8")
@@ -115,8 +153,8 @@ def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) ->
     text = "\n".join(report(database).text)
     with closing(sqlite3.connect(database)) as connection:
         for query in (
-            "SELECT name, unmatched_reason FROM node_view WHERE matched IS NULL LIMIT 5",
-            "SELECT message, code FROM diagnostic",
+            "SELECT name FROM node_view WHERE matched IS NULL LIMIT 5",
+            "SELECT message FROM diagnostic",
             "SELECT name, overflow FROM node_view WHERE overflow = 'critical' LIMIT 3",
         ):
             found = connection.execute(query).fetchall()

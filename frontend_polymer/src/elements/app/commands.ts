@@ -125,6 +125,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: shell.savePng, keys: [], run: run('png') },
     { name: shell.saveSvg, keys: [], run: run('svg') },
     { name: shell.saveTable, keys: [], run: run('xlsx') },
+    { name: shell.saveReport, keys: [], run: run('report') },
     ...neighbours,
     ...everywhere,
   ];

@@ -121,6 +121,8 @@ export class GaHelp extends LocalizedElement {
           entry('u, Ctrl+Z', text.match.undoMatch),
           entry('U, Ctrl+Y', text.match.redoMatch),
           entry(`Alt + ${help.drag}`, text.shell.matchDrag),
+          entry('[ ]', `${text.shell.previousRank}, ${text.shell.nextRank}`),
+          entry('{ }', `${text.shell.previousStep}, ${text.shell.nextStep}`),
           entry('o', help.overview),
           entry(': Ctrl+K', text.shell.palette),
           entry('?', help.help),

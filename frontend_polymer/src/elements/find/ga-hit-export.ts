@@ -6,6 +6,7 @@ import { searchQuery } from '../../session/find';
 import type { SearchResult } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
+import { ALL_MICRO_STEPS } from '../../session/state';
 import type { Session } from '../../session/session';
 import { formatCount } from '../parts/format';
 import '../parts/ga-icon';
@@ -82,8 +83,9 @@ export class GaHitExport extends LocalizedElement {
 
   /** What the list holds, in the words of the server. */
   _query({ view, fileHits }: AppState): TableQuery {
-    const { file, step, rank, find } = view;
-    return { file, of: 'search', ...searchQuery(find), ...(!fileHits && { step, rank }) };
+    const { file, step, rank, find, micro } = view;
+    const place = { step, rank, ...(micro !== ALL_MICRO_STEPS && { micro }) };
+    return { file, of: 'search', ...searchQuery(find), ...(!fileHits && place) };
   }
 
   _isBusy(read: number): boolean {

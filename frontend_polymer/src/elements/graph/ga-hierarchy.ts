@@ -30,7 +30,7 @@ import { LocalizedElement } from '../parts/localized';
 import { describe, MOST_ITEMS, renderOutline } from './outline';
 import { marksOf } from './marks';
 import { saveBlob, saveText } from '../parts/save-file';
-import { saveTable } from '../parts/save-table';
+import { saveReport, saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
 const ZOOM_STEP = 1.25;
@@ -123,6 +123,7 @@ export class GaHierarchy extends LocalizedElement {
       png: () => void this.save('png'),
       svg: () => void this.save('svg'),
       xlsx: () => this.saveTable(),
+      report: () => void saveReport(this, this.session.fetch, this.state.view.file, this.text),
     };
     actions[command]();
   }

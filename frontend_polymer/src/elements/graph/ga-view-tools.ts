@@ -26,6 +26,7 @@ export type ViewCommand =
   | 'png'
   | 'svg'
   | 'xlsx'
+  | 'report'
   | { readonly level: number };
 
 export interface LayerFolding {
@@ -272,6 +273,7 @@ export class GaViewTools extends LocalizedElement {
       },
       { id: 'svg', label: shell.saveSvg },
       { id: 'xlsx', label: shell.saveTable },
+      { id: 'report', label: shell.saveReport },
     ];
   }
 

@@ -16,12 +16,36 @@ export async function saveTable(
   name: string,
   text: Texts,
 ): Promise<void> {
+  await saveAnswer(host, fetch, routeUrl('table', { ...query, form: 'xlsx' }), {
+    name,
+    type: WORKBOOK,
+    text,
+  });
+}
+
+/** Downloads the report on a file, and says how that went. */
+export async function saveReport(
+  host: HTMLElement,
+  fetch: Fetch,
+  file: string,
+  text: Texts,
+): Promise<void> {
+  const stem = file.replace(/^.*\//, '').replace(/\.vis\.db$/, '');
+  const name = `${stem}_report.html`;
+  await saveAnswer(host, fetch, routeUrl('report', { file }), { name, type: 'text/html', text });
+}
+
+async function saveAnswer(
+  host: HTMLElement,
+  fetch: Fetch,
+  url: URL,
+  { name, type, text }: { readonly name: string; readonly type: string; readonly text: Texts },
+): Promise<void> {
   const say = (detail: string) =>
     host.dispatchEvent(new CustomEvent('say', { detail, bubbles: true, composed: true }));
   say(text.shell.savingTable);
   try {
-    const body = await fetchBytes(fetch, routeUrl('table', { ...query, form: 'xlsx' }));
-    saveBlob(name, new Blob([body], { type: WORKBOOK }));
+    saveBlob(name, new Blob([await fetchBytes(fetch, url)], { type }));
     say(text.shell.saved(name));
   } catch (error) {
     const { message, remedy } = asProblem(error);

@@ -27,9 +27,10 @@ export const shellEn = {
   savePng: 'Save as PNG image',
   saveSvg: 'Save as SVG image',
   saveTable: 'Save the table of all values as Excel',
-  savingTable: 'The table is being written…',
+  saveReport: 'Save the report as one HTML file',
+  savingTable: 'The file is being written…',
   saved: (name: string) => `Saved as ${name}`,
-  saveFailed: (why: string) => `The image could not be made: ${why}`,
+  saveFailed: (why: string) => `The file could not be made: ${why}`,
   imageTitle: (file: string, step: number, rank: number) => `${file} · step ${step} · rank ${rank}`,
   imageMicroStep: (micro: number) => `micro-step ${micro}`,
 

@@ -28,9 +28,10 @@ export const shellZh: Texts['shell'] = {
   savePng: '保存为 PNG 图片',
   saveSvg: '保存为 SVG 图片',
   saveTable: '将全部数据的表格保存为 Excel',
-  savingTable: '正在生成表格…',
+  saveReport: '将报告保存为一个 HTML 文件',
+  savingTable: '正在生成文件…',
   saved: (name) => `已保存为 ${name}`,
-  saveFailed: (why) => `无法生成图片：${why}`,
+  saveFailed: (why) => `无法生成文件：${why}`,
   imageTitle: (file, step, rank) => `${file} · step ${step} · rank ${rank}`,
   imageMicroStep: (micro) => `MicroStep ${micro}`,
 
