@@ -24,6 +24,7 @@ class RankTables:
     def __init__(self, tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> None:
         self._tables, self._texts = tables, texts
         self._table = tables[0]
+        self.count = len(tables)  # of ranks
         self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
         self.keys = _fingerprints(tables)
         self.agree = _agreement(tables)

@@ -77,7 +77,7 @@ export class GaTrend extends LocalizedElement {
       const names = files.map(({ name }) => name);
       this.isEmpty = !names.length;
       if (!names.length) return;
-      this.fill('file', names.map(same));
+      this.fill('run', names.map(same));
       this.fill('other', [['', this.text.trend.noOther], ...names.map(same)]);
       await this.load(signal);
     });
@@ -174,7 +174,7 @@ export class GaTrend extends LocalizedElement {
   // -- what is chosen ------------------------------------------------------------------------
 
   private async load(signal: AbortSignal): Promise<void> {
-    const file = this.value('file');
+    const file = this.value('run');
     const trend = await fetchTrend(this.session.fetch, file, signal);
     signal.throwIfAborted();
     this.trend = trend;
@@ -205,7 +205,7 @@ export class GaTrend extends LocalizedElement {
   private layOut(): void {
     const trend = this.trend;
     // Axes that are on their way lay out what is shown when they are there.
-    if (!trend || this.loaded !== this.value('file')) return;
+    if (!trend || this.loaded !== this.value('run')) return;
     const fixed = this.value('fixed') as Fixed;
     const kind = trend.kinds.indexOf(this.value('kind'));
     const part = this.value('filter').toLowerCase();
@@ -230,7 +230,7 @@ export class GaTrend extends LocalizedElement {
     const first = Math.floor(this.map.scrollTop / ROW);
     const rows = this.rows.slice(first, first + Math.ceil(this.map.clientHeight / ROW) + 1);
     const window: Window = {
-      file: this.value('file'),
+      file: this.value('run'),
       other: this.value('other'),
       statistic: this.value('statistic'),
       fixed: this.value('fixed') as Fixed,

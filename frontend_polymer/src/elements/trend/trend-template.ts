@@ -117,7 +117,7 @@ export const trendParts = html`<button
         <pre>msprobe-build trend RUN -o LOGDIR</pre>
       </div>
       <div class="controls" hidden$="[[isEmpty]]">
-        <label>[[text.trend.file]]<select id="file" on-change="_chosen"></select></label>
+        <label>[[text.trend.file]]<select id="run" on-change="_chosen"></select></label>
         <label>[[text.trend.other]]<select id="other" on-change="_changed"></select></label>
         <label>[[text.trend.statistic]]<select id="statistic" on-change="_changed"></select></label>
         <label>[[text.trend.fixed]]<select id="fixed" on-change="_fixed"></select></label>
