@@ -24,9 +24,9 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-
 NONE = (0.0, -1)
 _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
+_UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 
 
 class Inheritance:
@@ -194,13 +194,16 @@ class Inheritance:
     def _cancelling(self, node: int, row: int) -> float:
         """How much a gradient that is a sum over all elements may have cancelled.
 
-        That of a bias in front of a normalisation does so to the last digit.
+        That of a bias in front of a normalisation does so to the last digit, and where the
+        reference has 0 nothing tells how far.
         """
         size = self.scale[row]
         place = self.in_start[node]
-        if not self.is_line[row] or size <= 0 or place == self.in_start[node + 1]:
+        if not self.is_line[row] or place == self.in_start[node + 1]:
             return 1.0
         first = self.inputs[place]
+        if size <= 0:
+            return _UNTOLD if self.scale[first] > 0 and self.numel[first] > self.numel[row] else 1.0
         terms = max(1.0, self.numel[first] / self.numel[row])
         return max(1.0, math.sqrt(terms) * self.scale[first] / size)
 

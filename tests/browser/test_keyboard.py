@@ -79,9 +79,9 @@ def test_menus_open_walk_and_close_by_keys(
         frame.get_by_role("menuitemcheckbox", name="Colour by the documented error")
     ).to_be_focused()
     page.keyboard.press("ArrowUp")
-    expect(frame.get_by_role("menuitem", name="Save the table of all values")).to_be_focused()
+    expect(frame.get_by_role("menuitem", name="Save the report")).to_be_focused()
     page.keyboard.press("End")
-    for _ in range(4):
+    for _ in range(5):
         page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(frame.get_by_role("menu")).to_be_hidden()

@@ -21,6 +21,8 @@ export interface Recipe {
   readonly stage?: { readonly number: string; readonly ranks: readonly string[] };
   /** What ranks have that differ in it, as the builder words it. */
   readonly apart?: readonly string[];
+  /** Whether elements may have changed places unseen. */
+  readonly orderUntold?: true;
   /** The rule that tells what the value is, as the builder words it. */
   readonly reason?: string;
   /** How the value of the first of these ranks had been made before. */
@@ -33,6 +35,7 @@ const BEFORE = /; of rank (\d+) before: /;
 const APART = /(?:^|; )but (.*)$/;
 const BECAUSE = /(?:^|; )because ([^;]*)$/;
 const ALIKE = /^(?:alike on ranks [\d, ]+|different on ranks [\d, ]+, shown as on rank \d+)$/;
+const ORDER_UNTOLD = '; whether elements are in their places cannot be told from statistics';
 const SHARDS = /^shards of ranks ([\d, ]+) along (?:dimension (\d+)|an unknown dimension): (.*)$/;
 const RULES: readonly (readonly [Statistic, RegExp])[] = [
   ['max', /^max\((.*)\) = (\S+)$/],
@@ -52,12 +55,23 @@ export function parseRecipe(sentence: string): Recipe {
   const turn = BEFORE.exec(whole);
   const told = turn ? whole.slice(0, turn.index) : whole;
   const because = BECAUSE.exec(told);
-  const rest = because ? told.slice(0, because.index) : told;
+  const made = because ? told.slice(0, because.index) : told;
+  const rest = made.replace(ORDER_UNTOLD, '');
+  const untold = rest === made ? {} : { orderUntold: true as const };
   const why = because ? { reason: because[1]! } : {};
   const earlier = turn && {
     before: { rank: turn[1]!, recipe: parseRecipe(whole.slice(turn.index + turn[0].length)) },
   };
-  const base = { ranks: [], combinations: [], ...from, ...earlier, ...why, ...but, sentence };
+  const base = {
+    ranks: [],
+    combinations: [],
+    ...from,
+    ...earlier,
+    ...why,
+    ...untold,
+    ...but,
+    sentence,
+  };
   const shards = SHARDS.exec(rest);
   if (shards) {
     const [, ranks, dimension, rules] = shards;

@@ -19,6 +19,21 @@ describe('parseRecipe', () => {
     ]);
   });
 
+  it('reads that statistics do not tell the order, wherever it stands', () => {
+    const untold = '; whether elements are in their places cannot be told from statistics';
+    for (const behind of ['', '; because it is so', '; from pipeline stage 1 (rank 2, 3)']) {
+      const recipe = parseRecipe(
+        `shards of ranks 0, 1 along dimension 0: ${NUMBERS}${untold}${behind}`,
+      );
+      expect(recipe.kind).toBe('shards');
+      expect(recipe.combinations).toHaveLength(4);
+      expect(recipe.orderUntold).toBe(true);
+    }
+    expect(parseRecipe(`shards of ranks 0, 1 along dimension 0: ${NUMBERS}`).orderUntold).toBe(
+      undefined,
+    );
+  });
+
   it('reads shards whose cut is not known, taken from one of several stages', () => {
     const recipe = parseRecipe(
       `shards of ranks 0, 1 along an unknown dimension: ${NUMBERS}; from pipeline stage 1 (rank 2, 3)`,

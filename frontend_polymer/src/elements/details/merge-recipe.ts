@@ -55,6 +55,7 @@ function account(recipe: Recipe, title: string, record: NodeRecord, text: Texts)
     create('p', '', explanation(recipe, record, text)),
     ...(recipe.reason ? [create('p', 'muted', text.origin.because(recipe.reason))] : []),
     ...(recipe.combinations.length > 0 ? [combinations(recipe, text)] : []),
+    ...(recipe.orderUntold ? [create('p', 'muted', text.origin.orderUntold)] : []),
     ...(before ? account(before.recipe, text.origin.before(before.rank), record, text) : []),
   ];
 }

@@ -81,6 +81,7 @@ export const detailsEn = {
     shards: (ranks: string, dimension: string) =>
       `Each of the ranks ${ranks} holds a part, cut along dimension ${dimension}.`,
     apart: (found: string) => `Disagreement: ${found}.`,
+    orderUntold: 'Statistics cannot tell whether the elements are in their places.',
     because: (reason: string) => `Because ${reason}.`,
     shardsUnknown: (ranks: string) =>
       `Each of the ranks ${ranks} holds a part. Nothing tells along which dimension it was cut, so the shape of the whole is unknown; the values are not.`,

@@ -79,6 +79,7 @@ export const detailsZh: typeof detailsEn = {
     },
     shards: (ranks, dimension) => `rank ${ranks} 各持有一部分，沿维度 ${dimension} 切分。`,
     apart: (found) => `不一致：${found}。`,
+    orderUntold: '统计量无法说明各元素是否在其位置上。',
     because: (reason) => `依据规则：${reason}。`,
     shardsUnknown: (ranks) =>
       `rank ${ranks} 各持有一部分，但无法判断沿哪个维度切分，因此整体形状未知；数值是确定的。`,
