@@ -27,6 +27,9 @@ settings.register_profile("thorough", deadline=None, max_examples=200)
 REPOSITORY = Path(__file__).resolve().parent.parent
 START_SECONDS = 120
 
+# Files with a test of minutes: begun last, they would run alone at the end.
+LONG = ("faults/test_faults.py", "plugin/test_any_value.py", "reliability/test_killed.py")
+
 BuildDatabase = Callable[..., Path]
 StartTensorBoard = Callable[..., str]
 
@@ -34,6 +37,11 @@ StartTensorBoard = Callable[..., str]
 def pytest_configure(config: pytest.Config) -> None:
     """Generated inputs are few where exhaustive tests are left out."""
     settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
 
 
 @pytest.fixture(scope="session")
