@@ -208,7 +208,7 @@ def _of_modules(
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]
-    result -= 20.0 * ((mine != theirs) & ((mine >= 0) | (theirs >= 0)))
+    result -= 5.0 * ((mine != theirs) & ((mine >= 0) | (theirs >= 0)))
     result += known.words.agreement(a, known.other_words, b)
     result -= 5.0 * holds(npu, bench, a, b)
     result -= 5.0 * holds(bench, npu, b, a).T

@@ -32,12 +32,17 @@ class Grouped:
         return self.groups[number] if number >= 0 else None
 
 
-def grouped_of(npu: int, bench: int, results: GroupResults | None) -> Grouped:
-    """The groups whose edges were compared, of sides with so many nodes."""
+def grouped_of(npu: Bool, bench: Bool, results: GroupResults | None) -> Grouped:
+    """The groups whose edges were compared; the nodes of both sides that hand on what they get.
+
+    A group of these alone is left out: numbers at other places have equal statistics, so that
+    its edges do not tell whether both sides arrange them alike.
+    """
     groups = () if results is None else results.groups
-    own, other = np.full(npu, -1, dtype=np.int64), np.full(bench, -1, dtype=np.int64)
+    own, other = (np.full(len(side), -1, dtype=np.int64) for side in (npu, bench))
     if results is not None:
         for number in np.unique(results.owner).tolist():
-            own[list(groups[number].npu)] = number
-            other[list(groups[number].bench)] = number
+            mine, theirs = list(groups[number].npu), list(groups[number].bench)
+            if not (npu[mine].all() and bench[theirs].all()):
+                own[mine], other[theirs] = number, number
     return Grouped(groups, own, other)
