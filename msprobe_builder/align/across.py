@@ -43,10 +43,10 @@ def pair_across(pairs: Pairs) -> None:
             i, j = i[pairs.partner[i] < 0], j[pairs.back[j] < 0]
             if len(i) and len(j) and len(i) * len(j) <= _LARGEST:
                 depth, other_depth = np.zeros_like(i), np.zeros_like(j)
-                pair_gap(pairs, i, j, depth, other_depth, _around(pairs, i, j))
+                pair_gap(pairs, i, j, depth, other_depth, around(pairs, i, j))
 
 
-def _around(pairs: Pairs, a: Int, b: Int) -> Bool:
+def around(pairs: Pairs, a: Int, b: Int) -> Bool:
     """Which pairs have a host of one whose partner holds the other."""
     host = _matched_host(pairs.npu, pairs.partner, a)
     other_host = _matched_host(pairs.bench, pairs.back, b)

@@ -21,7 +21,14 @@ from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
-from msprobe_builder.align.weights import contradicted, in_order, pair_by_weights, twins_by_weights
+from msprobe_builder.align.weights import (
+    both_kinds,
+    contradicted,
+    hosts_by_weights,
+    in_order,
+    pair_by_weights,
+    twins_by_weights,
+)
 from msprobe_builder.align.words import Words
 from msprobe_builder.align.wrappers import cores
 from msprobe_builder.base.codes import Evidence
@@ -73,7 +80,8 @@ def align_rest(
         Trust(),
     )
     twins = twins_by_weights(left, right, known)
-    known.twin, known.other_twin = in_order(left, right, *twins)
+    hosts = hosts_by_weights(left, right, known)
+    known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
     by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
     kept = np.where(asked | _stays(left, right, by_name), partner, -1)
