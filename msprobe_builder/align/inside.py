@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
-from msprobe_builder.align.sequences import decide
+from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -85,6 +85,7 @@ def pair_inside(
                 )
                 a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                 b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
+            _pair_traded(pairs, a, b, depth, other_depth)
             is_module = npu.side.outline.kind[a] == Kind.MODULE
             hosts = a[is_module & (pairs.partner[a] >= 0) & busy[a]]
             for host in hosts[other_busy[pairs.partner[hosts]]][::-1].tolist():
@@ -210,8 +211,7 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
         (npu.outputs, bench.outputs),
         (npu.parameters, bench.parameters),
     ):
-        shapes = (mine.shapes, theirs.shapes) if trust.same_sizes else (mine.ranks, theirs.ranks)
-        if not np.array_equal(shapes[0][a], shapes[1][b]):
+        if not np.array_equal(trust.extent(mine)[a], trust.extent(theirs)[b]):
             return False
     return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 
@@ -241,6 +241,28 @@ def pair_gap(
             best = best[table[place, best] > THRESHOLD]
             choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
             pairs.open[side][int(own[place])] = list(choices)
+
+
+def _pair_traded(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+    """Match what is left of two lists across pairs, where it is far better than every other choice.
+
+    Modules are dissolved one after the other: what traded places with the content of one could
+    not be seen before.
+    """
+    i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
+    if not len(i) or not len(j) or len(i) * len(b) + len(a) * len(j) > _LARGEST:
+        return
+    sides = pairs.npu, pairs.bench
+    rows = scores(*sides, a[i], b, depth[i], other_depth, pairs.known)
+    columns = scores(*sides, a, b[j], depth, other_depth[j], pairs.known)
+    x, y = clear(rows)
+    in_columns = set(zip(*(place.tolist() for place in clear(columns)), strict=True))
+    place = {int(column): number for number, column in enumerate(j)}
+    for row, column in zip(x.tolist(), y.tolist(), strict=True):
+        if (int(i[row]), place.get(column, -1)) in in_columns:
+            node, other = int(a[i[row]]), int(b[column])
+            pairs.add(node, other, Evidence.INSIDE, float(rows[row, column]))
+            note(pairs, node, other)
 
 
 def note(pairs: Pairs, i: int, j: int) -> None:

@@ -14,7 +14,7 @@ from tests.alignment.score import partners
 PAIRS = (
     *("ddp", "fsdp2", "sdpa", "ckpt_true"),
     *("autocast_bf16", "own_llama", "gpt2", "adapter"),
-    *("bert", "vit", "t5", "mixtral", "mamba"),
+    *("bert", "vit", "t5", "mixtral", "mamba", "megatron"),
     *("layers_mid", "opt", "dropout", "ck_nonre_micro"),
 )
 
