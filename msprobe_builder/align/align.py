@@ -17,6 +17,7 @@ from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
+from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
@@ -78,6 +79,7 @@ def align_rest(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
+        np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
     )
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)

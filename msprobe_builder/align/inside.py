@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.alike import exchangeable, order_tells
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
@@ -183,14 +184,14 @@ def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> No
     x = x[longest_increasing(at[x])]
     y = at[x]
     bounds = np.stack([np.r_[-1, x], np.r_[x, len(a)], np.r_[-1, y], np.r_[y, len(b)]])
+    bounds = bounds[:, (bounds[1] - bounds[0] > 1) & (bounds[3] - bounds[2] > 1)]
+    in_order = not bounds.size or order_tells(pairs, a, b)
     for begin, end, other_begin, other_end in bounds.T.tolist():
-        if end - begin < 2 or other_end - other_begin < 2:
-            continue
         i = np.arange(begin + 1, end)
         j = np.arange(other_begin + 1, other_end)
         i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
         if len(i) and len(j):
-            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
+            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], in_order=in_order)
 
 
 def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
@@ -217,9 +218,19 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
 
 
 def pair_gap(
-    pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int, possible: Bool | None = None
+    pairs: Pairs,
+    a: Int,
+    b: Int,
+    depth: Int,
+    other_depth: Int,
+    possible: Bool | None = None,
+    *,
+    in_order: bool = True,
 ) -> None:
-    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be."""
+    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be.
+
+    Equal calls in a row are matched ``in_order`` or not at all.
+    """
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
         for node, other in zip(found.npu.tolist(), found.bench.tolist(), strict=True):
@@ -230,6 +241,9 @@ def pair_gap(
     if possible is not None:
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
+    if not in_order:
+        told = ~exchangeable(score, rows, columns) | (pairs.npu.operator[a[rows]] < 0)
+        rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])
         pairs.add(node, other, Evidence.INSIDE, float(score[row, column]))

@@ -96,6 +96,8 @@ class Known:
     is by how much the call numbers of a stem differed when two such calls were matched last.
     ``twin`` numbers modules by their weights where only one module of each side has these, -1
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
+    ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
+    what tells them apart is what they are given.
     """
 
     exact: Int
@@ -108,6 +110,7 @@ class Known:
     twin: Int
     other_twin: Int
     trust: Trust
+    layouts: Int
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -142,7 +145,8 @@ def _of_calls(
     shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
     same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
-    result -= 2.0 * _other_outputs(npu, bench, a, b, known.trust)
+    layout = np.isin(npu.operator[a], known.layouts)[:, None]
+    result -= np.where(layout, 4.0, 2.0) * _other_outputs(npu, bench, a, b, known.trust)
     result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
 
