@@ -7,6 +7,7 @@ call by their place only where sizes agree; what is equal belongs together where
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 import numpy as np
@@ -99,6 +100,7 @@ def _of_node(
     left, right = _sections(npu.table, node), _sections(bench.table, other)
     backward = npu.tree.parsed[node].direction is Direction.BACKWARD
     found: list[tuple[int, int]] = []
+    adds_more = False
     for section, rows in left.items():
         others = right.get(section, [])
         if section in _BY_ROLE:
@@ -106,6 +108,11 @@ def _of_node(
             continue
         more, rest, other_rest = _equal_ones(npu.table, bench.table, rows, others)
         found += more
+        if section == Section.INPUT:
+            adds_more = not rest and _is_vector(bench.table, other_rest, texts)
+            adds_more |= not other_rest and _is_vector(npu.table, rest, texts)
+        if section == Section.OUTPUT and adds_more:
+            continue  # where a call of its own adds the bias, its output is the counterpart
         if section == Section.OUTPUT and backward:
             given = left.get(Section.INPUT, []), right.get(Section.INPUT, [])
             rest = _telling(npu.table, rest, given[0])
@@ -121,6 +128,11 @@ def _of_node(
             ]
         found += more
     return found
+
+
+def _is_vector(table: ParameterTable, rows: list[int], texts: Texts) -> bool:
+    shapes = [texts.values[one] for one in table.shape_id[rows].tolist() if one >= 0]
+    return len(rows) == 1 and [len(json.loads(one)) for one in shapes] == [1]
 
 
 def _sections(table: ParameterTable, node: int) -> dict[int, list[int]]:

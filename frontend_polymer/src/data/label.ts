@@ -9,7 +9,7 @@ export interface Label {
 }
 
 /**
- * Modules are dumped as `Module.{path}.{Class}` and APIs as `{Family}.{operation}`. The part of the
+ * Modules are dumped as `Module.{path}.{Class}`, MindSpore's as `Cell.{path}.{Class}`, and APIs as `{Family}.{operation}`. The part of the
  * path that the parent has as well is left out.
  */
 export function labelOf(stem: string, parentStem: string, kind: Kind, direction: Direction): Label {
@@ -36,6 +36,6 @@ function below(path: string, above: string): string {
 
 /** `model.layers.0` of `Module.model.layers.0.LlamaDecoderLayer`. */
 function modulePath(stem: string): string {
-  const first = stem.startsWith('Module.') ? 'Module.'.length : 0;
+  const first = /^(Module|Cell)\./.exec(stem)?.[0].length ?? 0;
   return stem.slice(first, Math.max(first, stem.lastIndexOf('.')));
 }

@@ -59,7 +59,7 @@ function isBelow(graph: Graph, wanted: string): (index: number) => boolean {
 
 /** `model.layers.1` of `Module.model.layers.1.LlamaDecoderLayer`. */
 export function modulePath(stem: string): string {
-  return stem.replace(/^module\./i, '').replace(/\.?[^.]*$/, '');
+  return stem.replace(/^(module|cell)\./i, '').replace(/\.?[^.]*$/, '');
 }
 
 /** The module that a node lies in, as a path; empty below the root. */

@@ -16,6 +16,8 @@ test.each([
     ...(['Module.model.layers.0.LlamaDecoderLayer', 'Module.model.LlamaModel'] as const),
     ...([MODULE, FORWARD, 'layers.0', 'LlamaDecoderLayer'] as const),
   ],
+  ['Cell.layers.0.mlp.MLP', 'Cell.layers.0.Block', MODULE, FORWARD, 'mlp', 'MLP'],
+  ['Cell.model.Net', 'DefaultModel', MODULE, FORWARD, 'model', 'Net'],
   // Only whole words of the path are the parent's.
   ['Module.modelling.Head', 'Module.model.LlamaModel', MODULE, FORWARD, 'modelling', 'Head'],
   // A module that calls itself.

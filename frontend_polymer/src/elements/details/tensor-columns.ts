@@ -105,7 +105,7 @@ function sharedColumns(text: Texts): Column[] {
     cell: (row) => sharedCell(value(row.npu), value(row.bench), text),
     value: (row) => {
       const [npu, bench] = [value(row.npu), value(row.bench)];
-      return npu && bench && npu !== bench ? `${npu} ≠ ${bench}` : (npu ?? bench);
+      return differ(npu, bench) ? `${npu} ≠ ${bench}` : (npu ?? bench);
     },
   });
   return [
@@ -254,9 +254,18 @@ function wordCell(value: string | undefined): Cell {
   return { text: value, exact: value, title: value, tone: 'plain', grade: Grade.UNGRADED };
 }
 
+/** `Float32` of MindSpore is `torch.float32`. */
+function differ(npu: string | undefined, bench: string | undefined): boolean {
+  return Boolean(npu && bench) && plain(npu!) !== plain(bench!);
+}
+
+function plain(value: string): string {
+  return value.replace(/^(torch|mindspore)\./, '').toLowerCase();
+}
+
 function sharedCell(npu: string | undefined, bench: string | undefined, text: Texts): Cell {
   const { unknown, unknownCell } = text.origin;
-  const isPair = npu && bench && npu !== bench;
+  const isPair = differ(npu, bench);
   if (npu === unknown || bench === unknown) {
     const both = isPair ? `${npu} · ${bench}` : unknown;
     return { text: both, exact: both, title: unknownCell, tone: 'unknown', grade: Grade.UNGRADED };

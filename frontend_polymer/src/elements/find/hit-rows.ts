@@ -71,7 +71,7 @@ export function hitElement(row: HitRow, text: Texts): HTMLElement {
   swatch.append(bars);
   const facts = [
     row.place ? text.find.place(row.place.step, row.place.rank) : '',
-    row.name.startsWith('Module.') ? '' : row.module,
+    /^(Module|Cell)\./.test(row.name) ? '' : row.module,
     row.error === undefined
       ? gradeName(row.grade, text)
       : `${gradeName(row.grade, text)} ${formatNumber(row.error)}`,

@@ -73,6 +73,18 @@ describe('tensorColumns', () => {
     expect(row['shared Dtype']).toMatchObject({ text: 'torch.float32', tone: 'plain' });
   });
 
+  it.each([
+    ['Float32', 'torch.float32', 'plain'],
+    ['BFloat16', 'torch.bfloat16', 'plain'],
+    ['Float32', 'torch.bfloat16', 'differs'],
+    ['torch.float16', 'torch.float32', 'differs'],
+  ])('%s beside %s is %s', (npu, bench, tone) => {
+    const row = pair();
+    row.npu!.dtype = npu;
+    row.bench!.dtype = bench;
+    expect(cells(row)['shared Dtype']!.tone).toBe(tone);
+  });
+
   it('grades relative errors and the contribution, in percent and as they are', () => {
     const row = cells(pair());
     expect(row['comparison Mean rel.']).toMatchObject({ text: '25 %', grade: Grade.SLIGHT });
