@@ -159,8 +159,8 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
 
 def _alone(level: str, name: str, in_bench: bool) -> Difference:
     """What one side has alone."""
-    sides = ("there", None) if in_bench else (None, "there")
-    return Difference(level, name, *sides, f"{name} is in one pack only")
+    bench, other = ("there", None) if in_bench else (None, "there")
+    return Difference(level, name, bench, other, f"{name} is in one pack only")
 
 
 def _shown(value: object) -> str | None:
