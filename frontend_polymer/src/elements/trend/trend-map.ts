@@ -21,6 +21,16 @@ export interface Drawn {
   readonly chosen: number;
 }
 
+/** The colours of the theme that an element is shown in. */
+export function groundOf(element: HTMLElement): Ground {
+  const style = getComputedStyle(element);
+  return {
+    isDark: style.colorScheme.includes('dark'),
+    text: style.getPropertyValue('--ga-text'),
+    muted: style.getPropertyValue('--ga-muted'),
+  };
+}
+
 /** Draws the rows in view: names, and a box for each value. */
 export function drawMap(canvas: HTMLCanvasElement, drawn: Drawn, ground: Ground): void {
   const scale = window.devicePixelRatio || 1;
