@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.alike import order_tells
 from msprobe_builder.align.anchors import leaves
 from msprobe_builder.align.inside import pair_gap
 from msprobe_builder.align.pairs import Pairs
@@ -38,15 +39,17 @@ def pair_across(pairs: Pairs) -> None:
         y = at[x]
         bounds = np.stack([np.r_[-1, x], np.r_[x, len(a)], np.r_[-1, y], np.r_[y, len(b)]])
         gaps = bounds[:, (bounds[1] - bounds[0] > 1) & (bounds[3] - bounds[2] > 1)]
+        in_order = not gaps.size or order_tells(pairs, a, b)
         for begin, end, other_begin, other_end in gaps.T.tolist():
             i, j = a[begin + 1 : end], b[other_begin + 1 : other_end]
             i, j = i[pairs.partner[i] < 0], j[pairs.back[j] < 0]
             if len(i) and len(j) and len(i) * len(j) <= _LARGEST:
                 depth, other_depth = np.zeros_like(i), np.zeros_like(j)
-                pair_gap(pairs, i, j, depth, other_depth, _around(pairs, i, j))
+                possible = around(pairs, i, j)
+                pair_gap(pairs, i, j, depth, other_depth, possible, in_order=in_order)
 
 
-def _around(pairs: Pairs, a: Int, b: Int) -> Bool:
+def around(pairs: Pairs, a: Int, b: Int) -> Bool:
     """Which pairs have a host of one whose partner holds the other."""
     host = _matched_host(pairs.npu, pairs.partner, a)
     other_host = _matched_host(pairs.bench, pairs.back, b)

@@ -17,11 +17,19 @@ from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
+from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
-from msprobe_builder.align.weights import contradicted, in_order, pair_by_weights, twins_by_weights
+from msprobe_builder.align.weights import (
+    both_kinds,
+    contradicted,
+    hosts_by_weights,
+    in_order,
+    pair_by_weights,
+    twins_by_weights,
+)
 from msprobe_builder.align.words import Words
 from msprobe_builder.align.wrappers import cores
 from msprobe_builder.base.codes import Evidence
@@ -71,9 +79,11 @@ def align_rest(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
+        np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
     )
     twins = twins_by_weights(left, right, known)
-    known.twin, known.other_twin = in_order(left, right, *twins)
+    hosts = hosts_by_weights(left, right, known)
+    known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
     by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
     kept = np.where(asked | _stays(left, right, by_name), partner, -1)

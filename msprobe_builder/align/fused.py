@@ -5,13 +5,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from msprobe_builder.align.operators import CASTS, operator_of
+from msprobe_builder.align.operators import FORMS, operator_of
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.graph.tree import Tree
-
-# Calls that only show a tensor in another form.
-FORMS = CASTS | {"reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split"}
 
 
 @cache

@@ -8,10 +8,11 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.alike import exchangeable, order_tells
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
-from msprobe_builder.align.sequences import decide
+from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -85,6 +86,7 @@ def pair_inside(
                 )
                 a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                 b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
+            _pair_traded(pairs, a, b, depth, other_depth)
             is_module = npu.side.outline.kind[a] == Kind.MODULE
             hosts = a[is_module & (pairs.partner[a] >= 0) & busy[a]]
             for host in hosts[other_busy[pairs.partner[hosts]]][::-1].tolist():
@@ -182,14 +184,14 @@ def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> No
     x = x[longest_increasing(at[x])]
     y = at[x]
     bounds = np.stack([np.r_[-1, x], np.r_[x, len(a)], np.r_[-1, y], np.r_[y, len(b)]])
+    bounds = bounds[:, (bounds[1] - bounds[0] > 1) & (bounds[3] - bounds[2] > 1)]
+    in_order = not bounds.size or order_tells(pairs, a, b)
     for begin, end, other_begin, other_end in bounds.T.tolist():
-        if end - begin < 2 or other_end - other_begin < 2:
-            continue
         i = np.arange(begin + 1, end)
         j = np.arange(other_begin + 1, other_end)
         i, j = i[pairs.partner[a[i]] < 0], j[pairs.back[b[j]] < 0]
         if len(i) and len(j):
-            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j])
+            pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], in_order=in_order)
 
 
 def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
@@ -210,16 +212,25 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
         (npu.outputs, bench.outputs),
         (npu.parameters, bench.parameters),
     ):
-        shapes = (mine.shapes, theirs.shapes) if trust.same_sizes else (mine.ranks, theirs.ranks)
-        if not np.array_equal(shapes[0][a], shapes[1][b]):
+        if not np.array_equal(trust.extent(mine)[a], trust.extent(theirs)[b]):
             return False
     return not trust.equal or disagreeing(npu.outputs, bench.outputs, a, b) == 0
 
 
 def pair_gap(
-    pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int, possible: Bool | None = None
+    pairs: Pairs,
+    a: Int,
+    b: Int,
+    depth: Int,
+    other_depth: Int,
+    possible: Bool | None = None,
+    *,
+    in_order: bool = True,
 ) -> None:
-    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be."""
+    """Match the items between two pairs; all are free. ``possible`` tells which pairs may be.
+
+    Equal calls in a row are matched ``in_order`` or not at all.
+    """
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
         for node, other in zip(found.npu.tolist(), found.bench.tolist(), strict=True):
@@ -230,6 +241,9 @@ def pair_gap(
     if possible is not None:
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
+    if not in_order:
+        told = ~exchangeable(score, rows, columns) | (pairs.npu.operator[a[rows]] < 0)
+        rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])
         pairs.add(node, other, Evidence.INSIDE, float(score[row, column]))
@@ -241,6 +255,28 @@ def pair_gap(
             best = best[table[place, best] > THRESHOLD]
             choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
             pairs.open[side][int(own[place])] = list(choices)
+
+
+def _pair_traded(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+    """Match what is left of two lists across pairs, where it is far better than every other choice.
+
+    Modules are dissolved one after the other: what traded places with the content of one could
+    not be seen before.
+    """
+    i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
+    if not len(i) or not len(j) or len(i) * len(b) + len(a) * len(j) > _LARGEST:
+        return
+    sides = pairs.npu, pairs.bench
+    rows = scores(*sides, a[i], b, depth[i], other_depth, pairs.known)
+    columns = scores(*sides, a, b[j], depth, other_depth[j], pairs.known)
+    x, y = clear(rows)
+    in_columns = set(zip(*(place.tolist() for place in clear(columns)), strict=True))
+    place = {int(column): number for number, column in enumerate(j)}
+    for row, column in zip(x.tolist(), y.tolist(), strict=True):
+        if (int(i[row]), place.get(column, -1)) in in_columns:
+            node, other = int(a[i[row]]), int(b[column])
+            pairs.add(node, other, Evidence.INSIDE, float(rows[row, column]))
+            note(pairs, node, other)
 
 
 def note(pairs: Pairs, i: int, j: int) -> None:

@@ -13,6 +13,12 @@ CASTS = frozenset(
     }
 )
 
+# Calls that only show a tensor in another form.
+LAYOUTS = frozenset(
+    {"reshape", "transpose", "permute", "expand", "unsqueeze", "squeeze", "t", "split"}
+)
+FORMS = CASTS | LAYOUTS
+
 
 @cache
 def operator_of(stem: str) -> str:

@@ -30,13 +30,21 @@ EQUAL, _NEAR = 1e-5, 2e-2
 class Trust:
     """Weights of statistics that are equal and of those that are near; whether sizes are equal.
 
-    ``weights`` is that of equal or near parameters.
+    ``weights`` is that of equal or near parameters. Where sizes are equal shapes need not be: one
+    side may hold the sequence first and the other one the batch.
     """
 
     equal: float = 0.0
     near: float = 0.0
     same_sizes: bool = True
+    same_shapes: bool = True
     weights: float = 1.5
+
+    def extent(self, tensors: Tensors) -> Int | Float:
+        """What is equal of tensors of one extent: shapes, numbers of elements or of dimensions."""
+        if self.same_shapes:
+            return tensors.shapes
+        return tensors.numel if self.same_sizes else tensors.ranks
 
 
 # Where statistics agree less often than this between calls at the same place, they do so by
@@ -58,13 +66,20 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     a, b = a[some], b[some]
     if not len(a):
         return Trust(weights=weights)
-    same_sizes = (npu.outputs.shapes[a] == bench.outputs.shapes[b]).mean() >= _LEAST_SAME_SIZES
+    same_shapes, same_sizes = (
+        (mine[a] == theirs[b]).mean() >= _LEAST_SAME_SIZES
+        for mine, theirs in (
+            (npu.outputs.shapes, bench.outputs.shapes),
+            (npu.outputs.numel, bench.outputs.numel),
+        )
+    )
     level = _levels(npu.outputs, bench.outputs, a, b)
     equal, near = (level == 2).mean(), (level >= 1).mean()
     return Trust(
         2.0 * (equal >= _LEAST_AGREEMENT),
         1.0 * (near - equal >= _LEAST_AGREEMENT),
         bool(same_sizes),
+        bool(same_shapes),
         weights,
     )
 
@@ -81,6 +96,8 @@ class Known:
     is by how much the call numbers of a stem differed when two such calls were matched last.
     ``twin`` numbers modules by their weights where only one module of each side has these, -1
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
+    ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
+    what tells them apart is what they are given.
     """
 
     exact: Int
@@ -93,6 +110,7 @@ class Known:
     twin: Int
     other_twin: Int
     trust: Trust
+    layouts: Int
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -127,7 +145,8 @@ def _of_calls(
     shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
     same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
-    result -= 2.0 * _other_outputs(npu, bench, a, b, known.trust)
+    layout = np.isin(npu.operator[a], known.layouts)[:, None]
+    result -= np.where(layout, 4.0, 2.0) * _other_outputs(npu, bench, a, b, known.trust)
     result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
 
@@ -139,8 +158,9 @@ def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
         (npu.outputs, bench.outputs, 1.2),
     ):
         ranks = mine.ranks[a][:, None] == theirs.ranks[b]
-        shapes = mine.shapes[a][:, None] == theirs.shapes[b] if trust.same_sizes else ranks
-        result += weight * np.where(shapes, 0.8, np.where(ranks, 0.3, -0.6))
+        extent = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
+        equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
+        result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
         result += weight * agreement(mine, theirs, a, b, trust)
     return result
 
@@ -208,7 +228,9 @@ def _of_modules(
     weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
     result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]
-    result -= 5.0 * ((mine != theirs) & ((mine >= 0) | (theirs >= 0)))
+    held = npu.parameters.count[a][:, None] == 0  # what it holds may be another in part
+    elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
+    result -= np.where(held, 5.0, 7.0) * elsewhere
     result += known.words.agreement(a, known.other_words, b)
     result -= 5.0 * holds(npu, bench, a, b)
     result -= 5.0 * holds(bench, npu, b, a).T

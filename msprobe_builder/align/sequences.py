@@ -25,11 +25,12 @@ def decide(score: Float) -> tuple[Int, Int, Int]:
     A pair that an alignment almost as good makes otherwise is left open.
     """
     score = np.where(score > THRESHOLD, score, IMPOSSIBLE)
-    i, j = _clear(score)
+    i, j = clear(score)
     kept = longest_increasing(j)
     forced = score.copy()
     forced[i], forced[:, j] = IMPOSSIBLE, IMPOSSIBLE
     forced[i[kept], j[kept]] = score[i[kept], j[kept]] + _FORCED
+    forced -= THRESHOLD  # what a pair weighs more than none
     best = _prefixes(forced)
     rest = _prefixes(forced[::-1, ::-1])[::-1, ::-1]
     through = best[:-1, :-1] + forced + rest[1:, 1:]
@@ -45,7 +46,7 @@ def decide(score: Float) -> tuple[Int, Int, Int]:
     return rows[order], columns[order], open_rows
 
 
-def _clear(score: Float) -> tuple[Int, Int]:
+def clear(score: Float) -> tuple[Int, Int]:
     """Pairs that are far better than any other of their row and of their column."""
     if not score.size:
         return np.empty(0, np.int64), np.empty(0, np.int64)

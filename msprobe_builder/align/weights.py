@@ -2,13 +2,18 @@
 
 Equal weights are the strongest sign there is: where a layer was taken out the indexes behind it
 shift, and names lie. Weights that more than one module has, such as ones and zeros, say nothing.
+Those that a module holds speak for it as its own do: a module and what it holds must not go to
+different places.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.across import around
 from msprobe_builder.align.inside import note, pair_lists
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import Known
@@ -27,7 +32,27 @@ _DIGITS = 1e5  # equal weights are read from the same numbers
 
 def twins_by_weights(npu: Traits, bench: Traits, known: Known) -> tuple[Int, Int]:
     """By node of each side, a number for modules that alone have equal weights, else -1."""
-    mine, theirs = _stems_by_key(npu, known.stem), _stems_by_key(bench, known.other_stem)
+    return _twins(npu, bench, known, _own_weights)
+
+
+def hosts_by_weights(npu: Traits, bench: Traits, known: Known) -> tuple[Int, Int]:
+    """The same for modules without weights, by those that they hold."""
+    return _twins(npu, bench, known, _held_weights)
+
+
+def both_kinds(own: tuple[Int, Int], held: tuple[Int, Int]) -> list[Int]:
+    """By side, numbers of modules known by their own weights or by those that they hold."""
+    return [
+        np.where(mine >= 0, 2 * mine, np.where(below >= 0, 2 * below + 1, -1))
+        for mine, below in zip(own, held, strict=True)
+    ]
+
+
+def _twins(
+    npu: Traits, bench: Traits, known: Known, weights: Callable[[Traits], tuple[Int, Keys]]
+) -> tuple[Int, Int]:
+    mine = _stems_by_key(*weights(npu), known.stem)
+    theirs = _stems_by_key(*weights(bench), known.other_stem)
     both = [key for key, stem in mine.items() if stem >= 0 and theirs.get(key, -1) >= 0]
     number = {mine[key]: place for place, key in enumerate(both)}
     other_number = {theirs[key]: place for place, key in enumerate(both)}
@@ -41,17 +66,37 @@ def _numbers(side: Traits, stems: Int, number: dict[int, int]) -> Int:
     return np.where(is_module, of_stem[stems], -1)
 
 
-def _stems_by_key(side: Traits, stems: Int) -> dict[int, int]:
+def _stems_by_key(nodes: Int, keys: Keys, stems: Int) -> dict[int, int]:
     """The stem that has the weights of a key; -1 where several have."""
+    result: dict[int, int] = {}
+    for key, stem in zip(keys.tolist(), stems[nodes].tolist(), strict=True):
+        if result.setdefault(key, stem) != stem:
+            result[key] = -1
+    return result
+
+
+def _own_weights(side: Traits) -> tuple[Int, Keys]:
+    """Modules that have weights of their own, and keys of these."""
     nodes = np.flatnonzero(
         side.forward & (side.outline.kind == Kind.MODULE) & (side.parameters.count > 0)
     )
     keys, usable = _keys(side, nodes)
-    result: dict[int, int] = {}
-    for key, stem in zip(keys[usable].tolist(), stems[nodes[usable]].tolist(), strict=True):
-        if result.setdefault(key, stem) != stem:
-            result[key] = -1
-    return result
+    return nodes[usable], keys[usable]
+
+
+def _held_weights(side: Traits) -> tuple[Int, Keys]:
+    """Modules that have no weights of their own, and keys of those below, in any order."""
+    nodes, keys = _own_weights(side)
+    own, count = np.zeros(len(side) + 1, dtype=np.uint64), np.zeros(len(side) + 1, dtype=np.int64)
+    own[nodes + 1], count[nodes + 1] = mixed(keys.view(np.int64)), 1
+    sums, counts = np.cumsum(own, dtype=np.uint64), np.cumsum(count)  # these wrap around
+    hosts = np.flatnonzero(
+        side.forward & (side.outline.kind == Kind.MODULE) & (side.parameters.count == 0)
+    )
+    end = side.outline.tree.subtree_end[hosts] + 1
+    hold = counts[end] > counts[hosts]
+    hosts, end = hosts[hold], end[hold]
+    return hosts, sums[end] - sums[hosts]
 
 
 def _keys(side: Traits, nodes: Int) -> tuple[Keys, Bool]:
@@ -115,16 +160,23 @@ def _keyed(side: Traits, nodes: Int, twin: Int) -> list[tuple[int, int]]:
 
 
 def pair_by_weights(pairs: Pairs, twin: Int, other_twin: Int) -> None:
-    """Match what is still alone and has equal weights, and the calls inside."""
+    """Match what is still alone and has equal weights, and the calls inside.
+
+    Nothing is matched across a pair of modules: the host of one must be the partner of one that
+    holds the other.
+    """
     free: dict[tuple[int, int], list[int]] = {}
     others = np.flatnonzero((other_twin >= 0) & (pairs.back < 0))
     for key, node in zip(_keyed(pairs.bench, others, other_twin), others.tolist(), strict=True):
         free.setdefault(key, []).append(node)
     nodes = np.flatnonzero((twin >= 0) & (pairs.partner < 0))
     for key, node in zip(_keyed(pairs.npu, nodes, twin), nodes.tolist(), strict=True):
-        places = free.get(key)
-        if places and pairs.add(node, places.pop(0), Evidence.INSIDE, 5.0):
-            other = int(pairs.partner[node])
+        places = [one for one in free.get(key, ()) if pairs.back[one] < 0]
+        if not places:
+            continue
+        other = places[0]
+        if around(pairs, np.array([node]), np.array([other])).all():
+            pairs.add(node, other, Evidence.INSIDE, 5.0)
             note(pairs, node, other)
             held, other_held = _held(pairs.npu, node), _held(pairs.bench, other)
             pair_lists(pairs, held, other_held, np.zeros_like(held), np.zeros_like(other_held))
