@@ -12,7 +12,8 @@ from tests.faults.record import run
 
 def test_an_expert_and_its_layers_go_to_one_place(tmp_path: Path) -> None:
     run(Case("moe", "experts_swapped", 1), tmp_path)
-    found = partners(*(min(tmp_path.glob(f"{side}/dump/step0/rank*")) for side in ("npu", "bench")))
+    npu, bench = (min(tmp_path.glob(f"{side}/dump/step0/rank*")) for side in ("npu", "bench"))
+    found = partners(npu, bench)
     places: dict[str, set[str]] = {}
     for name, other in found.items():
         if parse_name(name).kind is Kind.MODULE and ".blocks.1.experts." in name:
