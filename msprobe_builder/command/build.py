@@ -26,6 +26,8 @@ compare.json:
                         is shown alone
   noise_path            a second dump of the reference: what differs from it
                         without a fault, for the verdict
+  config                zip files of "msprobe-build config collect", an object
+                        with npu and bench: what differs is shown first
   is_print_compare_log  print one line per operator that is not ok
                         (default true)
   parallel_merge        merge the ranks of each side into whole models first:
@@ -282,12 +284,15 @@ def _write_mapping(path: Path, file: Path) -> None:
 def _verdict_lines(path: Path) -> list[str]:
     """The verdict last: the end of the output is what is read."""
     from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.export.configuration import configuration_lines
     from msprobe_builder.export.verdict import verdict_lines
 
     with opened(path) as connection:
         verdict = read_verdict(connection)
-    return [] if verdict is None else verdict_lines(verdict)
+        lines = configuration_lines(read_configuration(connection))
+    return lines if verdict is None else [*lines, *verdict_lines(verdict)]
 
 
 def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:

@@ -32,16 +32,19 @@ def run(options: argparse.Namespace) -> int:
     import json
 
     from msprobe_builder.database.open import opened
+    from msprobe_builder.database.read.configuration import read_configuration
     from msprobe_builder.database.read.verdict import read_verdict
+    from msprobe_builder.export.configuration import configuration_lines
     from msprobe_builder.export.verdict import verdict_json, verdict_lines
 
     with opened(options.database) as connection:
         verdict = read_verdict(connection)
+        configuration = read_configuration(connection)
     if options.json:
-        print_lines(json.dumps(verdict_json(verdict), indent=2).splitlines())
+        print_lines(json.dumps(verdict_json(verdict, configuration), indent=2).splitlines())
     elif verdict is None:
         print_lines(["Verdict   undecided. Cannot tell, because nothing was compared."])
     else:
-        print_lines(verdict_lines(verdict))
+        print_lines([*configuration_lines(configuration), *verdict_lines(verdict)])
     is_strong = verdict is not None and any(one.strength == "strong" for one in verdict.suspects)
     return EXIT_SUSPECT if options.fail_on_suspect and is_strong else EXIT_OK

@@ -86,6 +86,11 @@ STEPS = (
         ),
         columns=(("edit", "evidence"), ("edit", "certainty"), ("graph", "inputs")),
     ),
+    Step(
+        8,
+        "What the configurations of both runs differ in.",
+        tables=("configuration", "configuration_difference"),
+    ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

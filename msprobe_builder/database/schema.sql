@@ -344,6 +344,28 @@ CREATE TABLE propagation (
 ) WITHOUT ROWID;
 CREATE INDEX propagation_node ON propagation (node_id);
 
+-- May the runs be compared at all, by the configurations that were given with them: one row for
+-- each part and one without a part for the whole; none where no configurations were given.
+CREATE TABLE configuration (
+    configuration_id INTEGER PRIMARY KEY,
+    part             TEXT,             -- env, pip, hyperparameters, dataset, weights, random
+    outcome          TEXT NOT NULL CHECK (outcome IN ('pass', 'warning', 'error', 'unknown')),
+    differences      INTEGER NOT NULL, -- how many there are; not all need be in the table below
+    sentence         TEXT NOT NULL     -- the conclusion, or the first difference of the part
+);
+
+-- What differs, the worst of each part first.
+CREATE TABLE configuration_difference (
+    configuration_id INTEGER NOT NULL REFERENCES configuration,
+    place            INTEGER NOT NULL, -- from 1
+    level            TEXT NOT NULL CHECK (level IN ('warning', 'error')),
+    name             TEXT NOT NULL,    -- of a variable, package, option, tensor or call
+    npu_value        TEXT,             -- NULL: not there
+    bench_value      TEXT,
+    sentence         TEXT NOT NULL,
+    PRIMARY KEY (configuration_id, place)
+) WITHOUT ROWID;
+
 -- What the build noticed.
 CREATE TABLE diagnostic (
     diagnostic_id INTEGER PRIMARY KEY,

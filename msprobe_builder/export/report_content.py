@@ -10,6 +10,7 @@ from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.around import PlaceRow, read_around
+from msprobe_builder.database.read.configuration import Configuration, read_configuration
 from msprobe_builder.database.read.counts import GraphCounts, read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.graphs import NPU, Graph, other_side, read_graphs
 from msprobe_builder.database.read.lists import (
@@ -55,6 +56,7 @@ class Content:
     reasons: list[ReasonCount]
     unmatched: list[UnmatchedNode]
     diagnostics: list[Diagnostic]
+    configuration: Configuration | None
     verdict: Verdict | None
     leads: list[Finding]  # the suspects, likeliest first, or else the first wrong node
     place: list[PlaceRow]  # where the first of them stands
@@ -73,6 +75,7 @@ def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
         reasons=read_reasons(connection),
         unmatched=read_unmatched(connection, 5 * nodes),
         diagnostics=read_diagnostics(connection, _DIAGNOSTICS),
+        configuration=read_configuration(connection),
         verdict=verdict,
         leads=_findings(connection, leads),
         place=read_around(connection, leads[0][0]) if leads else [],

@@ -11,6 +11,7 @@ from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Grade, Overfl
 from msprobe_builder.database.read.parameters import ParameterRow
 from msprobe_builder.database.read.stacks import StackFrame
 from msprobe_builder.database.read.verdict import Verdict
+from msprobe_builder.export.configuration import configuration_section
 from msprobe_builder.export.report_content import Content, Finding
 from msprobe_builder.export.report_picture import picture
 from msprobe_builder.export.report_words import facts, metric_words, reason_words, side_words
@@ -58,6 +59,7 @@ def page(name: str, content: Content) -> str:
     nodes = "".join(worst) or '<p class="soft">No node is worse than ok.</p>'
     parts = [
         f"<h1>{_escape(name)}</h1>",
+        configuration_section(content.configuration),
         _lead(content, colours),
         "<h2>What was compared</h2>",
         _table(("", ""), facts(content.meta)),

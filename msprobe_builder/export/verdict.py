@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from msprobe_builder.base.printable import printable
+from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.verdict import Verdict
+from msprobe_builder.export.configuration import configuration_json
+from msprobe_builder.export.wrapped import wrapped
 
 _SHOWN = 5
-_WIDTH = 100
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
     """The sentence, the other suspects and what to record next."""
-    lines = _wrapped("Verdict", f"{verdict.conclusion}. {verdict.sentence}")
+    lines = wrapped("Verdict", f"{verdict.conclusion}. {verdict.sentence}")
     for one in verdict.suspects[1:_SHOWN]:
         place = f"step {one.step} rank {one.rank}: " if len(verdict.places) > 1 else ""
         source = f" ({one.source})" if one.source else ""
-        lines += _wrapped(one.strength.capitalize(), f"{place}{one.node}{source}: {one.evidence}")
+        lines += wrapped(one.strength.capitalize(), f"{place}{one.node}{source}: {one.evidence}")
     more = len(verdict.suspects) - _SHOWN
     if more > 0:
         lines.append(f"          and {more:,} more")
     command = verdict.suspects[0].command if verdict.suspects else None
     if command is not None and verdict.suspects[0].check is None:
-        lines += _wrapped("Check", f"is the operator itself wrong? {command}")
+        lines += wrapped("Check", f"is the operator itself wrong? {command}")
     if verdict.next_dump is not None:
         size = verdict.next_dump.get("expected_bytes")
         about = "" if size is None else f" ({_size(size)})"
-        lines += _wrapped("Next", f"record{about} {json.dumps(verdict.next_dump.get('config'))}")
+        lines += wrapped("Next", f"record{about} {json.dumps(verdict.next_dump.get('config'))}")
         check = operator_check(verdict)
         if check is not None:
-            lines += _wrapped("Then", f"and run its calls again: {check}")
+            lines += wrapped("Then", f"and run its calls again: {check}")
     return lines
 
 
@@ -45,7 +45,7 @@ def operator_check(verdict: Verdict) -> str | None:
     return f"msprobe-operators check {config['dump_path']}/step{config['step'][0]}/rank*"
 
 
-def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -> dict[str, Any]:
     """The verdict as docs/verdict.md describes it."""
     if verdict is None:
         return {
@@ -57,6 +57,7 @@ def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
             "places": [],
             "next_dump": None,
             "operator_check": None,
+            "configuration": configuration_json(configuration),
         }
     return {
         "conclusion": verdict.conclusion,
@@ -67,13 +68,8 @@ def verdict_json(verdict: Verdict | None) -> dict[str, Any]:
         "places": [asdict(one) for one in verdict.places],
         "next_dump": verdict.next_dump,
         "operator_check": operator_check(verdict),
+        "configuration": configuration_json(configuration),
     }
-
-
-def _wrapped(title: str, text: str) -> list[str]:
-    shown = " ".join(map(printable, text.split()))
-    lines = textwrap.wrap(shown, _WIDTH - 10, break_long_words=False, break_on_hyphens=False)
-    return [f"{title if not number else '':<9} {line}" for number, line in enumerate(lines)]
 
 
 def _size(size: float) -> str:

@@ -29,6 +29,7 @@ from msprobe_builder.metrics.device import check_device
 from msprobe_builder.pipeline.append import open_base
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.pipeline.configurations import compared_configurations
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.join import gather, of_one_task
@@ -89,6 +90,7 @@ def build(
     wanted = None if name is None else file_name(name)
     check_files(config.options)
     _check_request(config, output, scheduler, resume, append_to, export_to)
+    configuration = compared_configurations(config)
     jobs, left_out = _jobs(config)
     base = None if append_to is None else open_base(append_to, config)
     if base is not None:
@@ -133,7 +135,7 @@ def build(
                         base.copy(temporary, [outcome.job for outcome in outcomes])
                     found = left_out + failed_ranks(failed)
                     diagnostics, counted = gather(
-                        temporary, outcomes, config, found, keep_shards=resume
+                        temporary, outcomes, config, found, configuration, keep_shards=resume
                     )
             except KeyboardInterrupt as error:
                 raise _stopped(folder, len(jobs), resume) from error

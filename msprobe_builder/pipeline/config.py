@@ -19,7 +19,7 @@ from msprobe_builder.merge.ranks.layout import ParallelLayout
 
 _KEYS = (
     *("npu_path", "bench_path", "noise_path", "stack_path"),
-    *("is_print_compare_log", "parallel_merge"),
+    *("config", "is_print_compare_log", "parallel_merge"),
 )
 # A comment, or a string that must be stepped over because it may hold comment signs.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|//[^\n]*')
@@ -32,6 +32,7 @@ class BuildConfig:
     In place of a path each side may be a dump in memory, or several by step and rank. With
     layouts the ranks of each side are merged into whole models first. ``noise_path`` is the
     reference recorded a second time, or perturbed: what may differ without a fault.
+    ``npu_config`` and ``bench_config`` are zip files of ``msprobe-build config collect``.
     """
 
     npu_path: Dumps
@@ -41,6 +42,8 @@ class BuildConfig:
     npu_layout: ParallelLayout | AutoLayout | None = None
     bench_layout: ParallelLayout | AutoLayout | None = None
     noise_path: Dumps | None = None
+    npu_config: Path | None = None
+    bench_config: Path | None = None
 
 
 def read_config(path: Path) -> BuildConfig:
@@ -77,7 +80,13 @@ def read_config(path: Path) -> BuildConfig:
         )
     layouts = _layouts(content, path, is_comparison=bench_path is not None)
     return BuildConfig(
-        npu_path, bench_path, print_compare_log, DEFAULT_OPTIONS, *layouts, noise_path
+        npu_path,
+        bench_path,
+        print_compare_log,
+        DEFAULT_OPTIONS,
+        *layouts,
+        noise_path,
+        *_configurations(content, path, is_comparison=bench_path is not None),
     )
 
 
@@ -118,12 +127,43 @@ def _layouts(
     return npu, bench
 
 
-def _path(content: dict[str, Any], key: str, file: Path) -> Path | None:
+def _configurations(
+    content: dict[str, Any], path: Path, *, is_comparison: bool
+) -> tuple[Path | None, Path | None]:
+    """The zip files of both sides, None without ``config``."""
+    packs = content.get("config")
+    if packs is None:
+        return None, None
+    where = f"{path}: config"
+    if not isinstance(packs, dict) or set(packs) != {"npu", "bench"}:
+        raise UsageError(
+            f"{where} must be an object with the keys 'npu' and 'bench', each a zip file of "
+            "'msprobe-build config collect'."
+        )
+    if not is_comparison:
+        raise UsageError(f"{where} compares two runs, but there is no bench_path; add the path.")
+    sides = []
+    for side in ("npu", "bench"):
+        pack = _path(packs, side, path, f"{where}.{side}", "zip file of 'config collect'")
+        if pack is None or not pack.is_file():
+            raise UsageError(f"{where}.{side} {pack or 'is empty'}: no such file; correct it.")
+        sides.append(pack)
+    return sides[0], sides[1]
+
+
+def _path(
+    content: dict[str, Any],
+    key: str,
+    file: Path,
+    where: str | None = None,
+    kind: str = "directory",
+) -> Path | None:
     value = content.get(key)
+    named = f"{file}: '{key}'" if where is None else where
     if value is None or value == "":
         return None
     if not isinstance(value, str) or "\0" in value:
-        raise UsageError(f"{file}: '{key}' must be the path of a directory.")
+        raise UsageError(f"{named} must be the path of a {kind}.")
     try:
         given = Path(value).expanduser()
         if given.name == "dump.json":  # as the accuracy comparison's configuration has it
@@ -135,4 +175,4 @@ def _path(content: dict[str, Any], key: str, file: Path) -> Path | None:
     except (OSError, RuntimeError, UnicodeEncodeError) as error:
         # Too long for the system, or ~ of nobody.
         why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{file}: '{key}' is no path ({why}); correct it.") from error
+        raise UsageError(f"{named} is no path ({why}); correct it.") from error

@@ -13,8 +13,10 @@ from pathlib import Path
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.version import __version__
+from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.database.read.counts import Counts, read_counts, read_diagnostics
 from msprobe_builder.database.write.across import forget_across, keeping_first_words
+from msprobe_builder.database.write.configuration import write_configuration
 from msprobe_builder.database.write.gather import Gatherer, finishing, task_of_shard
 from msprobe_builder.database.write.pair import write_diagnostics, write_meta
 from msprobe_builder.dump.source import Dumps
@@ -49,12 +51,14 @@ def gather(
     outcomes: list[Outcome],
     config: BuildConfig,
     found: list[Diagnostic],
+    configuration: Configuration | None = None,
     *,
     keep_shards: bool,
 ) -> tuple[list[Diagnostic], Counts]:
     """Join all shards at ``temporary``, behind the rows that are there already.
 
-    Without ``keep_shards`` they are used up, so that the disk never holds everything twice.
+    ``configuration`` replaces what the file says of configurations. Without ``keep_shards``
+    they are used up, so that the disk never holds everything twice.
     """
     shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
     if not temporary.exists():
@@ -75,6 +79,8 @@ def gather(
             found = found + link_communication(connection)
         with keeping_first_words(connection):
             settle_verdict(connection)
+        if configuration is not None:
+            write_configuration(connection, configuration)
         write_diagnostics(connection, found)
         write_meta(connection, _facts(connection, config))
         return read_diagnostics(connection), read_counts(connection)

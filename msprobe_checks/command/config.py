@@ -43,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
         print_lines([f"Collected {said}", f"Written   {options.output}"])
         return EXIT_OK
     from msprobe_checks.configuration.compare import compare_packs
+    from msprobe_checks.configuration.conclusion import summary_lines
     from msprobe_checks.configuration.pack import read_pack
-    from msprobe_checks.configuration.write import summary_lines, write_all
+    from msprobe_checks.configuration.write import write_all
 
     comparison = compare_packs(read_pack(options.bench), read_pack(options.other))
     write_all(comparison, options.output)

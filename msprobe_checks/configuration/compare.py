@@ -53,14 +53,34 @@ _STATISTICS = ("max", "min", "mean", "norm")
 
 
 @dataclass(frozen=True)
+class Difference:
+    """One thing that is not alike; a value is None on the side that lacks it."""
+
+    level: str
+    name: str  # of a variable, package, option, tensor or call
+    bench: str | None
+    other: str | None
+    text: str
+
+
+@dataclass(frozen=True)
 class Sheet:
     """One part: columns, rows, and whether it passes."""
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    outcome: str
-    first: str  # the first difference in words, empty when it passes
+    differences: tuple[Difference, ...]  # the worst first
+
+    @property
+    def outcome(self) -> str:
+        """The level of the worst difference."""
+        return self.differences[0].level if self.differences else PASS
+
+    @property
+    def first(self) -> str:
+        """The first of the worst differences in words, empty when it passes."""
+        return self.differences[0].text if self.differences else ""
 
 
 @dataclass(frozen=True)
@@ -104,16 +124,15 @@ def _whole(variables: Mapping[str, str] | None) -> dict[str, str] | None:
     return None if variables is None else {"": "", **variables}
 
 
-def _sheet(name: str, columns: str, rows: list[Row], said: Iterable[tuple[str, str]]) -> Sheet:
-    found = [(level, text) for level, text in said if level != PASS]
-    outcome = max((level for level, _ in found), key=_ORDER.index, default=PASS)
-    first = next((text for level, text in found if level == outcome), "")
-    return Sheet(name, tuple(columns.split()), tuple(rows), outcome, first)
+def _sheet(name: str, columns: str, rows: list[Row], found: Iterable[Difference]) -> Sheet:
+    wrong = [one for one in found if one.level != PASS]
+    wrong.sort(key=lambda one: -_ORDER.index(one.level))
+    return Sheet(name, tuple(columns.split()), tuple(rows), tuple(wrong))
 
 
 def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
     rows: list[Row] = []
-    said = []
+    found = []
     seen: set[str] = set()
     pairs = [*_TWINS, *((name, name) for name in sorted({*bench, *other}))]
     for names in pairs:
@@ -130,9 +149,22 @@ def _variables(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
         is_known = names in _TWINS
         level = ERROR if is_known and None not in (a, b) else WARNING
         rows.append((own[0] or "", own[1] or "", a, b, level))
-        said.append((level, f"{own[1] or own[0]} is {_said(b)} against {_said(a)}"))
+        name = own[1] or own[0] or ""
+        text = f"{name} is {_said(b)} against {_said(a)}"
+        both = " / ".join(dict.fromkeys(one for one in reversed(own) if one))
+        found.append(Difference(level, both, a, b, text))
     columns = "bench_env_name cmp_env_name bench_value cmp_value level"
-    return _sheet("env", columns, rows, said)
+    return _sheet("env", columns, rows, found)
+
+
+def _alone(level: str, name: str, in_bench: bool) -> Difference:
+    """What one side has alone."""
+    bench, other = ("there", None) if in_bench else (None, "there")
+    return Difference(level, name, bench, other, f"{name} is in one pack only")
+
+
+def _shown(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _said(value: object) -> str:
@@ -141,20 +173,21 @@ def _said(value: object) -> str:
 
 def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
     rows: list[Row] = []
-    said = []
+    found = []
     for name in _PACKAGES:
         a, b = (side.get(name, side.get(name.replace("-", "_"))) for side in (bench, other))
         if a != b:
             level = ERROR if None not in (a, b) else WARNING
             rows.append((name, a, b, level))
-            said.append((level, f"{name} is {b or 'not installed'} against {a or 'not installed'}"))
-    return _sheet("pip", "package bench_version cmp_version level", rows, said)
+            text = f"{name} is {b or 'not installed'} against {a or 'not installed'}"
+            found.append(Difference(level, name, a, b, text))
+    return _sheet("pip", "package bench_version cmp_version level", rows, found)
 
 
 def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
     """Files of one name are compared; a single file each whatever it is called."""
     rows: list[Row] = []
-    said = []
+    found = []
     pairs = [(name, name) for name in bench if name in other]
     if not pairs and len(bench) == len(other) == 1:
         pairs = [(next(iter(bench)), next(iter(other)))]
@@ -162,13 +195,14 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
         for row in _option_rows(bench[first], other[second]):
             name, b_name, a, b, matched, level = row
             rows.append((second, *row))
-            said.append((level, f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"))
+            text = f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"
+            found.append(Difference(level, b_name or name, _shown(a), _shown(b), text))
     alone = [name for name in {*bench, *other} if not any(name in pair for pair in pairs)]
     for name in sorted(alone):
         rows.append((name, "", "", None, None, "", WARNING))
-        said.append((WARNING, f"{name} is in one pack only"))
+        found.append(_alone(WARNING, name, name in bench))
     columns = "file_name bench_para cmp_para bench_value cmp_value matched_with level"
-    return _sheet("hyperparameters", columns, rows, said)
+    return _sheet("hyperparameters", columns, rows, found)
 
 
 def _option_rows(
@@ -233,26 +267,28 @@ def _tensors(
     other: Mapping[Place, Values],
 ) -> Sheet:
     rows: list[Row] = []
-    said = []
+    found = []
     for step, rank in sorted({*bench, *other}):
         where = f"micro-step {step}, rank {rank}"
         if (step, rank) not in bench or (step, rank) not in other:
-            said.append((WARNING, f"{where} is in one pack only"))
+            found.append(_alone(WARNING, where, (step, rank) in bench))
             continue
         a, b = (dict(_statistics(side[step, rank])) for side in (bench, other))
         for tag in [*a, *(one for one in b if one not in a)]:
             if tag not in a or tag not in b:
                 rows.append((step, rank, tag, False, *[None] * 4))
-                said.append((ERROR, f"{tag} of {where} is in one pack only"))
+                found.append(_alone(ERROR, f"{tag} of {where}", tag in a))
                 continue
             apart = [_relative(x, y) for x, y in zip(a[tag], b[tag], strict=True)]
             is_equal = all(value == 0 for value in apart)
             rows.append((step, rank, tag, is_equal, *apart))
             if not is_equal:
-                worst = max(apart, key=lambda value: math.inf if math.isnan(value) else value)
-                said.append((ERROR, f"{tag} of {where} differs, by {worst:.2g} of its value"))
+                worst = max(range(len(apart)), key=lambda one: _size(apart[one]))
+                value, b_value = (f"{_STATISTICS[worst]} {one[tag][worst]:.6g}" for one in (a, b))
+                text = f"{tag} of {where} differs, by {apart[worst]:.2g} of its value"
+                found.append(Difference(ERROR, f"{tag} of {where}", value, b_value, text))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
-    return _sheet(name, columns, rows, said)
+    return _sheet(name, columns, rows, found)
 
 
 def _statistics(content: object, prefix: str = "") -> Iterable[tuple[str, tuple[float, ...]]]:
@@ -274,6 +310,10 @@ def _number(value: object) -> float:
         return math.nan
 
 
+def _size(apart: float) -> float:
+    return math.inf if math.isnan(apart) else apart
+
+
 def _relative(a: float, b: float) -> float:
     if a == b or (math.isnan(a) and math.isnan(b)):
         return 0.0
@@ -282,7 +322,7 @@ def _relative(a: float, b: float) -> float:
 
 def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
     rows: list[Row] = []
-    said = []
+    found = []
     for rank in sorted(bench.keys() & other.keys()):
         for operator in sorted({*bench[rank], *other[rank]}):
             calls = [_calls(side[rank].get(operator)) for side in (bench, other)]
@@ -291,9 +331,11 @@ def _random(bench: Mapping[int, Values], other: Mapping[int, Values]) -> Sheet:
                 rows.append((operator, rank, a_stack, b_stack, a_count, b_count, is_equal))
                 if not is_equal:
                     text = f"{operator} is called {b_count} times against {a_count}"
-                    said.append((ERROR, f"{text} on rank {rank} at {b_stack[:80] or a_stack[:80]}"))
+                    text = f"{text} on rank {rank} at {b_stack[:80] or a_stack[:80]}"
+                    name = f"{operator} of rank {rank}"
+                    found.append(Difference(ERROR, name, str(a_count), str(b_count), text))
     columns = "op rank bench_stack cmp_stack bench_count cmp_count check_result"
-    return _sheet("random", columns, rows, said)
+    return _sheet("random", columns, rows, found)
 
 
 def _calls(content: object) -> list[tuple[str, int]]:

@@ -1,4 +1,7 @@
-"""Reading the zip file of a configuration, ours or the reference tool's; it is not trusted."""
+"""Reading the zip file of a configuration, ours or the reference tool's; it is not trusted.
+
+Values whose name speaks of a secret are hidden here once more: other tools do not hide them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE
+from msprobe_checks.configuration.secrets import without_secrets
 
 _MOST_ENTRIES = 100_000
 _PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
@@ -67,16 +71,26 @@ def _read(path: Path, archive: zipfile.ZipFile) -> Pack:
         if not isinstance(content, dict):
             raise ValueError(name)
         if name == "env":
-            variables = {str(key): str(value) for key, value in content.items()}
+            named = {str(key): str(value) for key, value in content.items()}
+            variables = {key: str(value) for key, value in without_secrets(named).items()}
         elif name.startswith("hyperparameters/"):
             for file, options in content.items():
                 known = options if isinstance(options, dict) else {file: options}
-                pack.options.setdefault(str(file), {}).update(known)
+                pack.options.setdefault(str(file), {}).update(without_secrets(known))
         elif found := _PLACE.match(name):
             side = pack.data if found[1] == "dataset" else pack.weights
             side[int(found[2]), int(found[3])] = content
         elif found := _RANDOM.match(name):
+            _check_counts(content)
             pack.random[int(found[1])] = content
     if variables is None and packages is None and not pack.options and not pack.weights:
         raise BuildError(f"{path} holds no configuration; make it with 'config collect'.")
     return Pack(path, variables, packages, pack.options, pack.data, pack.weights, pack.random)
+
+
+def _check_counts(content: Values) -> None:
+    """ValueError where a place does not say in numbers how often it draws."""
+    for calls in content.values():
+        for one in calls if isinstance(calls, list) else ():
+            if isinstance(one, dict):
+                int(one.get("count", 0))

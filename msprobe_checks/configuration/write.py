@@ -1,4 +1,4 @@
-"""A comparison of configurations as a workbook, a page and one sentence."""
+"""A comparison of configurations as a workbook and a page."""
 
 from __future__ import annotations
 
@@ -9,35 +9,9 @@ from typing import Any
 from msprobe_builder.base.publish import written
 from msprobe_builder.tables.write import library
 from msprobe_checks.configuration.compare import ERROR, WARNING, ConfigurationComparison
+from msprobe_checks.configuration.conclusion import conclusion
 
-_REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
 _MOST_ROWS = 2000  # of one part on the page; the workbook has all
-
-
-def summary_lines(comparison: ConfigurationComparison) -> list[str]:
-    """Each part, and whether the runs may be compared."""
-    lines = [
-        f"{sheet.outcome:<9} {sheet.name}" + (f": {sheet.first}" if sheet.first else "")
-        for sheet in comparison.sheets
-    ]
-    lines += [f"{WARNING:<9} {name}: in one pack only" for name in comparison.missing]
-    return [*lines, f"Verdict   {conclusion(comparison)}"]
-
-
-def conclusion(comparison: ConfigurationComparison) -> str:
-    """One sentence: may the runs be compared?"""
-    wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
-    if wrong:
-        return f"do not compare the runs yet: {wrong[0].first}."
-    seen = {one.name for one in comparison.sheets}
-    unseen = [name for name in _REQUIRED if name not in seen]
-    doubts = [one.first for one in comparison.sheets if one.outcome == WARNING]
-    text = "nothing that was collected speaks against comparing the runs"
-    if doubts:
-        text += f", but look at this first: {doubts[0]}"
-    if unseen:
-        text += f"; {', '.join(unseen)} cannot be told, because no two packs hold it"
-    return text + "."
 
 
 def write_workbook(comparison: ConfigurationComparison, path: Path) -> None:

@@ -15,6 +15,7 @@ from msprobe_builder.database.read.parameters import (
     ParameterRow,
 )
 from msprobe_builder.database.read.summary import Summary
+from tb_graph_ascend.encode.configuration import encode_configuration
 from tb_graph_ascend.encode.edits import encode_edit, encode_edit_state
 from tb_graph_ascend.encode.verdict import encode_node_verdict
 from tb_graph_ascend.files.discover import DatabaseFile
@@ -104,6 +105,8 @@ def encode_file(
         pb.FailedRank(step=step, rank=rank, reason=reason) for step, rank, reason in content.failed
     )
     _add_verdict(message, content)
+    if content.configuration is not None:
+        message.configuration.CopyFrom(encode_configuration(content.configuration))
     return message
 
 

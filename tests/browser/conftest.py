@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 import node
+from msprobe_checks.configuration.collect import collect_static
 from tests.browser.watch import watched_page
 from tests.builder.small_dumps import forward, tensor, write_dump
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
@@ -180,6 +181,24 @@ def small_database(tmp_path_factory: pytest.TempPathFactory, build_database: Bui
     folder = tmp_path_factory.mktemp("small")
     sides = (write_small_model(folder / name, scale) for name, scale in (("npu", 1.5), ("ref", 1)))
     return build_database(*sides)
+
+
+@pytest.fixture(scope="session")
+def configured_database(
+    tmp_path_factory: pytest.TempPathFactory, build_database: BuildDatabase
+) -> Path:
+    """The same with the configurations of both runs: another seed, and ten flags are lost."""
+    folder = tmp_path_factory.mktemp("configured")
+    sides = [write_small_model(folder / name, scale) for name, scale in (("npu", 1.5), ("ref", 1))]
+    flags = " ".join(f"--option-{number}" for number in range(10))
+    packs = {}
+    for side, options in (("npu", "--seed 1235"), ("bench", f"--seed 1234 {flags}")):
+        script = folder / side / "run.sh"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"torchrun train.py --lr 1e-4 {options}\n", encoding="utf-8")
+        packs[side] = str(script.with_suffix(".zip"))
+        collect_static([script], Path(packs[side]))
+    return build_database(*sides, config=packs)
 
 
 @pytest.fixture(scope="session")

@@ -144,3 +144,38 @@ def test_the_command_that_checks_the_first_suspect_stands_below_the_verdict(
     expect(command).to_contain_text("msprobe-operators check ")
     expect(command).to_contain_text("--call Tensor.__mul__.19")
     expect(frame.locator("ga-verdict #check ga-copy")).to_be_visible()
+
+
+def test_what_the_configurations_differ_in_stands_above_the_verdict(
+    page: Page, configured_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(configured_database.parent))
+    shown = frame.locator("ga-configuration")
+    expect(shown.locator(".outcome")).to_have_text("Do not compare yet")
+    rows = shown.locator("tbody tr")
+    expect(rows).to_have_count(8)
+    expect(rows.first.locator("td")).to_have_text(
+        ["Error", "options", "seed", "1235", "1234"], use_inner_text=True
+    )
+    expect(rows.nth(1).locator("td")).to_have_text(
+        ["Warning", "options", "option-0", "(not there)", "true"], use_inner_text=True
+    )
+    expect(shown).to_contain_text("Cannot be told, because no two files hold it: data, weights.")
+    place, verdict = shown.bounding_box(), frame.locator("ga-verdict").bounding_box()
+    assert place is not None
+    assert verdict is not None
+    assert place["y"] < verdict["y"]
+    shown.get_by_role("button", name="Show all 11").click()
+    expect(rows).to_have_count(11)
+    expect(shown.locator("#all")).to_be_hidden()
+    frame.click("ga-toolbar #language")
+    expect(shown.locator(".outcome")).to_have_text("暂勿比对")
+    expect(rows.nth(1).locator("td").nth(3)).to_have_text("(无)")
+
+
+def test_without_configurations_the_overview_begins_with_the_verdict(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    expect(frame.locator("ga-verdict #title")).to_be_visible()
+    expect(frame.locator("ga-configuration")).to_be_hidden()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,28 @@ def test_graphs_count_their_nodes_by_grade(ask: Ask) -> None:
         [1, 0, 0, 0, 1, 0, 0],
         [0, 0, 0, 0, 0, 0, 2],
     ]
+
+
+def test_the_configurations_of_both_runs_are_told_where_there_are_any(
+    ask: Ask, logdir: Path
+) -> None:
+    [file] = catalog(ask).files
+    assert not file.HasField("configuration")
+    with closing(sqlite3.connect(logdir / EXAMPLE)) as connection, connection:
+        connection.execute("INSERT INTO configuration VALUES (1, NULL, 'warning', 301, 'Look.')")
+        connection.execute("INSERT INTO configuration VALUES (2, 'env', 'warning', 301, 'a is b')")
+        connection.executemany(
+            "INSERT INTO configuration_difference VALUES (2, ?, 'warning', ?, NULL, '', 'x')",
+            [(place, f"NAME_{place}") for place in range(1, 302)],
+        )
+    [file] = catalog(ask).files
+    assert (file.configuration.outcome, file.configuration.sentence) == ("warning", "Look.")
+    [part] = file.configuration.parts
+    assert (part.part, part.outcome, part.differences) == ("env", "warning", 301)
+    assert [one.name for one in part.shown] == [f"NAME_{place}" for place in range(1, 201)]
+    # Not there and empty are two things.
+    assert not part.shown[0].HasField("npu_value")
+    assert part.shown[0].HasField("bench_value")
 
 
 def test_bands_and_diagnostics_are_those_of_the_file(ask: Ask) -> None:

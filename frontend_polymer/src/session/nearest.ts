@@ -19,14 +19,19 @@ export function nearestView(catalog: Catalog | null, wanted: ViewState): ViewSta
   const asked = files.find((candidate) => candidate.file === wanted.file);
   const file = wanted.file === '' ? first : asked;
   if (!file) return wanted;
-  const auto = file.graphs.length > 1 ? 'overview' : 'graph';
-  const page = wanted.page === 'auto' ? auto : wanted.page;
+  const page = wanted.page === 'auto' ? firstPage(file) : wanted.page;
   const pair = pairIn(file, wanted) ?? nearestPair(file.graphs, wanted);
   const micro = pair && wanted.micro < pair.microSteps ? wanted.micro : ALL_MICRO_STEPS;
   const { step, rank } = pair ?? wanted;
   const isThere = file.file === wanted.file && step === wanted.step && rank === wanted.rank;
   const look = isThere || wanted.file === '' ? wanted.look : null;
   return { ...wanted, page, file: file.file, step, rank, micro, look };
+}
+
+/** A single graph is shown at once, unless the runs should not be compared as they are. */
+function firstPage({ graphs, configuration }: DatabaseFile): 'overview' | 'graph' {
+  const isDoubtful = configuration !== undefined && configuration.outcome !== 'pass';
+  return graphs.length > 1 || isDoubtful ? 'overview' : 'graph';
 }
 
 /** What of the wanted view the shown one lacks; `shown` is the nearest one. */

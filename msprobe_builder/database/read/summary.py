@@ -9,6 +9,7 @@ from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
+from msprobe_builder.database.read.configuration import Configuration, read_configuration
 from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
 from msprobe_builder.database.read.graphs import BENCH, read_graphs
@@ -58,6 +59,7 @@ class Summary:
     edits: EditState
     verdict: Verdict | None
     suspects: tuple[SuspectNode, ...]
+    configuration: Configuration | None
 
     @property
     def is_comparison(self) -> bool:
@@ -81,6 +83,7 @@ def read_summary(connection: sqlite3.Connection) -> Summary:
         read_edit_state(connection),
         verdict,
         _suspect_nodes(connection, verdict),
+        read_configuration(connection),
     )
 
 

@@ -20,10 +20,10 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.main import main
 from msprobe_checks.configuration.collect import collect_static
 from msprobe_checks.configuration.compare import compare_packs
+from msprobe_checks.configuration.conclusion import conclusion
 from msprobe_checks.configuration.pack import read_pack
 from msprobe_checks.configuration.secrets import allowed_variables, is_secret
 from msprobe_checks.configuration.shell import options_of
-from msprobe_checks.configuration.write import conclusion
 from msprobe_collector import ConfigChecker
 
 SCRIPT = r"""#!/bin/bash

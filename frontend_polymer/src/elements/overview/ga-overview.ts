@@ -1,10 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import type { DatabaseFile } from '../../generated/graph_pb';
+import type { Configuration, DatabaseFile } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, type AppState } from '../../session/app-state';
 import { verdictOf } from '../../session/verdict';
 import { formatCount } from '../parts/format';
+import './ga-configuration';
 import './ga-file-facts';
 import './ga-verdict';
 import '../parts/ga-icon';
@@ -185,6 +186,9 @@ export class GaOverview extends LocalizedElement {
         }
       </style>
       <div class="page">
+        <section class="wide" hidden$="[[!file.configuration]]">
+          <ga-configuration configuration="[[_configuration(file)]]"></ga-configuration>
+        </section>
         <section class="wide" hidden$="[[!file.isComparison]]">
           <ga-verdict state="[[state]]"></ga-verdict>
         </section>
@@ -258,6 +262,10 @@ export class GaOverview extends LocalizedElement {
 
   _file(state: AppState): DatabaseFile | undefined {
     return fileOf(state);
+  }
+
+  _configuration(file: DatabaseFile | undefined): Configuration | null {
+    return file?.configuration ?? null;
   }
 
   _worst(file: DatabaseFile | undefined): GraphPlace | undefined {

@@ -1,3 +1,4 @@
+import { configurationEn } from './configuration';
 import { detailsEn } from './details';
 import { findEn } from './find';
 import { flowEn } from './flow';
@@ -291,6 +292,7 @@ export const en = {
   trend: trendEn,
   notices: noticesEn,
   verdict: verdictEn,
+  configuration: configurationEn,
 
   progress: {
     catalog: 'Looking for databases…',

@@ -1,4 +1,5 @@
 import type { Texts } from '../en';
+import { configurationZh } from './configuration';
 import { detailsZh } from './details';
 import { findZh } from './find';
 import { flowZh } from './flow';
@@ -282,6 +283,7 @@ export const zh: Texts = {
   trend: trendZh,
   notices: noticesZh,
   verdict: verdictZh,
+  configuration: configurationZh,
 
   progress: {
     catalog: '正在查找数据库…',
