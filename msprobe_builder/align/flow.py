@@ -20,6 +20,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
+_GIVEN, _PUT_OUT = (int(Section.INPUT), int(Section.PARAMETERS)), int(Section.OUTPUT)
 _HANDED_ON = 20  # calls one after the other that only hand a tensor on
 
 
@@ -138,8 +139,7 @@ def inputs_of(flow: Flow, node: int) -> list[int]:
     return [
         row
         for row in flow.rows(node)
-        if flow.table.is_tensor[row]
-        and flow.table.section[row] in (Section.INPUT, Section.PARAMETERS)
+        if flow.table.is_tensor[row] and flow.table.section[row] in _GIVEN
     ]
 
 
@@ -148,5 +148,5 @@ def outputs_of(flow: Flow, node: int) -> list[int]:
     return [
         row
         for row in flow.rows(node)
-        if flow.table.is_tensor[row] and flow.table.section[row] == Section.OUTPUT
+        if flow.table.is_tensor[row] and flow.table.section[row] == _PUT_OUT
     ]
