@@ -72,8 +72,8 @@ def _by_shapes(
         ]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
-        more = find_by_shapes(*sides, *others[:3])
-        more += map(turned, find_by_shapes(*others, *sides[:3]))
+        more = find_by_shapes(*sides, *others)
+        more += map(turned, find_by_shapes(*others, *sides))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue
@@ -235,13 +235,12 @@ def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
 
     Those that hand it on are too much alike to tell one place from another.
     """
-    rows = {row for node in inside for row in outputs_of(flow, node)}
-    taking = np.flatnonzero(np.isin(flow.source, sorted(rows)))
     found = set()
-    for taken, row in zip(taking.tolist(), flow.source[taking].tolist(), strict=True):
-        node = int(flow.table.node[taken])
-        if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
-            found.add((node, row))
+    for row in [row for node in inside for row in outputs_of(flow, node)]:
+        for taken in flow.taken(row):
+            node = int(flow.table.node[taken])
+            if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
+                found.add((node, row))
     return sorted(found)
 
 
