@@ -20,6 +20,7 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
+_GIVEN, _PUT_OUT = (int(Section.INPUT), int(Section.PARAMETERS)), int(Section.OUTPUT)
 _HANDED_ON = 20  # calls one after the other that only hand a tensor on
 
 
@@ -30,6 +31,7 @@ class Flow:
     ``key`` is equal where all that is recorded of two tensors but their shapes is, 0 where that
     is not enough to tell them from others. ``producer`` is the row that put out what an input
     row takes in, -1 where nobody did; ``source`` the same beyond calls that hand it on.
+    ``takers`` are the rows in the order of their sources, ``sources`` these.
     """
 
     table: ParameterTable
@@ -37,7 +39,14 @@ class Flow:
     key: Int
     producer: Int
     source: Int
+    takers: Int
+    sources: Int
     first_row: Int  # of each node, and the end
+
+    def taken(self, row: int) -> list[int]:
+        """The rows that take in what a row puts out, ascending."""
+        begin, end = np.searchsorted(self.sources, [row, row + 1])
+        return [int(one) for one in self.takers[begin:end]]
 
     def rows(self, node: int) -> range:
         """The rows of a node."""
@@ -67,12 +76,16 @@ def flow_of(side: Traits, table: ParameterTable) -> Flow:
         row = giving[order][np.maximum(before, 0)]
         found = (before >= 0) & (steps[row] == steps[taking])
         producer[taking[found]] = row[found]
+    source = _sources(table, leaf, key, producer)
+    takers = np.argsort(source, kind="stable")
     return Flow(
         table,
         leaf,
         key,
         producer,
-        _sources(table, leaf, key, producer),
+        source,
+        takers,
+        source[takers],
         np.searchsorted(table.node, np.arange(len(tree) + 1)),
     )
 
@@ -138,8 +151,7 @@ def inputs_of(flow: Flow, node: int) -> list[int]:
     return [
         row
         for row in flow.rows(node)
-        if flow.table.is_tensor[row]
-        and flow.table.section[row] in (Section.INPUT, Section.PARAMETERS)
+        if flow.table.is_tensor[row] and flow.table.section[row] in _GIVEN
     ]
 
 
@@ -148,5 +160,5 @@ def outputs_of(flow: Flow, node: int) -> list[int]:
     return [
         row
         for row in flow.rows(node)
-        if flow.table.is_tensor[row] and flow.table.section[row] == Section.OUTPUT
+        if flow.table.is_tensor[row] and flow.table.section[row] == _PUT_OUT
     ]

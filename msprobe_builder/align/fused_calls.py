@@ -33,6 +33,7 @@ def find_by_shapes(
     other: Traits,
     other_flow: Flow,
     other_free: list[int],
+    back: Int,
 ) -> list[Group]:
     """Groups of one region in which this side has the one call and the other one the many."""
     found: list[Group] = []
@@ -40,7 +41,7 @@ def find_by_shapes(
     names = operators_of(side.outline.tree, free)
     for node, name in zip(free, names, strict=True):
         run = [one for one in _between(side, flow, partner, node, other_free) if one not in taken]
-        if partner[node] >= 0 or np.isin(run, partner).any():
+        if partner[node] >= 0 or any(back[one] >= 0 for one in run):
             continue
         group = _as_table_says(flow, other, other_flow, node, name, run)
         if group is None:

@@ -17,7 +17,7 @@ from msprobe_builder.align.flow import Flow, alike, inputs_of, outputs_of
 from msprobe_builder.align.fused import name_of
 from msprobe_builder.align.fused_calls import find_by_shapes, turned
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import EQUAL
+from msprobe_builder.align.scores import EQUAL, levels
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
@@ -72,8 +72,8 @@ def _by_shapes(
         ]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
-        more = find_by_shapes(*sides, *others[:3])
-        more += map(turned, find_by_shapes(*others, *sides[:3]))
+        more = find_by_shapes(*sides, *others)
+        more += map(turned, find_by_shapes(*others, *sides))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue
@@ -107,14 +107,20 @@ def _weak(pairs: Pairs, flow: Flow, other: Flow) -> Bool:
     calls = np.flatnonzero(
         flow.is_leaf & (pairs.evidence == Evidence.INSIDE) & ~pairs.asked & (pairs.partner >= 0)
     )
-    for i in calls.tolist():
+    mine, theirs = pairs.npu.outputs, pairs.bench.outputs
+    j = pairs.partner[calls]
+    # Where all outputs together agree so does one of them: few calls are left to look at.
+    agree = (
+        levels(mine, theirs, calls, j) == 2 if trust.equal else mine.numel[calls] == theirs.numel[j]
+    )
+    for i in calls[~agree].tolist():
         out = outputs_of(flow, i)
-        theirs = outputs_of(other, int(pairs.partner[i]))
-        if out and theirs and trust.equal:
-            agree = alike(flow.table, other.table, np.array(out), np.array(theirs), EQUAL)
-            result[i] = not agree.any()
-        elif out and theirs:
-            result[i] = not np.isin(flow.table.numel[out], other.table.numel[theirs]).any()
+        other_out = outputs_of(other, int(pairs.partner[i]))
+        if out and other_out and trust.equal:
+            same = alike(flow.table, other.table, np.array(out), np.array(other_out), EQUAL)
+            result[i] = not same.any()
+        elif out and other_out:
+            result[i] = not np.isin(flow.table.numel[out], other.table.numel[other_out]).any()
     return result
 
 
@@ -229,13 +235,12 @@ def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
 
     Those that hand it on are too much alike to tell one place from another.
     """
-    rows = {row for node in inside for row in outputs_of(flow, node)}
-    taking = np.flatnonzero(np.isin(flow.source, sorted(rows)))
     found = set()
-    for taken, row in zip(taking.tolist(), flow.source[taking].tolist(), strict=True):
-        node = int(flow.table.node[taken])
-        if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
-            found.add((node, row))
+    for row in [row for node in inside for row in outputs_of(flow, node)]:
+        for taken in flow.taken(row):
+            node = int(flow.table.node[taken])
+            if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
+                found.add((node, row))
     return sorted(found)
 
 

@@ -60,7 +60,7 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     Near statistics mean something only where not all that is right is equal anyway.
     """
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
-    level = _levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
     weights = 1.5 if not len(level) or (level > 0).mean() >= _LEAST_AGREEMENT else 0.0
     some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
     a, b = a[some], b[some]
@@ -73,7 +73,7 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
             (npu.outputs.numel, bench.outputs.numel),
         )
     )
-    level = _levels(npu.outputs, bench.outputs, a, b)
+    level = levels(npu.outputs, bench.outputs, a, b)
     equal, near = (level == 2).mean(), (level >= 1).mean()
     return Trust(
         2.0 * (equal >= _LEAST_AGREEMENT),
@@ -177,7 +177,7 @@ def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> F
     """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
     if not trust.equal and not trust.near:
         return np.zeros((len(a), len(b)))
-    level = _levels(mine, theirs, a[:, None], b[None, :])
+    level = levels(mine, theirs, a[:, None], b[None, :])
     return np.array([0.0, trust.near, max(trust.equal, trust.near)])[level]
 
 
@@ -185,10 +185,10 @@ def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
     """How many of the pairs ``a``, ``b`` differ in their statistics, where both have any."""
     known = ~(np.isnan(mine.values[0, a]) | np.isnan(theirs.values[0, b]))
     known &= (mine.values[0, a] != 0) | (theirs.values[0, b] != 0)
-    return int((known & (_levels(mine, theirs, a, b) < 2)).sum())
+    return int((known & (levels(mine, theirs, a, b) < 2)).sum())
 
 
-def _levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
+def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
     """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
     equal = np.ones(np.broadcast(a, b).shape, dtype=bool)
     near, known = equal.copy(), ~equal
@@ -214,8 +214,8 @@ def _levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
 def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
     """Evidence that calls ``a`` repeat calls ``b`` of the same side."""
     rows, columns = a[:, None], b[None, :]
-    flow = _levels(side.inputs, side.inputs, rows, columns)
-    flow = flow + _levels(side.outputs, side.outputs, rows, columns)
+    flow = levels(side.inputs, side.inputs, rows, columns)
+    flow = flow + levels(side.outputs, side.outputs, rows, columns)
     return np.where(stem[rows] == stem[columns], 3.0 + flow, IMPOSSIBLE)
 
 

@@ -11,7 +11,7 @@ from msprobe_builder.match.sequence import longest_increasing
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 
-_MARGIN = 0.25  # by which the best alignment must exceed those that pair a node otherwise
+_MARGIN = 0.35  # by which the best alignment must exceed those that pair a node otherwise
 _CLEAR = 0.7  # by which a pair must exceed all others of both nodes to stand across others
 _STRONG = 5.0  # evidence that a pair across others needs
 _FORCED = 1000.0
