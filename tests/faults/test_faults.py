@@ -36,6 +36,7 @@ CONTROLS = [
     Case("gpt2", None, kind=NOISE),
     Case("vit", None, kind=HALF),
     Case("latent", None, kind=REFERENCE_KERNELS),
+    Case("objects", None, kind=NOISE, seed=200),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
