@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msprobe_builder.base.errors import UsageError
 from msprobe_builder.database.read.configuration import (
     Configuration,
     ConfigurationDifference,
@@ -16,10 +17,14 @@ _LONGEST = 2000  # characters of a value or sentence
 def compared_configurations(config: BuildConfig) -> Configuration | None:
     """What both differ in; None where none were given.
 
-    UsageError or BuildError when a file is missing or damaged.
+    UsageError or BuildError when a file is missing or damaged, or given for one run only.
     """
-    if config.npu_config is None or config.bench_config is None:
+    if config.npu_config is None and config.bench_config is None:
         return None
+    if config.npu_config is None or config.bench_config is None or config.bench_path is None:
+        raise UsageError(
+            "npu_config and bench_config compare two runs; give both, and a bench_path, or neither."
+        )
     from msprobe_checks.configuration.compare import Difference, compare_packs
     from msprobe_checks.configuration.conclusion import conclusion, outcome, unknown_parts
     from msprobe_checks.configuration.pack import read_pack

@@ -49,6 +49,8 @@ class _Clues:
     name: _Tokens  # shapes must agree as far as both have parameters
     class_and_shapes: _Tokens  # modules only
     kind: _Tokens  # modules only; shapes must agree as far as they are known
+    attribute: _Tokens  # modules only, whatever their class; likewise
+    shapes: _Tokens  # modules only, whatever their name: what stands in the same place
 
 
 def pairs_below(
@@ -57,7 +59,8 @@ def pairs_below(
     """Pairs of nodes below two nodes, parents before children.
 
     Children of paired nodes are aligned in order of execution, first by name, then modules by
-    class. Pairs that exist are kept; nodes matched elsewhere take part only with ``replace``.
+    class, by attribute and by shapes alone. Pairs that exist are kept; nodes matched elsewhere
+    take part only with ``replace``.
     """
     texts = StoredTexts(connection)
     left = load_part(connection, pair.npu, read_subtree(connection, npu), texts)
@@ -132,6 +135,8 @@ def _align(
         (clues.name, agreeing),
         (clues.class_and_shapes, None),
         (clues.kind, _may_be_equal),
+        (clues.attribute, _may_be_equal),
+        (clues.shapes, None),
     ):
         own, other = tokens.npu[a], tokens.bench[b]
         own[list(used_a)], other[list(used_b)] = _NONE, _OTHER_NONE
@@ -181,16 +186,23 @@ def _clues(npu: Tree, bench: Tree, npu_signs: Signatures, bench_signs: Signature
     columns = [
         np.array(
             [
-                (ids.setdefault(_local_name(tree, node), len(ids)), ids.setdefault(what, len(ids)))
-                for node, what in enumerate(map(_class, tree.parsed))
+                [
+                    ids.setdefault(what, len(ids))
+                    for what in (_local_name(tree, node), _class(name), _attribute(name))
+                ]
+                for node, name in enumerate(tree.parsed)
             ],
             dtype=np.int64,
         ).T
         for tree in (npu, bench)
     ]
-    (name, kind), (other_name, other_kind) = columns
+    (name, kind, attribute), (other_name, other_kind, other_attribute) = columns
     shapes = shape_keys(npu_signs).astype(np.int64), shape_keys(bench_signs).astype(np.int64)
     by_class = same_ids(mixed(kind, shapes[0]), mixed(other_kind, shapes[1]))
+    way, other_way = (
+        np.array([ids.setdefault(one.direction, len(ids)) for one in tree.parsed], dtype=np.int64)
+        for tree in (npu, bench)
+    )
     is_module, other_is_module = (
         np.array([one.kind is Kind.MODULE for one in tree.parsed]) for tree in (npu, bench)
     )
@@ -205,6 +217,8 @@ def _clues(npu: Tree, bench: Tree, npu_signs: Signatures, bench_signs: Signature
         _Tokens(name, other_name),
         of_modules(*by_class),
         of_modules(kind, other_kind),
+        of_modules(attribute, other_attribute),
+        of_modules(*same_ids(mixed(way, shapes[0]), mixed(other_way, shapes[1]))),
     )
 
 
@@ -220,6 +234,11 @@ def _local_name(tree: Tree, node: int) -> Hashable:
 
 def _class(name: Name) -> Hashable:
     return name.kind, name.direction, _last(name.stem, 1), "class"
+
+
+def _attribute(name: Name) -> Hashable:
+    """What the parent calls a module; of a list, its number."""
+    return name.kind, name.direction, _last(module_path(name.stem), 1), "attribute"
 
 
 def _last(stem: str, parts: int) -> str:

@@ -14,13 +14,36 @@ from typing import Any, BinaryIO
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import FORMULA, harmless
-from msprobe_builder.tables.columns import NUMERIC, Columns
+from msprobe_builder.tables.columns import (
+    DATA,
+    DIFFERENCES,
+    MESSAGE,
+    NUMERIC,
+    RELATIVE_ERRORS,
+    STACK,
+    STATISTICS,
+    TENSOR_ERRORS,
+    Columns,
+)
 from msprobe_builder.tables.marks import RED, YELLOW
 from msprobe_builder.tables.rows import Cell, Row
 
 FORMATS = ("xlsx", "csv", "parquet")
 ROWS_OF_A_SHEET = 1_048_500  # what a spreadsheet program holds is 1,048,576
 LONGEST_TEXT = 32_767  # characters of a cell of a workbook
+# Characters that are shown of what is longer than the title of its column.
+_WIDTHS = {
+    "NPU Name": 60,
+    "Bench Name": 60,
+    "NPU Dtype": 16,
+    "Bench Dtype": 16,
+    "NPU Tensor Shape": 22,
+    "Bench Tensor Shape": 22,
+    **dict.fromkeys((*STATISTICS, *DIFFERENCES, *RELATIVE_ERRORS, *TENSOR_ERRORS.values()), 20),
+    MESSAGE: 60,
+    STACK: 60,
+    DATA: 60,
+}
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
 _BATCH = 10_000  # rows of Parquet that are held at once
 
@@ -82,14 +105,19 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
         count = len(book.worksheets())
         sheet = book.add_worksheet("Sheet1" if count == 0 else f"part_{count + 1}")
         sheet.freeze_panes(1, 1)
-        sheet.set_column(0, 1, 60)
         for place, name in enumerate(columns.names):
+            sheet.set_column(place, place, width_of(name))
             sheet.write_string(0, place, name, head)
         line = 0
+
+    def end() -> None:
+        """What can only be said of a sheet when its rows are counted."""
+        sheet.autofilter(0, 0, line, len(columns.names) - 1)
 
     def write(row: Row) -> None:
         nonlocal line
         if line >= ROWS_OF_A_SHEET:
+            end()
             begin()
         line += 1
         look = fills.get(row.mark)
@@ -105,7 +133,14 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
 
     begin()
     yield write
+    end()
     book.close()
+
+
+def width_of(name: str) -> int:
+    """Characters that a column shows: its title with the arrow of the filter, or what it holds."""
+    title = sum(1 if letter.isascii() else 2 for letter in name)  # others are twice as wide
+    return max(_WIDTHS.get(name, 0), title + 4)
 
 
 def write_sheets(
@@ -118,8 +153,8 @@ def write_sheets(
         for name, rows in sheets.items():
             sheet = book.add_worksheet(name[:31])  # no longer names are allowed
             sheet.freeze_panes(1, 1)
-            sheet.set_column(0, 0, 60)
             for place, title in enumerate(head):
+                sheet.set_column(place, place, 60 if place == 0 else width_of(title))
                 sheet.write_string(0, place, title, bold)
             for line, row in enumerate(islice(rows, ROWS_OF_A_SHEET), start=1):
                 for place, cell in enumerate(row):

@@ -19,6 +19,7 @@ from msprobe_builder.rematch.edits import (
     redo,
     undo,
 )
+from msprobe_builder.rematch.everywhere import elsewhere
 from msprobe_builder.rematch.graphs import GraphPair, pair_of, read_pairs
 from msprobe_builder.rematch.imports import import_pairs
 from msprobe_builder.rematch.operations import Conflict, Operation, Outcome, carry_out
@@ -59,6 +60,10 @@ def match(connection: sqlite3.Connection, body: pb.MatchRequest, report: pb.Matc
     _add_outcome(connection, pair, outcome, report)
     if outcome.conflicts and not body.dry_run:
         raise _conflict_problem(connection, outcome.conflicts[0])
+    for operation, asked in zip(operations, body.operations, strict=True):
+        if asked.everywhere:
+            for place, same in elsewhere(connection, pairs, operation):
+                report.left_out += bool(carry_out(edits, place, [same]).conflicts)
     _finish(edits, pairs, report)
 
 

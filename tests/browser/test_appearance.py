@@ -20,7 +20,7 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Tensor.pow.4.forward")
     frame.evaluate("window.mark = 'same page'")
-    before = resting_scene(page, frame)
+    before = resting_scene(frame)
 
     frame.click("ga-toolbar #language")
     expect(frame.locator("ga-legend button[data-key='grade-5']")).to_contain_text("严重")
@@ -28,7 +28,7 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
     expect(frame.locator("ga-tensor-table")).to_contain_text("调试侧")
     assert frame.evaluate("window.mark") == "same page"
     assert frame.evaluate("document.documentElement.lang") == "zh-CN"
-    assert resting_scene(page, frame) == before, "the view stays as it was"
+    assert resting_scene(frame) == before, "the view stays as it was"
 
     page.reload()
     expect(plugin_frame(page).locator("ga-toolbar #language")).to_have_text("EN")

@@ -103,7 +103,7 @@ def test_a_peer_is_one_click_away_and_back_leads_home(
 
     canvas(frame).focus()
     page.keyboard.press("+")
-    before = resting_scene(page, frame)
+    before = resting_scene(frame)
     frame.locator("ga-communication").get_by_role("button", name=peer["name"]).click()
     wait_for_rank(frame, peer["rank"])
     wait_for_details(frame, peer["name"])
@@ -121,7 +121,7 @@ def test_a_peer_is_one_click_away_and_back_leads_home(
     expect(back).to_be_hidden()
     frame.wait_for_function("document.querySelector('ga-app').scene.some((row) => row.selected)")
     keys = ("name", "x", "y", "width", "height", "selected")
-    assert [[row[key] for key in keys] for row in resting_scene(page, frame)] == [
+    assert [[row[key] for key in keys] for row in resting_scene(frame)] == [
         [row[key] for key in keys] for row in before
     ]
 

@@ -177,11 +177,11 @@ def test_keys_typed_into_the_search_do_not_move_the_graph(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
-    before = resting_scene(page, frame)
+    before = resting_scene(frame)
 
     frame.click("ga-search input")
     page.keyboard.type("wasd+-0fnpx?")
-    assert resting_scene(page, frame) == before
+    assert resting_scene(frame) == before
     expect(frame.locator("ga-help dialog")).to_be_hidden()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_viewer
+from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_viewer, wait_for_answers
 from tests.conftest import StartTensorBoard
 
 LAST = "#graph_ascend&p.graph_ascend.step=1&p.graph_ascend.rank=3"
@@ -41,7 +41,7 @@ def test_who_has_gone_on_to_type_keeps_typing(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(ddp_database.parent), LAST)
     expect(canvas(frame)).to_be_focused()
-    page.wait_for_load_state("networkidle")
+    wait_for_answers(frame)
     release = hold_hierarchies(page)
     with page.expect_request("**/skeleton?*"):
         page.keyboard.press("v")
@@ -53,7 +53,7 @@ def test_who_has_gone_on_to_type_keeps_typing(
     page.keyboard.type("lin")
     release()
     frame.wait_for_function(f"{SHOWS_GRAPHS} && {PLACE} !== '1 3'")
-    page.wait_for_load_state("networkidle")
+    wait_for_answers(frame)
     page.keyboard.type("ear")
     expect(frame.locator(field)).to_be_focused()
     expect(frame.locator(field)).to_have_value("linear")
@@ -63,7 +63,7 @@ def test_who_waits_finds_the_keys_in_the_graph(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     frame = open_viewer(page, tensorboard_server(ddp_database.parent), LAST)
-    page.wait_for_load_state("networkidle")
+    wait_for_answers(frame)
     release = hold_hierarchies(page)
     with page.expect_request("**/skeleton?*"):
         frame.click("ga-verdict-line #nextSuspect")

@@ -65,14 +65,14 @@ def test_a_click_enters_a_graph_and_a_key_goes_back(
     frame = open_tab(page, tensorboard_server(ddp_database.parent))
     cell(frame, 1, 2).click()
     shows(frame, 1, 2)
-    before = resting_scene(page, frame, NPU)
+    before = resting_scene(frame, NPU)
 
     page.keyboard.press("o")
     expect(cell(frame, 1, 2)).to_be_focused()
     assert "graph_ascend.page=overview" in page.url
     page.keyboard.press("Enter")
     shows(frame, 1, 2)
-    assert resting_scene(page, frame, NPU) == before, "the graph is as it was left"
+    assert resting_scene(frame, NPU) == before, "the graph is as it was left"
 
     frame.get_by_role("button", name="Overview").click()
     page.keyboard.press("ArrowUp")

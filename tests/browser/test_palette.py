@@ -14,8 +14,8 @@ from tests.browser.viewer import (
     find_row,
     open_viewer,
     scene,
+    wait_for_answers,
     wait_for_details,
-    wait_for_row,
 )
 from tests.conftest import StartTensorBoard
 
@@ -24,8 +24,7 @@ SOFTMAX = "Functional.softmax.1.forward"
 
 
 def open_palette(page: Page, frame: Frame, key: str = "Control+k") -> None:
-    # What the last command asked the server for takes the focus when it comes.
-    page.wait_for_load_state("networkidle")
+    wait_for_answers(frame)
     page.keyboard.press(key)
     expect(frame.get_by_role("combobox", name="Command palette")).to_be_focused()
 
@@ -79,14 +78,16 @@ def test_a_node_is_found_by_a_part_of_its_name(
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     open_palette(page, frame)
     page.keyboard.type(SOFTMAX.lower())
-    [grade] = frame.locator("ga-palette .item .swatch").evaluate_all(
-        "(marks) => marks.map((mark) => mark.title)"
-    )
-    assert grade == "OK"
+    expect(frame.locator("ga-palette .item .swatch")).to_have_count(1)
+    expect(frame.locator("ga-palette .item .swatch")).to_have_attribute("title", "OK")
     expect(frame.locator("ga-palette .item .kind")).to_contain_text(["API · OK"])
     page.keyboard.press("Enter")
     wait_for_details(frame, SOFTMAX)
-    assert wait_for_row(frame, SOFTMAX)["selected"]
+    frame.wait_for_function(
+        """(name) => document.querySelector('ga-app').scene
+          .some((row) => row.name === name && row.selected)""",
+        arg=SOFTMAX,
+    )
 
 
 def test_goes_to_steps_and_ranks_and_the_overview(

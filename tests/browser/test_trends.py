@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.viewer import open_tab
+from tests.browser.viewer import open_tab, plugin_frame
 from tests.conftest import StartTensorBoard
 from tests.plugin.example import write_example, write_example_trend
 
@@ -61,3 +61,75 @@ def test_without_trends_the_page_says_how_to_make_one(
     expect(frame.locator("ga-trend #none")).to_contain_text("msprobe-build trend")
     page.keyboard.press("Escape")
     expect(frame.locator("ga-trend #dialog")).to_be_hidden()
+
+
+def test_a_link_brings_back_what_is_shown(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    write_example(tmp_path / "example.vis.db")
+    write_example_trend(tmp_path / "one.trend.db")
+    write_example_trend(tmp_path / "two.trend.db", steps=6)
+    frame = open_tab(page, tensorboard_server(tmp_path))
+    trend = frame.locator("ga-trend")
+    trend.locator("#open").click()
+    trend.locator("#run").select_option("two.trend.db")
+    trend.locator("#at").select_option("1")
+    trend.locator("#kind").select_option("weight")
+    trend.locator("#filter").fill("layers.0")
+    page.wait_for_function("location.hash.includes('filter')")
+    box = trend.locator("#canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + 30)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    page.wait_for_function("location.hash.includes('steps')")
+    shown = """host => host.scene && host.scene.columns.length < 6 ? host.scene : null"""
+    scene = frame.wait_for_function(shown, arg=trend.element_handle()).json_value()
+    assert scene["names"] == ["layers.0.weight"]
+    assert scene["file"] == "two.trend.db"
+    link = page.evaluate("location.href")
+    # Reloading shows the same page of the same run, the same rows and the same steps.
+    page.goto("about:blank")
+    page.goto(link)
+    frame = plugin_frame(page)
+    trend = frame.locator("ga-trend")
+    again = frame.wait_for_function(shown, arg=trend.element_handle()).json_value()
+    assert again == scene
+    expect(trend.locator("#at")).to_have_value("1")
+    # Closing takes it out of the link.
+    page.keyboard.press("Escape")
+    expect(trend.locator("#dialog")).to_be_hidden()
+    page.wait_for_function("!location.hash.includes('trend=')")
+
+
+def test_the_way_back_from_a_graph_leads_to_the_trend(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    write_example(tmp_path / "example.vis.db")
+    write_example_trend(tmp_path / "one.trend.db")
+    frame = open_tab(page, tensorboard_server(tmp_path))
+    trend = frame.locator("ga-trend")
+    trend.locator("#open").click()
+    trend.locator("#statistic").select_option("mean")
+    frame.wait_for_function("host => host.scene !== null", arg=trend.element_handle())
+    trend.locator("#canvas").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    trend.locator("#links button").click()
+    expect(trend.locator("#dialog")).to_be_hidden()
+    expect(frame.locator("ga-toolbar #step")).to_have_value("1")
+    page.go_back()
+    expect(trend.locator("#dialog")).to_be_visible()
+    expect(trend.locator("#statistic")).to_have_value("mean")
+
+
+def test_a_link_to_a_run_that_is_gone_says_so(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    write_example(tmp_path / "example.vis.db")
+    write_example_trend(tmp_path / "one.trend.db")
+    fragment = "#graph_ascend&p.graph_ascend.trend=run%3Dgone.trend.db"
+    frame = open_tab(page, tensorboard_server(tmp_path), fragment)
+    expect(frame.locator("ga-trend #problem")).to_contain_text("gone.trend.db")
+    frame.locator("ga-trend #run").select_option("one.trend.db")

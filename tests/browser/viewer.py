@@ -36,6 +36,17 @@ def plugin_frame(page: Page) -> Frame:
     return frame
 
 
+def wait_for_answers(frame: Frame) -> None:
+    """Wait until nothing that was asked for is still to come, and the picture after it is drawn."""
+    frame.wait_for_function(
+        """() => {
+          const { state } = document.querySelector('ga-app');
+          return state.busy === null && !state.detailBusy;
+        }"""
+    )
+    frame.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+
+
 def make_tall(page: Page, frame: Frame) -> None:
     """Make the window so tall that a few hundred nodes are in view."""
     before = canvas(frame).bounding_box()
@@ -55,9 +66,8 @@ def scene(frame: Frame, side: int | None = None) -> list[Row]:
     return [row for row in rows if side is None or row["side"] == side]
 
 
-def resting_scene(page: Page, frame: Frame, side: int | None = None) -> list[Row]:
+def resting_scene(frame: Frame, side: int | None = None) -> list[Row]:
     """The boxes in view once no answer is awaited and nothing has moved for some pictures."""
-    page.wait_for_load_state("networkidle")
     frame.evaluate("window.pictures = { last: '', alike: 0 }")
     frame.wait_for_function(
         """() => {

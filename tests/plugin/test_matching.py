@@ -346,3 +346,82 @@ def timeless(told: pb.MatchReport) -> pb.MatchReport:
     """A report without the time at which it was asked for."""
     told.edits.undo.ClearField("edited_at")
     return told
+
+
+def test_the_same_is_done_in_all_steps_and_ranks_unless_they_are_matched_otherwise(
+    dumps: Path, build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    name = "ddp4_statistics"
+    built = build_database(dumps / f"{name}_wrong_attention_scale", dumps / name, "-oc")
+    database = Path(shutil.copy(built, tmp_path / FILE))
+    ask = client_of(tmp_path)
+    wanted = [one for one in indices(database) if one.endswith("DecoderLayer.forward.0")][:2]
+    first, second = wanted
+
+    def matches(npu: str, bench: str) -> int:
+        with closing(sqlite3.connect(database)) as connection:
+            query = "SELECT count(*) FROM node_view WHERE side = 'npu' AND name = ? AND matched = ?"
+            [(count,)] = connection.execute(query, (npu, bench))
+            return int(count)
+
+    everywhere = matches(first, first)
+    assert everywhere == 8, "two steps of four ranks"
+    npu, bench = indices(database)[first], indices(database, "bench")[first]
+    told = report(change(ask, FILE, operation(npu, bench, "UNMATCH", everywhere=True)))
+    assert matches(first, first) == 0
+    assert {(one.step, one.rank) for one in told.changes} == {
+        (step, rank) for step in range(2) for rank in range(4)
+    }
+    revision = {"file": FILE, "revision": revision_of(ask, FILE)}
+    report(post(ask, "undo", revision))
+    assert matches(first, first) == everywhere, "one request is one edit"
+
+    # The reference's second layer has a partner in all other places.
+    for layer_name in (first, second):
+        at = indices(database)[layer_name], indices(database, "bench")[layer_name]
+        report(change(ask, FILE, operation(*at, "UNMATCH")))
+    other = indices(database, "bench")[second]
+    told = report(change(ask, FILE, operation(npu, other, everywhere=True)))
+    assert matches(first, second) == 1
+    assert told.left_out >= everywhere - 1
+    assert matches(first, first) == everywhere - 1
+    told = report(change(ask, FILE, operation(npu, other, everywhere=True, replace=True)))
+    assert not told.left_out
+    assert matches(first, second) == everywhere
+
+
+def test_a_subtree_matches_through_renamed_classes(
+    dumps: Path, build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    sides = [
+        dumps / name / "step0" / "rank"
+        for name in ("llama_statistics_renamed_classes", "llama_statistics")
+    ]
+    database = Path(shutil.copy(build_database(*sides, "--exact"), tmp_path / FILE))
+    ask = client_of(tmp_path)
+
+    def path_of(name: str) -> str:
+        """A module's name without its class."""
+        path, direction, call = name.rsplit(".", 2)
+        return f"{path.rpartition('.')[0]}.{direction}.{call}"
+
+    at = "Module.model.layers.0.forward.0"
+    npu, bench = (
+        next(
+            (name, index)
+            for name, index in indices(database, side).items()
+            if name.startswith("Module.") and path_of(name) == at
+        )
+        for side in ("npu", "bench")
+    )
+    assert npu[0] != bench[0]
+    report(change(ask, FILE, operation(npu[1], bench[1], descendants=True, replace=True)))
+    below = f"{at.removesuffix('.forward.0')}."
+    modules = {
+        name for name in indices(database) if name.startswith(below) and name.endswith(".forward.0")
+    }
+    partners = matched(database)
+    assert len(modules) > 8
+    assert {name: path_of(partners.get(name, "none.of.all.0")) for name in modules} == {
+        name: path_of(name) for name in modules
+    }

@@ -43,6 +43,7 @@ export function toFragment(view: ViewState): string {
     only: view.only === null ? '' : SIDE_NAMES[view.only],
     unified: view.unified ? '1' : '',
     tab: view.tab,
+    trend: view.trend,
   };
   for (const [key, value] of Object.entries(more)) {
     if (value) set(key, value);
@@ -77,6 +78,7 @@ export function fromFragment(fragment: string): ViewState {
     only: SIDES.find((side) => SIDE_NAMES[side] === get('only')) ?? null,
     unified: get('unified') === '1',
     tab: TABS.find((tab) => tab === get('tab')) ?? '',
+    trend: get('trend') ?? '',
     look: readLook(get),
   };
 }

@@ -93,7 +93,8 @@ export class Session {
     const { view: shown, graphs } = this.state;
     this.isWalking = false;
     if (view.page === 'overview' && view.file === shown.file && !this.state.problem) {
-      this.store.update({ view: { ...shown, page: 'overview' }, unmet: [] });
+      const { trend } = view;
+      this.store.update({ view: { ...shown, page: 'overview', trend }, unmet: [] });
       return;
     }
     const isSameGraph =
@@ -364,7 +365,7 @@ function seen(graphs: Graphs, { automatic }: ViewState): Graphs {
 /** How the graph is shown, not what. */
 type Shown = Pick<
   ViewState,
-  'sync' | 'only' | 'unified' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab'
+  'sync' | 'only' | 'unified' | 'colours' | 'powers' | 'trail' | 'automatic' | 'tab' | 'trend'
 >;
 
 /** A single graph has no errors to colour by; where values overflow is what there is to see. */

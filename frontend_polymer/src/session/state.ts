@@ -32,6 +32,8 @@ export interface ViewState {
   readonly unified: boolean;
   /** What the panel at the bottom shows; empty for the tensors. */
   readonly tab: string;
+  /** What the page of trends shows; empty while it is closed. */
+  readonly trend: string;
   /** What is unfolded and where it is scrolled to; null leaves both to the graph. */
   readonly look: Look | null;
 }
@@ -58,6 +60,7 @@ export const INITIAL_VIEW: ViewState = {
   only: null,
   unified: false,
   tab: '',
+  trend: '',
   look: null,
 };
 

@@ -36,6 +36,7 @@ describe('the address fragment', () => {
       powers: true,
       trail: true,
       automatic: false,
+      trend: 'run=a.trend.db&statistic=norm&steps=2-8',
       tab: 'stack',
       unified: true,
       only: Side.NPU,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from msprobe_builder import BuildConfig, UsageError, build
 from msprobe_builder.command.main import main
 from tests.builder.small_dumps import forward, tensor, write_dump
 
@@ -187,3 +189,13 @@ def test_one_run_has_nothing_to_be_compared_with(
     path = request(tmp_path, {"npu": pack, "bench": pack}, alone=True)
     assert main(["-i", str(path), "-o", str(tmp_path / "out")]) == 2
     assert "there is no bench_path" in capsys.readouterr().err
+
+
+def test_python_must_give_both_as_well(tmp_path: Path) -> None:
+    pack = collected(tmp_path, "here", SCRIPT)
+    request(tmp_path, {})
+    config = BuildConfig(tmp_path / "npu", tmp_path / "bench", npu_config=pack)
+    with pytest.raises(UsageError, match="give both"):
+        build(config, tmp_path / "out")
+    built_one = build(replace(config, bench_config=pack), tmp_path / "out").path
+    assert whole_of(built_one) == ("pass", 0)

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
+import openpyxl
 import pandas as pd
 import pytest
 
@@ -108,6 +109,23 @@ def test_all_formats_hold_the_same(tables: dict[str, Path]) -> None:
     assert frame["NPU max"].dropna().tolist() == [one for one in numbers if one is not None]
     assert len(frame["NPU max"].dropna()) > 200
     assert frame["MaxRelativeErr"].dtype == "float64"
+
+
+def test_a_workbook_can_be_read_as_it_opens(tables: dict[str, Path]) -> None:
+    [sheet] = openpyxl.load_workbook(tables["xlsx"]).worksheets
+    assert sheet.freeze_panes == "B2"
+    assert sheet.auto_filter.ref == sheet.dimensions
+    widths = {
+        place: one.width
+        for one in sheet.column_dimensions.values()
+        for place in range(one.min, one.max + 1)  # columns of one width stand together
+    }
+    for place, column in enumerate(sheet.columns, start=1):
+        title = str(column[0].value)
+        assert widths[place] > len(title)
+        if title in ("NPU max", "Max diff"):  # nearly all digits of a float64
+            assert widths[place] >= max(len(str(cell.value)) for cell in column[1:200]) - 4
+    assert widths[1] >= 60
 
 
 def test_both_sides_are_complete(tables: dict[str, Path], database: Path) -> None:

@@ -115,7 +115,7 @@ export class GaToolbar extends LocalizedElement {
         is-list-open="{{isListOpen}}"
       ></ga-search>
       <div class="settings">
-        <ga-trend id="trend" session="[[session]]"></ga-trend>
+        <ga-trend id="trend" session="[[session]]" wanted="[[state.view.trend]]"></ga-trend>
         <button
           id="refresh"
           class="icon plain"

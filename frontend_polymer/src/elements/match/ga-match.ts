@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { asProblem } from '../../data/problem';
-import { ask, change, routeUrl } from '../../data/api';
+import { ask, change } from '../../data/api';
 import type { EditState, MatchCandidate, MatchReport } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
@@ -15,15 +15,23 @@ import type { Import } from './ga-import';
 import './ga-import';
 import { LocalizedElement } from '../parts/localized';
 import {
+  bestOf,
+  canApply,
   candidatesTitle,
   choicesOf,
   editHint,
+  hasBelow,
+  exportUrl,
+  hasConflicts,
+  hasElsewhere,
+  isWritable,
   messageOf,
   outcomeOf,
   twinLabel,
   type Choice,
   type Chosen,
 } from './match-choices';
+import { matchParts } from './match-parts';
 import { matchPreview } from './match-preview';
 import { baseOf, isMatched, matchRequest } from './match-request';
 import { matchStyles } from './match-styles';
@@ -34,95 +42,7 @@ const AUTHOR = 'match.author';
 /** Matching the selected node by hand: candidates, what would change, undo, match files. */
 export class GaMatch extends LocalizedElement {
   static get template() {
-    return html`${controls}${matchStyles}
-      <p class="refusal" hidden$="[[!refusal]]">[[refusal]]</p>
-      <div class="columns" hidden$="[[_any(refusal)]]">
-        <section hidden$="[[_hasPartner(state.detail)]]">
-          <header>
-            <h3>[[_title(state, text)]]</h3>
-            <button id="pick" aria-pressed$="[[_pressed(state.pick)]]" on-click="_pick">
-              [[text.match.pick]]
-            </button>
-          </header>
-          <div class="candidates" role="radiogroup" aria-label$="[[_title(state, text)]]">
-            <template is="dom-repeat" items="[[choices]]">
-              <label>
-                <input
-                  type="radio"
-                  name="candidate"
-                  checked="[[item.isChosen]]"
-                  on-change="_choose"
-                />
-                <span class="mono cut" title="[[item.name]]">[[item.name]]</span>
-                <span class="muted cut" title="[[item.facts]]">[[item.facts]]</span>
-              </label>
-            </template>
-            <p class="muted" hidden$="[[_any(choices.length)]]">[[text.match.noCandidates]]</p>
-          </div>
-        </section>
-        <section>
-          <div class="options">
-            <label
-              ><input id="descendants" type="checkbox" on-change="_preview" />
-              [[text.match.descendants]]</label
-            >
-            <label hidden$="[[!_hasConflicts(report, replaces)]]"
-              ><input id="replace" type="checkbox" on-change="_replace" />
-              [[text.match.replace]]</label
-            >
-            <label hidden$="[[!_twinLabel(report, twin, text)]]"
-              ><input id="twin" type="checkbox" on-change="_twin" /> [[_twinLabel(report, twin,
-              text)]]</label
-            >
-          </div>
-          <div id="preview" role="status"></div>
-        </section>
-      </div>
-      <footer hidden$="[[!_writable(state)]]">
-        <button
-          id="undo"
-          disabled$="[[!edits.undo]]"
-          title="[[_editHint(edits.undo, text.match.undoHint)]]"
-          on-click="_undo"
-        >
-          [[text.match.undo]]
-        </button>
-        <button
-          id="redo"
-          disabled$="[[!edits.redo]]"
-          title="[[_editHint(edits.redo, text.match.redoHint)]]"
-          on-click="_redo"
-        >
-          [[text.match.redo]]
-        </button>
-        <a id="export" href="[[_exportUrl(state.view.file)]]" download="matches.json"
-          >[[text.match.exportFile]]</a
-        >
-        <ga-import carry-out="[[carryOut]]"></ga-import>
-        <span id="outcome" role="status">[[outcome]]</span>
-        <div class="who" hidden$="[[_any(refusal)]]">
-          <input
-            id="author"
-            maxlength="200"
-            placeholder="[[text.match.author]]"
-            aria-label="[[text.match.author]]"
-          />
-          <input
-            id="reason"
-            maxlength="2000"
-            placeholder="[[text.match.reason]]"
-            aria-label="[[text.match.reason]]"
-          />
-          <button
-            id="apply"
-            class="primary"
-            disabled$="[[!_canApply(report, busy)]]"
-            on-click="_apply"
-          >
-            [[_applyLabel(state, text)]]
-          </button>
-        </div>
-      </footer>`;
+    return html`${controls}${matchStyles}${matchParts}`;
   }
 
   static override get properties() {
@@ -168,6 +88,15 @@ export class GaMatch extends LocalizedElement {
   readonly _twinLabel = twinLabel;
   readonly _title = candidatesTitle;
   readonly _editHint = editHint;
+  readonly _hasBelow = hasBelow;
+  readonly _hasElsewhere = hasElsewhere;
+  readonly _hasConflicts = hasConflicts;
+  readonly _canApply = canApply;
+  readonly _hasPartner = isMatched;
+  readonly _writable = isWritable;
+  readonly _exportUrl = exportUrl;
+  readonly _any = Boolean;
+  readonly _pressed = String;
   readonly carryOut: Import = (content, reason, replace, dryRun) =>
     this.upToDate(async () => {
       const who = { author: this.field('author').value.trim(), reason };
@@ -194,16 +123,8 @@ export class GaMatch extends LocalizedElement {
     this.field('author').value = readSetting(AUTHOR) ?? '';
   }
 
-  _any(value: unknown): boolean {
-    return Boolean(value);
-  }
-
   _edits(state: AppState): EditState | undefined {
     return fileOf(state)?.edits;
-  }
-
-  _writable(state: AppState): boolean {
-    return fileOf(state)?.writable === true;
   }
 
   _refusal(state: AppState, text: Texts): string {
@@ -237,10 +158,20 @@ export class GaMatch extends LocalizedElement {
     try {
       const place = { file, step, rank, side: selected.side, index: selected.index };
       const { candidates } = await ask(this.session.fetch, 'candidates', place, signal);
-      if (!signal.aborted) this.candidates = candidates;
+      if (signal.aborted) return;
+      this.candidates = candidates;
+      await this.preselect();
     } catch (error) {
       if (!signal.aborted) this.outcome = messageOf(error);
     }
+  }
+
+  /** The best candidate, unless somebody has chosen meanwhile. */
+  private async preselect(): Promise<void> {
+    const best = bestOf(this.candidates);
+    if (this.chosen || !best) return;
+    this.chosen = best;
+    await this._preview();
   }
 
   _picked(node: NodeRef | null): void {
@@ -300,33 +231,9 @@ export class GaMatch extends LocalizedElement {
     );
   }
 
-  _exportUrl(file: string): string {
-    return routeUrl('matches', { file, format: 'json' }).href;
-  }
-
   _showPreview(report: MatchReport | null, text: Texts): void {
     const lines = matchPreview(report, text);
     (this.$['preview'] as HTMLElement).replaceChildren(...lines);
-  }
-
-  _hasConflicts(report: MatchReport | null, replaces: boolean): boolean {
-    return replaces || (report?.conflicts.length ?? 0) > 0;
-  }
-
-  _canApply(report: MatchReport | null, busy: boolean): boolean {
-    return !busy && report !== null && report.changes.length > 0 && report.conflicts.length === 0;
-  }
-
-  _applyLabel(_state: AppState, text: Texts): string {
-    return isMatched(this.state.detail) ? text.match.unmatch : text.match.match;
-  }
-
-  _pressed(pick: boolean): string {
-    return String(pick);
-  }
-
-  _hasPartner(detail: AppState['detail']): boolean {
-    return isMatched(detail);
   }
 
   /** Enter confirms, unless there is a question to answer first. */
@@ -340,7 +247,8 @@ export class GaMatch extends LocalizedElement {
       dryRun,
       author: this.field('author').value.trim(),
       reason: this.field('reason').value.trim(),
-      descendants: this.field('descendants').checked,
+      descendants: this.field('descendants').checked && hasBelow(this.state),
+      everywhere: this.field('everywhere').checked && hasElsewhere(this.state),
       replace: this.replaces,
       twin: this.twin,
     });
@@ -358,11 +266,14 @@ export class GaMatch extends LocalizedElement {
     this.leave();
   }
 
-  /** Back to where the nodes are. */
+  /** Escape leads back to where the nodes are, Enter in a field matches what is chosen. */
   private key(event: KeyboardEvent): void {
-    if (event.key !== 'Escape') return;
+    const isInField = event.composedPath()[0] instanceof HTMLInputElement;
+    const isFree = !isMatched(this.state.detail) && canApply(this.report, this.busy);
+    if (event.key === 'Escape') this.leave();
+    else if (event.key === 'Enter' && isInField && isFree) void this._apply();
+    else return;
     event.stopPropagation();
-    this.leave();
   }
 
   private leave(): void {

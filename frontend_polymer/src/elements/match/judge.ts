@@ -18,7 +18,7 @@ export async function judge(session: Session, action: MatchAction, text: Texts):
   const operation = {
     $typeName: 'msprobe.graph.v1.MatchOperation' as const,
     ...{ action, npu: detail.npu.index, bench: detail.bench.index },
-    ...{ descendants: false, replace: false, twin: false },
+    ...{ descendants: false, replace: false, twin: false, everywhere: false },
   };
   try {
     await change(session.fetch, 'match', {

@@ -33,5 +33,8 @@ export function matchPreview(report: MatchReport | null, text: Texts): HTMLEleme
     }
     list.append(line);
   }
+  if (report.leftOut > 0) {
+    conflicts.push(create('p', 'muted', text.match.leftOut(formatCount(report.leftOut))));
+  }
   return [...conflicts, title, list];
 }

@@ -11,6 +11,7 @@ export interface MatchOptions {
   readonly descendants: boolean;
   readonly replace: boolean;
   readonly twin: boolean;
+  readonly everywhere: boolean;
 }
 
 /** What is to be changed, and the state of it that the user was looking at. */
@@ -26,7 +27,7 @@ export function isMatched(detail: AppState['detail']): boolean {
 export function matchRequest(
   state: AppState,
   chosen: Chosen | null,
-  { descendants, replace, twin, ...options }: MatchOptions,
+  { descendants, replace, twin, everywhere, ...options }: MatchOptions,
 ): Omit<Message, '$typeName' | '$unknown'> | null {
   const { selected, view, detail } = state;
   if (!selected) return null;
@@ -42,7 +43,7 @@ export function matchRequest(
         action: isEnd ? MatchAction.UNMATCH : MatchAction.MATCH,
         npu: isNpu ? selected.index : partner,
         bench: isNpu ? partner : selected.index,
-        ...{ descendants, replace, twin },
+        ...{ descendants, replace, twin, everywhere },
       },
     ],
   };

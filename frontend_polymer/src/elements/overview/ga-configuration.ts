@@ -105,7 +105,7 @@ export class GaConfiguration extends LocalizedElement {
         <table>
           <thead>
             <tr>
-              <th></th>
+              <td></td>
               <th>[[text.configuration.part]]</th>
               <th>[[text.configuration.name]]</th>
               <th>[[text.sides.debug]]</th>

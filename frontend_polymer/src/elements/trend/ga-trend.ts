@@ -7,7 +7,6 @@ import {
   fetchTrendGraphs,
   fetchTrends,
   scores,
-  type Cells,
   type Fixed,
   type Window,
 } from '../../data/trend';
@@ -18,21 +17,18 @@ import { create } from '../parts/create';
 import { formatCount, formatNumber } from '../parts/format';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
+import { fill, moved, prefer } from './trend-controls';
 import { curveOf } from './trend-curve';
-import { columnWidth, drawMap, NAMES, ROW, zoomed } from './trend-map';
+import { CONTROLS, lookIn, lookText, rangeOf, type Control, type TrendLook } from './trend-link';
+import { columnWidth, drawMap, groundOf, NAMES, ROW, zoomed } from './trend-map';
+import { placeOf, placesOf, same, wholeName, type Shown, type TrendPlace } from './trend-shown';
 import { trendParts, trendStyles } from './trend-template';
 
 /** Of each kind only the last question counts. */
 type Question = 'axes' | 'cells' | 'graphs';
 
-interface Shown {
-  readonly cells: Cells;
-  readonly scores: readonly (readonly (number | undefined)[])[];
-  /** Place of its first row among all rows. */
-  readonly first: number;
-  readonly names: readonly string[];
-  readonly window: Window;
-}
+/** Zooming is told once it rests: browsers refuse more than a few hundred changes in a while. */
+const PAUSE_MS = 300;
 
 /** A button, and the page of trends that it opens: any statistic over two of step, rank and tensor. */
 export class GaTrend extends LocalizedElement {
@@ -44,6 +40,7 @@ export class GaTrend extends LocalizedElement {
     return {
       ...super.properties,
       session: Object,
+      wanted: { type: String, value: '', observer: '_wanted' },
       problem: { type: String, value: '' },
       hint: { type: String, value: '' },
       isEmpty: { type: Boolean, value: true },
@@ -55,6 +52,8 @@ export class GaTrend extends LocalizedElement {
   }
 
   declare session: Session;
+  /** What a link asks for; empty while the page is closed. */
+  declare wanted: string;
   declare problem: string;
   declare hint: string;
   declare isEmpty: boolean;
@@ -67,25 +66,52 @@ export class GaTrend extends LocalizedElement {
   private chosen: { row: number; column: number } | null = null;
   /** The file whose axes are there. */
   private loaded = '';
+  /** What the link says of the page. */
+  private told = '';
+  private timer = 0;
   private readonly running = new Map<Question, AbortController>();
 
   /** Look for files, and show the first one. */
-  async open(): Promise<void> {
-    (this.inside('dialog') as HTMLDialogElement).showModal();
+  open(): void {
+    void this.show('');
+  }
+
+  /** A link leads here, or away. */
+  _wanted(wanted: string): void {
+    if (wanted === this.told) return;
+    this.told = wanted;
+    if (wanted) void this.show(wanted);
+    else this.close();
+  }
+
+  private async show(wanted: string): Promise<void> {
+    const look = lookIn(wanted);
+    if (!this.dialog.open) this.dialog.showModal();
     await this.guarded('axes', async (signal) => {
       const files = await fetchTrends(this.session.fetch, signal);
       const names = files.map(({ name }) => name);
       this.isEmpty = !names.length;
       if (!names.length) return;
-      this.fill('run', names.map(same));
-      this.fill('other', [['', this.text.trend.noOther], ...names.map(same)]);
-      await this.load(signal);
+      fill(this.inside('run'), names.map(same));
+      fill(this.inside('other'), [['', this.text.trend.noOther], ...names.map(same)]);
+      const { run, other } = look.chosen;
+      const gone = [run, other].find((name) => name && !names.includes(name));
+      if (gone) throw new Error(this.text.trend.gone(gone));
+      prefer(this.inside('run'), run);
+      prefer(this.inside('other'), other);
+      await this.load(signal, look);
     });
   }
 
   close(): void {
+    this.dialog.close();
+  }
+
+  _closed(): void {
     for (const one of this.running.values()) one.abort();
-    (this.inside('dialog') as HTMLDialogElement).close();
+    clearTimeout(this.timer);
+    this.told = '';
+    this.session.setView({ trend: '' });
   }
 
   /** What is on screen, for tests: names of rows, columns and values. */
@@ -151,21 +177,15 @@ export class GaTrend extends LocalizedElement {
 
   _key(event: KeyboardEvent): void {
     const { row, column } = this.chosen ?? { row: 0, column: 0 };
-    const moves: Record<string, [number, number]> = {
-      ArrowUp: [row - 1, column],
-      ArrowDown: [row + 1, column],
-      ArrowLeft: [row, column - 1],
-      ArrowRight: [row, column + 1],
-    };
-    const to = moves[event.key];
+    const to = moved(event.key, row, column);
     if (event.key === 'Enter') void this.lookForGraphs();
     if (to) this.choose(...to);
     if (to || event.key === 'Enter') event.preventDefault();
   }
 
   _worded(text: Texts): void {
-    this.fill(
-      'fixed',
+    fill(
+      this.inside('fixed'),
       (['rank', 'step', 'target'] as const).map((one) => [one, text.trend.fixedBy[one]]),
     );
     if (this.trend) this.fillAxes();
@@ -173,33 +193,32 @@ export class GaTrend extends LocalizedElement {
 
   // -- what is chosen ------------------------------------------------------------------------
 
-  private async load(signal: AbortSignal): Promise<void> {
+  private async load(signal: AbortSignal, look?: TrendLook): Promise<void> {
     const file = this.value('run');
     const trend = await fetchTrend(this.session.fetch, file, signal);
     signal.throwIfAborted();
     this.trend = trend;
     this.loaded = file;
-    this.range = null;
+    this.range = rangeOf(trend, look?.steps ?? null);
     this.shown = null;
     this.fillAxes();
+    for (const control of ['statistic', 'kind', 'fixed', 'filter'] as const) {
+      prefer(this.inside(control), look?.chosen[control]);
+    }
+    this.fillPlaces();
+    prefer(this.inside('at'), look?.chosen.at);
     this._changed();
   }
 
   private fillAxes(): void {
     const { kinds, statistics } = this.trend!;
-    this.fill('statistic', statistics.map(same));
-    this.fill('kind', [['', this.text.trend.allKinds], ...kinds.map(same)]);
+    fill(this.inside('statistic'), statistics.map(same));
+    fill(this.inside('kind'), [['', this.text.trend.allKinds], ...kinds.map(same)]);
     this.fillPlaces();
   }
 
   private fillPlaces(): void {
-    const { steps, ranks, names, kinds, kind } = this.trend!;
-    const places: Record<Fixed, readonly [string, string][]> = {
-      rank: ranks.map((one) => same(String(one))),
-      step: steps.map((one) => same(String(one))),
-      target: names.map((name, at) => [String(at), `${kinds[kind[at]!]!} ${name}`]),
-    };
-    this.fill('at', places[this.value('fixed') as Fixed]);
+    fill(this.inside('at'), placesOf(this.trend!, this.value('fixed') as Fixed));
   }
 
   private layOut(): void {
@@ -222,7 +241,20 @@ export class GaTrend extends LocalizedElement {
     this.inside('first').textContent = String(this.columns[0] ?? '');
     this.inside('last').textContent = String(this.columns.at(-1) ?? '');
     this.inside('count').textContent = this.text.trend.rows(formatCount(this.rows.length));
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.tell(), PAUSE_MS);
     void this.fetch();
+  }
+
+  /** Puts what is shown into the link. */
+  private tell(): void {
+    if (!this.dialog.open) return;
+    const chosen: Partial<Record<Control, string>> = {};
+    for (const control of CONTROLS) chosen[control] = this.value(control);
+    const { range, trend } = this;
+    const steps = range && trend && ([trend.steps[range[0]]!, trend.steps[range[1]]!] as const);
+    this.told = lookText({ chosen, steps });
+    this.session.setView({ trend: this.told });
   }
 
   /** Ask for the rows in view, unless they are there or on their way. */
@@ -260,30 +292,21 @@ export class GaTrend extends LocalizedElement {
 
   private draw(): void {
     const { shown } = this;
-    const style = getComputedStyle(this);
-    const ground = {
-      isDark: style.colorScheme.includes('dark'),
-      text: style.getPropertyValue('--ga-text'),
-      muted: style.getPropertyValue('--ga-muted'),
-    };
-    const cells = shown?.cells ?? { columns: [], rows: [] };
     const first = shown?.first ?? 0;
     const drawn = {
-      cells,
+      cells: shown?.cells ?? { columns: [], rows: [] },
       scores: shown?.scores ?? [],
       names: shown?.names ?? [],
       isDifference: Boolean(shown?.window.other),
       top: first * ROW - this.map.scrollTop,
       chosen: (this.chosen?.row ?? -1) - first,
     };
-    drawMap(this.canvas, drawn, ground);
+    drawMap(this.canvas, drawn, groundOf(this));
   }
 
   private nameOf(at: number): string {
-    const trend = this.trend!;
     if (this.value('fixed') === 'target') return `${this.text.trend.fixedBy.rank} ${at}`;
-    const name = trend.names[at]!;
-    return this.value('kind') ? name : `${trend.kinds[trend.kind[at]!]!} ${name}`;
+    return this.value('kind') ? this.trend!.names[at]! : wholeName(this.trend!, at);
   }
 
   // -- one value -----------------------------------------------------------------------------
@@ -293,37 +316,24 @@ export class GaTrend extends LocalizedElement {
     const values = shown?.cells.rows[row - shown.first];
     if (!shown || !values || column < 0 || column >= values.length) return;
     this.chosen = { row, column };
-    const { step, rank, target } = this.placeOf(shown, row, column);
+    const { step, rank, target } = placeOf(shown, row, column);
     const value = values[column];
-    const shownValue = value === undefined ? this.text.trend.nothing : formatNumber(value);
+    const words = value === undefined ? this.text.trend.nothing : formatNumber(value);
     const name = this.trend!.names[target]!;
-    this.inside('value').textContent = this.text.trend.value(name, step, rank, shownValue);
-    const button = create('button', '', this.text.trend.graphs);
-    button.id = 'graphs';
+    this.inside('value').textContent = this.text.trend.value(name, step, rank, words);
+    const button = Object.assign(create('button', '', this.text.trend.graphs), { id: 'graphs' });
     button.addEventListener('click', () => void this.lookForGraphs());
     this.inside('links').replaceChildren(button);
-    const width = this.canvas.clientWidth;
-    this.inside('curve').replaceChildren(
-      curveOf(shown.cells, row - shown.first, shown.names[row - shown.first]!, width),
-    );
+    const at = row - shown.first;
+    const curve = curveOf(shown.cells, at, shown.names[at]!, this.canvas.clientWidth);
+    this.inside('curve').replaceChildren(curve);
     this.draw();
-  }
-
-  private placeOf({ cells, window, first }: Shown, row: number, column: number) {
-    const { at, fixed } = window;
-    const [line, begin] = [window.rows[row - first]!, cells.columns[column]!];
-    const places: Record<Fixed, { step: number; rank: number; target: number }> = {
-      rank: { step: begin, rank: at, target: line },
-      step: { step: at, rank: begin, target: line },
-      target: { step: begin, rank: line, target: at },
-    };
-    return places[fixed];
   }
 
   private async lookForGraphs(): Promise<void> {
     const { chosen, shown } = this;
     if (!chosen || !shown?.names[chosen.row - shown.first]) return;
-    const place = this.placeOf(shown, chosen.row, chosen.column);
+    const place = placeOf(shown, chosen.row, chosen.column);
     await this.guarded('graphs', async (signal) => {
       const asked = { ...place, file: shown.window.file };
       const graphs = await fetchTrendGraphs(this.session.fetch, asked, signal);
@@ -334,13 +344,13 @@ export class GaTrend extends LocalizedElement {
     });
   }
 
-  private linkTo({ file, node }: TrendGraph, { step, rank }: { step: number; rank: number }) {
+  private linkTo({ file, node }: TrendGraph, { step, rank }: TrendPlace) {
     const button = create('button', '', node ? `${file} · ${node}` : file);
     button.addEventListener('click', () => {
       const { view } = this.session.state;
       const only = null;
-      const place = { file, step, rank, node, side: Side.NPU, only, look: null };
-      this.close();
+      const place = { file, step, rank, node, side: Side.NPU, only, look: null, trend: '' };
+      this.tell(); // the way back leads to what is shown now
       void this.session.follow({ ...view, ...place, page: 'graph' }, true);
     });
     return button;
@@ -366,19 +376,16 @@ export class GaTrend extends LocalizedElement {
     }
   }
 
-  private fill(id: string, choices: readonly (readonly [string, string])[]): void {
-    const select = this.inside(id) as HTMLSelectElement;
-    const before = select.value;
-    select.replaceChildren(...choices.map(([value, label]) => new Option(label, value)));
-    if (choices.some(([value]) => value === before)) select.value = before;
-  }
-
   private value(id: string): string {
     return (this.inside(id) as HTMLSelectElement | HTMLInputElement).value;
   }
 
   private inside(id: string): HTMLElement {
     return this.$[id] as HTMLElement;
+  }
+
+  private get dialog(): HTMLDialogElement {
+    return this.inside('dialog') as HTMLDialogElement;
   }
 
   private get map(): HTMLElement {
@@ -388,10 +395,6 @@ export class GaTrend extends LocalizedElement {
   private get canvas(): HTMLCanvasElement {
     return this.inside('canvas') as HTMLCanvasElement;
   }
-}
-
-function same(value: string): [string, string] {
-  return [value, value];
 }
 
 customElements.define('ga-trend', GaTrend);

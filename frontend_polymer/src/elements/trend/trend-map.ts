@@ -21,6 +21,16 @@ export interface Drawn {
   readonly chosen: number;
 }
 
+/** The colours of the theme that an element is shown in. */
+export function groundOf(element: HTMLElement): Ground {
+  const style = getComputedStyle(element);
+  return {
+    isDark: style.colorScheme.includes('dark'),
+    text: style.getPropertyValue('--ga-text'),
+    muted: style.getPropertyValue('--ga-muted'),
+  };
+}
+
 /** Draws the rows in view: names, and a box for each value. */
 export function drawMap(canvas: HTMLCanvasElement, drawn: Drawn, ground: Ground): void {
   const scale = window.devicePixelRatio || 1;
@@ -58,13 +68,13 @@ export function columnWidth(width: number, count: number): number {
   return count ? (width - NAMES) / count : 0;
 }
 
-/** From blue over the ground to red; what is not finite is magenta. */
+/** From blue over grey to red; what is not finite is magenta. */
 export function colourOf(score: number, isDark: boolean): string {
   if (!Number.isFinite(score)) return '#c026d3';
   const size = Math.abs(score);
   const hue = score < 0 ? 215 : 8;
   const light = isDark ? 24 + 38 * size : 94 - 44 * size;
-  return `hsl(${hue} ${Math.round(12 + 73 * size)}% ${Math.round(light)}%)`;
+  return `hsl(${hue} ${size ? Math.round(12 + 73 * size) : 0}% ${Math.round(light)}%)`;
 }
 
 /** A name that fits: its end tells more than its beginning. */

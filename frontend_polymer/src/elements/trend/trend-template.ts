@@ -97,7 +97,7 @@ export const trendParts = html`<button
   >
     <ga-icon name="trend"></ga-icon>
   </button>
-  <dialog id="dialog" aria-labelledby="title">
+  <dialog id="dialog" aria-labelledby="title" on-close="_closed">
     <div class="page">
       <header>
         <h1 id="title">[[text.trend.title]]</h1>

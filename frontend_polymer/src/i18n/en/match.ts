@@ -12,6 +12,9 @@ export const matchEn = {
     `Click the node on the side “${side}” that belongs to ${name}, or go to it with ↑ ↓ and press Enter. Esc cancels.`,
   takenBy: (name: string) => `matched with ${name}`,
   descendants: 'With everything below',
+  everywhere: 'The same in all steps, ranks and micro-steps',
+  leftOut: (count: string) =>
+    `${count} other ${count === '1' ? 'place is' : 'places are'} left as they are: matched otherwise there.`,
   replace: 'End the matches that stand in the way',
   twin: (npu: string, bench: string) => `Also the other direction: ${npu} ↔ ${bench}`,
   author: 'Your name',
@@ -46,8 +49,16 @@ export const matchEn = {
   imported: (matched: string, total: string) => `Imported: ${matched} of ${total} pairs matched`,
   done: (count: string) =>
     count === '1' ? 'Done: 1 pair changed' : `Done: ${count} pairs changed`,
+  made: (count: string) => `${count} matched`,
+  ended: (count: string) => `${count} ended`,
+  doneSo: (count: string, parts: string, pair: string) => {
+    const done = count === '1' ? 'Done: 1 pair changed' : `Done: ${count} pairs changed`;
+    return `${done} (${parts}) – ${pair}${count === '1' ? '' : ' …'}`;
+  },
+  likely: (percent: number) => `${percent} % likely`,
   by: (author: string, when: string) => [author, when].filter(Boolean).join(', '),
   reasons: {
+    same_values: 'same values',
     same_name: 'same name',
     same_path: 'same path',
     same_neighbours: 'same neighbours',

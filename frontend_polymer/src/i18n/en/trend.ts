@@ -25,4 +25,5 @@ export const trendEn = {
   nothing: 'nothing recorded',
   graphs: 'Look at the graph of this step and rank',
   noGraph: 'No .vis.db file below the log directory holds this step and rank.',
+  gone: (name: string) => `The link asks for ${name}, which is not below the log directory.`,
 };

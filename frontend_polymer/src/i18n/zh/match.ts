@@ -13,6 +13,8 @@ export const matchZh: Texts['match'] = {
     `请在${side}单击与 ${name} 对应的节点，或用 ↑ ↓ 移动后按 Enter；按 Esc 取消。`,
   takenBy: (name) => `已与 ${name} 匹配`,
   descendants: '包含其下全部节点',
+  everywhere: '所有 step、rank 和 micro-step 中相同处理',
+  leftOut: (count) => `另有 ${count} 处保持原样：那里已有其他匹配。`,
   replace: '解除与之冲突的匹配',
   twin: (npu, bench) => `同时匹配另一方向：${npu} ↔ ${bench}`,
   author: '姓名',
@@ -45,8 +47,14 @@ export const matchZh: Texts['match'] = {
   importPresent: '已经匹配',
   imported: (matched, total) => `已导入：${total} 对中有 ${matched} 对完成匹配`,
   done: (count) => `完成：已改变 ${count} 对节点`,
+  made: (count) => `匹配 ${count} 对`,
+  ended: (count) => `解除 ${count} 对`,
+  doneSo: (count, parts, pair) =>
+    `完成：已改变 ${count} 对节点（${parts}）– ${pair}${count === '1' ? '' : ' …'}`,
+  likely: (percent) => `可能性 ${percent} %`,
   by: (author, when) => [author, when].filter(Boolean).join('，'),
   reasons: {
+    same_values: '数值相同',
     same_name: '名称相同',
     same_path: '路径相同',
     same_neighbours: '相邻节点相同',

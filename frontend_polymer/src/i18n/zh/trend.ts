@@ -26,4 +26,5 @@ export const trendZh: Texts['trend'] = {
   nothing: '没有记录',
   graphs: '查看该 step 和 rank 的图',
   noGraph: '日志目录下没有包含该 step 和 rank 的 .vis.db 文件。',
+  gone: (name) => `链接所指的 ${name} 不在日志目录下。`,
 };

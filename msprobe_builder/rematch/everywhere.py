@@ -1,0 +1,56 @@
+"""The same operation wherever two nodes of the same names are: steps, ranks and micro-steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterator
+
+from msprobe_builder.base.codes import Kind
+from msprobe_builder.database.read.cells import integer, optional_integer
+from msprobe_builder.rematch.graphs import GraphPair, pair_of
+from msprobe_builder.rematch.operations import Operation
+
+_CALLS = (
+    "SELECT one.node_id, one.call FROM node AS asked JOIN node AS one"
+    " ON one.stem_id = asked.stem_id AND one.direction IS asked.direction"
+    " AND one.kind = asked.kind"
+    " WHERE asked.node_id = ? AND one.graph_id = ?"
+)
+
+
+def elsewhere(
+    connection: sqlite3.Connection, pairs: list[GraphPair], operation: Operation
+) -> Iterator[tuple[GraphPair, Operation]]:
+    """An operation as it is in all other places, in order.
+
+    Nodes of the same names belong together in another step or rank. Other calls of a module are
+    those of other micro-steps where both nodes have the same call number and both sides call it
+    equally often; otherwise a recomputed call could stand against the next micro-step's.
+    """
+    at = pair_of(pairs, operation.npu)
+    own, own_call = _place(connection, operation.npu)
+    _, other_call = _place(connection, operation.bench)
+    follows_calls = own == Kind.MODULE and own_call == other_call
+    for pair in pairs:
+        npu = _calls(connection, operation.npu, pair.npu.graph_id)
+        bench = _calls(connection, operation.bench, pair.bench.graph_id)
+        asked = {own_call: other_call}
+        if follows_calls and npu.keys() == bench.keys():
+            asked = {call: call for call in sorted(npu, key=lambda one: one or 0)}
+        for call, partner_call in asked.items():
+            one, other = npu.get(call), bench.get(partner_call)
+            is_asked = pair == at and call == own_call
+            if one is not None and other is not None and not is_asked:
+                yield pair, dataclasses.replace(operation, npu=one, bench=other)
+
+
+def _place(connection: sqlite3.Connection, node: int) -> tuple[Kind, int | None]:
+    [(kind, call)] = connection.execute("SELECT kind, call FROM node WHERE node_id = ?", (node,))
+    return Kind(integer(kind)), optional_integer(call)
+
+
+def _calls(connection: sqlite3.Connection, node: int, graph_id: int) -> dict[int | None, int]:
+    """The calls of a node's name in a graph, by their number."""
+    rows = connection.execute(_CALLS, (node, graph_id))
+    return {optional_integer(call): integer(one) for one, call in rows}
