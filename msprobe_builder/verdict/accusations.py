@@ -12,15 +12,14 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.doubts import half_unit, is_within, was_given_more
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import Family, carries, families
 
 Int = NDArray[np.int64]
 
-# Below this an accusation is weak unless something else than a number differs, too.
-CERTAIN = 24.0
 # What kernels of another precision, such as TF32, may do when the run's own noise is not known.
 _UNKNOWN_NOISE = 0.02
 
@@ -45,9 +44,11 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
     last = int(np.flatnonzero(flow.npu.calls.is_module).max(initial=0))
+    half = half_unit(flow, result.texts)
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
+        or (one.cause is Cause.OUTPUT and is_within(flow, one, half))
         or (merged and one.at > last)
         else _strength(
             flow,
@@ -106,6 +107,12 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         cause = Cause.MISSING if side else Cause.EXTRA
         one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
+    if not merged and was_given_more(flow):
+        # As with other micro-batches: the numbers belong to other data, gradients are other sums.
+        return [
+            replace(one, strength=Strength.WEAK, order=(-1.0, float(place)))
+            for place, one in enumerate(sorted(found, key=lambda one: one.order))
+        ]
     return found
 
 

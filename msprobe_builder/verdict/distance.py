@@ -157,8 +157,9 @@ def _rounding(
     left, right = epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)
     coarse, fine = np.maximum(left, right[pairs.bench]), np.minimum(left, right[pairs.bench])
     unit = coarse if other_types else fine
-    # Half precision is rounded once at the end; what is summed in float32 is rounded at every step.
-    rounding = np.maximum(unit, _SUMS * np.minimum(fine, 2.0**-23))
+    # Half precision is rounded once at the end; what is summed in float32 is rounded at every step,
+    # the statistics of a float32 tensor beside those of one in float64 as well.
+    rounding = np.maximum(unit, _SUMS * np.minimum(unit, 2.0**-23))
     return rounding, float(coarse[coarse != fine].max(initial=0.0))
 
 

@@ -14,6 +14,8 @@ Int = NDArray[np.int64]
 
 # An output is off when it is this many times as far off as expected.
 SUSPICIOUS = 8.0
+# Below this an accusation is weak unless something else than a number differs, too.
+CERTAIN = 24.0
 
 
 class Cause(IntEnum):

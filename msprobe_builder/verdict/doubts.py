@@ -1,0 +1,80 @@
+"""What takes the certainty from an accusation, though the numbers are far from expected."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.verdict.calls import operator_of
+from msprobe_builder.verdict.findings import CERTAIN, Finding
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import Family, families
+from msprobe_builder.verdict.part import Part
+
+_ATTENTION = frozenset(
+    "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
+)
+_HALF = 2.0**-12  # between the units of single and half precision
+_SEVERAL = 4
+_MOST = 0.5
+_MANY = 0.25
+
+
+def half_unit(flow: Flow, texts: Texts) -> float:
+    """The unit of the half precision in which both sides make many of their products, else 0."""
+    units = [_unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
+    return max(units) if min(units) > _HALF else 0.0
+
+
+def _unit_of_products(part: Part, texts: Texts) -> float:
+    table, calls = part.table, part.calls
+    products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
+    rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)
+    units = epsilons(table.dtype_id, texts)[rows]
+    return float(np.quantile(units, 1 - _MANY)) if len(units) >= _SEVERAL else 0.0
+
+
+def is_within(flow: Flow, finding: Finding, half: float) -> bool:
+    """Whether an error of some single precision may be the rounding of halves, or one of few terms.
+
+    Products and modules cast inside, and gradients are made of what was cast. Where one element
+    of a gradient appears or goes, as a rectifier's at 0, an error e of the whole adds but e²/2 to
+    its norm; a sum over few elements shows e.
+    """
+    node = finding.at
+    backward = flow.npu.tree.parsed[node].direction is not Direction.FORWARD
+    inside = flow.npu.calls.is_module[node] or flow.family[node] == Family.PRODUCT
+    unit = max(float(flow.floor[finding.row]), finding.expected)
+    if half > flow.floor[finding.row] and (backward or inside):
+        unit = max(unit, half)
+        if finding.error < CERTAIN * unit:
+            return True
+    first, last = np.searchsorted(flow.npu.table.node, [node, node + 1]).tolist()
+    if backward and operator_of(flow.npu.tree.parsed[node].stem) in _ATTENTION and last > first:
+        # Where values are alike the gradient of the scores cancels: what is left is rounding.
+        absolute = finding.error * float(flow.scale[finding.row])
+        if absolute < CERTAIN * unit * float(flow.scale[first]):
+            return True
+    summed = backward and bool(flow.is_line[finding.row])
+    return summed and finding.error < math.sqrt(2.0 * unit)
+
+
+def was_given_more(flow: Flow) -> bool:
+    """Whether most of what calls are given is of another size than in the reference."""
+    table = flow.npu.table
+    rows = np.flatnonzero(
+        table.is_tensor
+        & (table.section == Section.INPUT)
+        & (table.position == 0)
+        & (flow.bench_of >= 0)
+        & flow.npu.calls.is_forward_call[table.node]
+    )
+    if len(rows) < _SEVERAL:
+        return False
+    other = table.numel[rows] != flow.bench.table.numel[flow.bench_of[rows]]
+    return bool(other.mean() > _MOST)
