@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.build import APART, REPOSITORY, Cost, measure, repeated
+from build import APART, REPOSITORY, Cost, measure, repeated
 from msprobe_builder.dump.names import format_name, parse_name
 from tests.alignment.respell import (
     Change,
