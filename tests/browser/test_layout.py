@@ -83,7 +83,7 @@ def test_graph_details_and_list(
         expect(frame.locator("ga-find")).to_be_visible()
         check_sizes(frame)
         frame.click("ga-details #match")
-        expect(frame.locator("ga-match #apply")).to_be_visible()
+        expect(frame.locator("ga-match #end")).to_be_visible()
         check_sizes(frame)
 
 
