@@ -9,7 +9,7 @@ from typing import Any
 from msprobe_builder.database.read.configuration import Configuration
 from msprobe_builder.export.wrapped import wrapped
 
-_SHOWN = 5
+_SHOWN = 4  # beside what the sentence says
 
 
 def configuration_lines(found: Configuration | None) -> list[str]:
@@ -19,9 +19,11 @@ def configuration_lines(found: Configuration | None) -> list[str]:
     lines = wrapped("Config", found.sentence)
     differing = [(part, one) for part in found.parts for one in part.shown]
     differing.sort(key=lambda pair: (pair[0].part == "random", pair[1].level != "error"))
-    for part, one in differing[1:_SHOWN]:
+    untold = [pair for pair in differing if pair[1].sentence not in found.sentence]
+    for part, one in untold[:_SHOWN]:
         lines += wrapped(one.level.capitalize(), f"{part.part}: {one.sentence}")
-    more = sum(part.differences for part in found.parts) - _SHOWN
+    told = len(differing) - len(untold[_SHOWN:])
+    more = sum(part.differences for part in found.parts) - told
     if more > 0:
         lines.append(f"          and {more:,} more")
     return lines
@@ -37,19 +39,17 @@ def configuration_section(found: Configuration | None) -> str:
     if found is None:
         return ""
     rows = "".join(
-        f"<tr><td>{one.level}</td><td>{part.part}</td><td>{html.escape(one.name)}</td>"
-        f"<td>{_value(one.npu_value)}</td><td>{_value(one.bench_value)}</td></tr>"
+        f"<tr><td>{html.escape(one.level)}</td><td>{html.escape(part.part)}</td>"
+        f"<td>{html.escape(one.name)}</td><td>{_value(one.npu_value)}</td><td>{_value(one.bench_value)}</td></tr>"
         for part in found.parts
         for one in part.shown
     )
     more = sum(part.differences - len(part.shown) for part in found.parts)
     head = "".join(f"<th>{one}</th>" for one in ("", "part", "name", "debug", "reference"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return (
-        f"<h2>Configurations</h2><p>{html.escape(found.sentence)}</p>"
-        f'{f"""<div class="wide">{table}</div>""" if rows else ""}'
-        f"{f'<p>and {more:,} more</p>' if more else ''}"
-    )
+    section = f"<h2>Configurations</h2><p>{html.escape(found.sentence)}</p>"
+    section += f'<div class="wide">{table}</div>' if rows else ""
+    return section + (f"<p>and {more:,} more</p>" if more else "")
 
 
 def _value(value: str | None) -> str:

@@ -126,6 +126,14 @@ def test_nothing_runs_and_nothing_is_loaded(database: Path) -> None:
             "INSERT INTO diagnostic (severity, code, message) VALUES ('info', ?, ?)",
             (HOSTILE, HOSTILE),
         )
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.executemany(
+            "INSERT INTO configuration VALUES (?, ?, 'error', 1, ?)",
+            [(1, None, HOSTILE), (2, HOSTILE, HOSTILE)],
+        )
+        connection.execute(
+            "INSERT INTO configuration_difference VALUES (2, 1, ?, ?, ?, ?, ?)", [HOSTILE] * 5
+        )
         connection.commit()
     page = report(database)
     allowed = "html head meta title style body h1 h2 div table thead tbody tr th td details summary"

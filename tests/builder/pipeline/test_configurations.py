@@ -96,6 +96,23 @@ def test_the_command_says_it_before_the_verdict(
     assert {part["part"]: part["differences"] for part in found["parts"]}["hyperparameters"] == 3
 
 
+def test_random_calls_alone_are_told_though_they_need_not_be_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packs = {side: collected(tmp_path, f"{side}_pack", SCRIPT) for side in ("npu", "bench")}
+    for side, count in (("npu", 3), ("bench", 2)):
+        with zipfile.ZipFile(packs[side], "a") as pack:
+            calls = {"torch.rand": [{"stack": "train.py:7", "count": count}]}
+            pack.writestr("random/rank0.json", json.dumps(calls))
+    built(request(tmp_path, {side: str(pack) for side, pack in packs.items()}))
+    said = [line for line in capsys.readouterr().out.splitlines() if line[:1].isalpha()]
+    [told] = [line for line in said if "torch.rand" in line]
+    assert told.startswith("Error     random: torch.rand is called 3 times against 2")
+    assert any(
+        line.startswith("Config    Nothing that was collected speaks against") for line in said
+    )
+
+
 def test_the_report_shows_it_first(planted: Path, tmp_path: Path) -> None:
     assert main(["report", str(built(planted)), "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
