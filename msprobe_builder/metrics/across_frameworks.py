@@ -7,7 +7,7 @@ call by their place only where sizes agree; what is equal belongs together where
 
 from __future__ import annotations
 
-import json
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -34,6 +34,7 @@ _ROLES = {
     "moving_variance": "running_var",
     "embedding_table": "weight",
 }
+_VECTOR = re.compile(r"\[\d+\]")
 _BY_ROLE = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
@@ -132,7 +133,7 @@ def _of_node(
 
 def _is_vector(table: ParameterTable, rows: list[int], texts: Texts) -> bool:
     shapes = [texts.values[one] for one in table.shape_id[rows].tolist() if one >= 0]
-    return len(rows) == 1 and [len(json.loads(one)) for one in shapes] == [1]
+    return len(rows) == 1 and any(map(_VECTOR.fullmatch, shapes))
 
 
 def _sections(table: ParameterTable, node: int) -> dict[int, list[int]]:
