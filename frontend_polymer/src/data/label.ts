@@ -34,8 +34,11 @@ function below(path: string, above: string): string {
   return path === above ? path.slice(path.lastIndexOf('.') + 1) : path;
 }
 
+/** What stands before the path of a module, or of a Cell of MindSpore. */
+export const OF_MODULES = /^(Module|Cell)\./i;
+
 /** `model.layers.0` of `Module.model.layers.0.LlamaDecoderLayer`. */
 function modulePath(stem: string): string {
-  const first = /^(Module|Cell)\./.exec(stem)?.[0].length ?? 0;
+  const first = OF_MODULES.exec(stem)?.[0].length ?? 0;
   return stem.slice(first, Math.max(first, stem.lastIndexOf('.')));
 }

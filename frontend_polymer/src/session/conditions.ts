@@ -2,6 +2,7 @@
 // panel and the sentence above the graph need; its words stand in `find.conditions` of each language.
 
 import type { Graph } from '../data/graph';
+import { OF_MODULES } from '../data/label';
 import { Direction, Kind } from '../generated/graph_pb';
 
 export interface TextCondition {
@@ -59,7 +60,7 @@ function isBelow(graph: Graph, wanted: string): (index: number) => boolean {
 
 /** `model.layers.1` of `Module.model.layers.1.LlamaDecoderLayer`. */
 export function modulePath(stem: string): string {
-  return stem.replace(/^(module|cell)\./i, '').replace(/\.?[^.]*$/, '');
+  return stem.replace(OF_MODULES, '').replace(/\.?[^.]*$/, '');
 }
 
 /** The module that a node lies in, as a path; empty below the root. */

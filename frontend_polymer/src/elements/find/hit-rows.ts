@@ -1,4 +1,5 @@
 import { GRADES, OVERFLOWS } from '../../data/codes';
+import { OF_MODULES } from '../../data/label';
 import { Grade, Overflow, Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
@@ -71,7 +72,7 @@ export function hitElement(row: HitRow, text: Texts): HTMLElement {
   swatch.append(bars);
   const facts = [
     row.place ? text.find.place(row.place.step, row.place.rank) : '',
-    /^(Module|Cell)\./.test(row.name) ? '' : row.module,
+    OF_MODULES.test(row.name) ? '' : row.module,
     row.error === undefined
       ? gradeName(row.grade, text)
       : `${gradeName(row.grade, text)} ${formatNumber(row.error)}`,
