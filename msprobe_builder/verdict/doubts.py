@@ -20,9 +20,9 @@ _ATTENTION = frozenset(
     "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
 )
 _HALF = 2.0**-12  # between the units of single and half precision
-_SEVERAL = 4
+_SEVERAL = 4  # tensors from which a habit can be told
 _MOST = 0.5
-_MANY = 0.25
+_MANY = 0.25  # of the products: parts of a model stay in single precision
 
 
 def half_unit(flow: Flow, texts: Texts) -> float:

@@ -23,6 +23,7 @@ from tests.faults.scoring import score
 
 FEW = [
     Case("llama", "attention_scale", 1, kind=SAME),
+    Case("llama", "head_order", 1, kind=SAME),
     Case("llama", "dead_gradient", 1, kind=NOISE),
     Case("gpt2", "gelu_variant", 1, kind=NOISE),
     Case("gpt2", "gradient_scaled", kind=HALF, direction="backward"),
