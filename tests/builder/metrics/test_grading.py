@@ -151,7 +151,8 @@ def test_numbers_among_the_outputs_count(bench: Bench) -> None:
 
 
 def test_flags_are_equal_differ_or_are_unknown(bench: Bench) -> None:
-    flags = [(False, False, 1), (True, True, 1), (True, False, 0), (False, True, 0)]
+    known = [(False, False, 1), (True, True, 1), (True, False, 0), (False, True, 0)]
+    flags: list[tuple[bool | None, bool | None, int | None]] = [*known]
     flags += [(None, False, None), (True, None, None)]
     npu, ref = (
         _one([tensor([1.0], requires_grad=pair[side]) for pair in flags], [tensor([1.0])])
