@@ -236,6 +236,8 @@ def _strength(
     is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
     if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
         return Strength.WEAK
+    if merged and finding.row >= 0 and _counts_over_own_parameters(flow, finding.row):
+        return Strength.WEAK
     if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
         return Strength.WEAK
     # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.
@@ -256,6 +258,14 @@ def _strength(
         if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
+
+
+def _counts_over_own_parameters(flow: Flow, row: int) -> bool:
+    """Single numbers behind the last backward pass: norms of what one rank or stage has."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    last = int(tree.subtree_end[back].max(initial=0))
+    return bool(table.numel[row] == 1 and last < table.node[row])
 
 
 # Share of calls with a partner from which on two runs are of one implementation.

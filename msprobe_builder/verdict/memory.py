@@ -1,8 +1,8 @@
 """Tensors that hold nothing: nobody has written to them, or nobody reads them.
 
 ``empty`` and its like hand out memory as it was, and communication is given the tensors that it
-shall write to. Views of such memory hold nothing either. A product with ``beta`` 0 is given a tensor
-that it does not read, often a view of memory that was kept since an earlier step.
+shall write to. A product with ``beta`` 0 is given a tensor that it does not read, often memory that
+was kept since an earlier step. Views of such memory hold nothing either.
 """
 
 from __future__ import annotations
@@ -34,13 +34,19 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
     calls, table = part.calls, part.table
     family = families(calls)
     views = np.asarray(carries(calls) & (calls.direction == Direction.FORWARD), dtype=bool)
-    result = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
-    _hand_on(result, views, table, producer)
-    result |= _unread(unread_operands(part.tree, table, texts), views, table, producer)
+    unread = unread_operands(part.tree, table, texts) | _overwritten(part, family, texts)
+    _lead_nowhere(unread, views, table, producer)
+    fresh = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
+    _hand_on(fresh, views, table, producer)
+    return np.asarray(unread | fresh)
+
+
+def _overwritten(part: Part, family: Int, texts: Texts) -> Bool:
+    """What communication is given to write to."""
+    table = part.table
+    result = np.zeros(len(table), dtype=bool)
     talks = np.flatnonzero(family == Family.COMMUNICATION)
-    if not len(talks):
-        return result
-    first = talks[calls.are(_FIRST)[talks]]
+    first = talks[part.calls.are(_FIRST)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)
     for row, leads in zip(rows.tolist(), is_first.tolist(), strict=True):
@@ -63,14 +69,12 @@ def _hand_on(result: Bool, views: Bool, table: ParameterTable, producer: Int) ->
         result |= (views & fresh & ~real)[table.node] & (table.section == Section.OUTPUT)
 
 
-def _unread(operands: Bool, views: Bool, table: ParameterTable, producer: Int) -> Bool:
-    """Operands that are not read, and views that are taken for them alone."""
-    result = operands.copy()
+def _lead_nowhere(unread: Bool, views: Bool, table: ParameterTable, producer: Int) -> None:
+    """Views that are taken for unread operands alone are read by nobody either."""
     made = np.flatnonzero(producer >= 0)
     before = -1
-    while before != (before := int(np.count_nonzero(result))):
-        unread, read = np.zeros(len(views), dtype=bool), np.zeros(len(views), dtype=bool)
-        unread[table.node[producer[made[result[made]]]]] = True
-        read[table.node[producer[made[~result[made]]]]] = True
-        result |= (views & unread & ~read)[table.node] & table.is_tensor
-    return result
+    while before != (before := int(np.count_nonzero(unread))):
+        aside, read = np.zeros(len(views), dtype=bool), np.zeros(len(views), dtype=bool)
+        aside[table.node[producer[made[unread[made]]]]] = True
+        read[table.node[producer[made[~unread[made]]]]] = True
+        unread |= (views & aside & ~read)[table.node] & table.is_tensor

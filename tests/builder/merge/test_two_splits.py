@@ -43,5 +43,5 @@ def test_modules_of_two_splits_agree(npu: str, bench: str, dumps: Path, tmp_path
     assert {grade for _, grade, *_ in rows} <= {"ok", "ungraded"}
     assert max(error for _, _, error, _ in rows if error is not None) < 1e-3
     # Memory that nobody wrote to, and what other stages send to each other, are no faults.
-    assert {conclusion for conclusion, _ in verdict} == {"clean"}, verdict
-    assert sends == []
+    assert [sentence for conclusion, sentence in verdict if conclusion == "fault"] == []
+    assert npu != "deep_tp1pp8" or sends == []
