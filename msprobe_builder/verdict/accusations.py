@@ -84,8 +84,11 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         if (place.side, place.node) not in known:
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            at = _position(roles, node)
-            found.append(Accusation(-1, one, Strength.STRONG, 0, (-float(Strength.STRONG), at)))
+            # Inside of functions with a backward of their own, such as ring attention, nothing has a
+            # history: ranks that exchange tensors have such functions where one rank has none.
+            sure = Strength.WEAK if merged else Strength.STRONG
+            order = (-float(sure), _position(roles, node))
+            found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
     first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
     for node, row in _ranks_apart(flow, result):
