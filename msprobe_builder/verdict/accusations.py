@@ -84,8 +84,8 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         if (place.side, place.node) not in known:
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            # Inside of functions with a backward of their own, such as ring attention, nothing has a
-            # history: ranks that exchange tensors have such functions where one rank has none.
+            # Inside of a function with a backward of its own, such as ring attention, nothing has
+            # a history: ranks that exchange tensors have such functions where one rank has none.
             sure = Strength.WEAK if merged else Strength.STRONG
             order = (-float(sure), _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))

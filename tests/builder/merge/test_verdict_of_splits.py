@@ -12,9 +12,9 @@ from merge_truth import OTHER_SPLITS, SPLITS, SPREAD_SPLITS, Split
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 
-# Buffers kept from one call to the next, gathered tensors without history, and gradient norms of
-# the parameters that a stage has.
-TELLING = ("moe_tp2sp", "context_tp2cp2sp", "optimizer_tp1pp2vpp2")
+# Buffers kept from one call to the next, gathered tensors without history, functions with a
+# backward of their own, and gradient norms of the parameters that a stage has.
+TELLING = ("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2vpp2")
 
 
 @pytest.mark.parametrize(
