@@ -116,6 +116,21 @@ def test_sequence_parallelism_of_dtensor(whole: Path, tmp_path: Path) -> None:
     assert unknown.startswith("partial sums whose total was not recorded: unknown")
 
 
+def test_tp_plan_of_transformers(dumps: Path, tmp_path: Path) -> None:
+    """A small Llama of Hugging Face that ``from_pretrained(…, tp_plan="auto")`` splits."""
+    result = compare(dumps / "tp_plan_tp2" / "step0", dumps / "tp_plan_tp1" / "step0", tmp_path)
+    [told, _] = [one.message for one in result.diagnostics if one.code == "layout_found"]
+    assert "tp 2 (" in told
+    assert len(agreeing_rows(result)) > 900
+    modules = query(
+        result,
+        "SELECT name FROM node_view WHERE side = 'npu' AND kind = 'module'"
+        " AND name LIKE 'Module.%' AND grade != 'ok'",
+    )
+    assert modules == []
+    assert query(result, "SELECT conclusion FROM verdict WHERE conclusion != 'clean'") == []
+
+
 @needs_gloo
 def test_a_part_of_a_distributed_weight_that_is_too_large(whole: Path, tmp_path: Path) -> None:
     result = compare(dump(tmp_path / "run", "tp_fault"), whole, tmp_path / "out")
