@@ -13,6 +13,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
@@ -114,6 +115,7 @@ def align_rest(
     pair_across(pairs)
     pair_by_weights(pairs, *twins)
     _pair_wrappers(pairs, core, other_core)
+    take_back(pairs)
     groups = _grouped(pairs, npu.table, bench.table)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():

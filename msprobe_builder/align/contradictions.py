@@ -1,0 +1,121 @@
+"""Automatic pairs of modules that cannot be right, whatever speaks for them.
+
+A wrong pair is worse than a grey one. Sizes of weights count only where those of most pairs agree:
+with other sizes, or shards on one side, they say nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import THRESHOLD
+from msprobe_builder.dump.names import Kind
+
+Int = NDArray[np.int64]
+
+_COMPARABLE = 0.8  # least share of pairs whose weights are as many
+_MORE = 1.5  # times as many parameters; an adapter or a bias adds less
+_MAIN = 0.75  # least share of a module's calls that go to one module
+
+
+def take_back(pairs: Pairs) -> None:
+    """Leave grey what contradicts itself: other sizes of weights, one module against several."""
+    nodes = np.flatnonzero(
+        (pairs.partner > 0) & pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
+    )
+    if not len(nodes):
+        return
+    sized, hollow = _of_other_size(pairs, nodes)
+    for node in hollow.tolist():
+        _drop(pairs, node)
+    torn = _torn(pairs, nodes)
+    for node in [*_equal_calls_around(pairs, torn).tolist(), *sized.tolist(), *torn.tolist()]:
+        _drop_with_content(pairs, node)
+
+
+def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
+    """Pairs of modules of other sizes though the right size is there; those without any weight.
+
+    A padded vocabulary or an adapter has no counterpart of its own size, and stays. What holds no
+    weight is no counterpart of what holds modules with weights.
+    """
+    other = pairs.partner[nodes]
+    sizes, other_sizes = pairs.npu.parameters_below[1], pairs.bench.parameters_below[1]
+    a, b = sizes[nodes], other_sizes[other]
+    some = (a > 0) & (b > 0)
+    nothing = nodes[:0]
+    own, other_own = pairs.npu.parameters.numel[nodes], pairs.bench.parameters.numel[other]
+    simple = some & (own == a) & (other_own == b)
+    if (a[simple] == b[simple]).sum() < _COMPARABLE * max(int(simple.sum()), 1):
+        return nothing, nothing
+    known, other_known = (
+        np.unique(below[side.forward & (side.outline.kind == Kind.MODULE)])
+        for below, side in ((sizes, pairs.npu), (other_sizes, pairs.bench))
+    )
+    there = np.isin(a, other_known), np.isin(b, known)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        much = np.maximum(a, b) >= _MORE * np.minimum(a, b)
+    contradicted = (
+        some & (a != b) & ((simple & there[0] & there[1]) | (much & (there[0] | there[1])))
+    )
+    hollow = ((a == 0) & (b > other_own)) | ((b == 0) & (a > own))
+    return nodes[contradicted], nodes[hollow]
+
+
+def _torn(pairs: Pairs, nodes: Int) -> Int:
+    """Pairs by which the calls of one module go to several, and theirs come from several.
+
+    Loops in another order: equal calls stand at equal places, and belong to other layers. One
+    module against several, such as a shared one against copies of it, is no contradiction, nor
+    are modules without weights, of which there may be one for all.
+    """
+    has_weights = pairs.npu.parameters_below[1, nodes] > 0
+    nodes = nodes[has_weights]
+    stem, other = pairs.known.stem[nodes], pairs.known.other_stem[pairs.partner[nodes]]
+    links = Counter(zip(stem.tolist(), other.tolist(), strict=True))
+    calls, other_calls = Counter(stem.tolist()), Counter(other.tolist())
+    torn = [
+        links[one, two] < min(calls[one], other_calls[two]) * _MAIN
+        and links[one, two] < calls[one]
+        and links[one, two] < other_calls[two]
+        for one, two in zip(stem.tolist(), other.tolist(), strict=True)
+    ]
+    return np.asarray(nodes[np.array(torn, dtype=bool)])
+
+
+def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:
+    """Calls that a host repeats between modules in another order: their order says nothing."""
+    host, operator = pairs.npu.outline.host, pairs.npu.operator
+    around = np.isin(host, host[torn]) & (operator >= 0) & pairs.npu.forward
+    calls = np.flatnonzero(around)
+    keys = list(zip(host[calls].tolist(), operator[calls].tolist(), strict=True))
+    count = Counter(keys)
+    return np.asarray(calls[np.array([count[key] > 1 for key in keys], dtype=bool)])
+
+
+def _drop_with_content(pairs: Pairs, node: int) -> None:
+    other = int(pairs.partner[node])
+    if not _drop(pairs, node):
+        return
+    end = int(pairs.npu.outline.tree.subtree_end[node])
+    other_end = int(pairs.bench.outline.tree.subtree_end[other])
+    inside = np.arange(node + 1, end + 1)
+    partner = pairs.partner[inside]
+    for held in inside[(partner > other) & (partner <= other_end)].tolist():
+        _drop(pairs, held)
+
+
+def _drop(pairs: Pairs, node: int) -> bool:
+    """Take an automatic pair back; it stays as a candidate."""
+    other = int(pairs.partner[node])
+    if other < 0 or pairs.asked[node] or pairs.evidence[node] == 0:
+        return False
+    weight = min(float(pairs.weight[node]), THRESHOLD)  # what contradicts it weighs as much
+    pairs.drop(node)
+    pairs.open[0].setdefault(node, [(other, weight)])
+    pairs.open[1].setdefault(other, [(node, weight)])
+    return True
