@@ -18,6 +18,7 @@ from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
+from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import (
     mispaired,
@@ -52,7 +53,8 @@ class Flow:
     what no call or group of the other side does), ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
-    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0).
+    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0),
+    ``kinked`` (gives gradients back through a slope that jumps; ``in_norm`` by row judges these).
     """
 
     npu: Part
@@ -80,6 +82,8 @@ class Flow:
     twin: Int
     gain: Float
     mixing: Float
+    kinked: Bool
+    in_norm: Float
     reach: Float
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
@@ -177,6 +181,8 @@ def flow_of(
         carries=handing_on,
         twin=twin,
         mixing=_mixing(bench, partner, twin),
+        kinked=kinked_gradients(npu),
+        in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
         arguments=differing_arguments(
