@@ -22,6 +22,7 @@ from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.memory import unwritten
 from msprobe_builder.verdict.mispaired import (
     mispaired,
+    other_edges,
     other_parameters,
     other_places,
     swapped_operands,
@@ -140,6 +141,8 @@ def flow_of(
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
+    if groups is not None:
+        error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
     error[unwritten(calls, table, family, producer, texts)] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
