@@ -11,12 +11,13 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.doubts import half_unit, is_within, was_given_more
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
-from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.operators import CASTS, Family, carries, families
 
 Int = NDArray[np.int64]
 
@@ -106,7 +107,8 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
             continue  # ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    for side, node in _alone_at_the_end(flow) if same_calls and not found else ():
+    unseen = [*_coarser(flow, result.texts), *_alone_at_the_end(flow)]
+    for side, node in unseen if same_calls and not found else ():
         cause = Cause.MISSING if side else Cause.EXTRA
         one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
@@ -178,6 +180,25 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
         puts_out = np.zeros(len(part.tree), dtype=bool)
         puts_out[part.table.node[rows]] = True
         found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]
+    return found
+
+
+def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
+    """Casts of one side to a type coarser than any of the other side, with their sides.
+
+    What they round averages out in the statistics of all that follows.
+    """
+    found = []
+    for side, part, other, lone in (
+        (0, flow.npu, flow.bench, flow.lone),
+        (1, flow.bench, flow.npu, flow.bench_lone),
+    ):
+        units = epsilons(part.table.dtype_id, texts)
+        coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
+        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
+        rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
+        nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
+        found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]
     return found
 
 

@@ -75,7 +75,7 @@ def distances(
         elements = np.fmax(bench.numel[pairs.bench], 1.0)
         root = b[_NORM] / np.sqrt(elements)
         finite = known & np.isfinite(n) & np.isfinite(b)
-        weight = np.minimum(1.0, 0.125 + 1.0 / np.sqrt(elements))
+        weight = weights(elements)
         unit = np.stack([extreme, extreme, root * weight, b[_NORM] * weight])
         # An infinite filler leaves the other extreme as the only size there is.
         other = np.where(np.isfinite(b[_MAX]), np.abs(b[_MAX]), np.abs(b[_MIN]))
@@ -106,6 +106,11 @@ def distances(
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
     return Distances(worst, rounding, broken, informative, coarsest)
+
+
+def weights(elements: Float) -> Float:
+    """What is left in mean and norm of what rounding does to one of so many elements."""
+    return np.asarray(np.minimum(1.0, 0.125 + 1.0 / np.sqrt(elements)))
 
 
 def _is_hidden(low: Float) -> Bool:

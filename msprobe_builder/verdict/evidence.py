@@ -11,6 +11,7 @@ from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import CASTS
 
 _SHOWN_ARGUMENTS = 3
 # Who calls through them is meant; models of other packages are somebody's code.
@@ -41,6 +42,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     behind = f"Behind it {name} of {at} {shown}, although everything before it agrees."
     if finding.cause in (Cause.MISSING, Cause.EXTRA) and row < 0:
         lacks = "This run" if finding.side else "The reference"
+        if (flow.bench if finding.side else flow.npu).calls.are(CASTS)[finding.node]:
+            return (
+                f"It casts to a type coarser than any that {lacks[0].lower()}{lacks[1:]} uses. What"
+                " that rounds averages out in the statistics behind it."
+            )
         return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
     if finding.cause is Cause.RANK:
         return "Ranks that should be alike are not."

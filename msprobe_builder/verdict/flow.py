@@ -18,9 +18,11 @@ from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
+from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.memory import meaningless
 from msprobe_builder.verdict.mispaired import (
     mispaired,
+    other_edges,
     other_parameters,
     other_places,
     swapped_operands,
@@ -52,7 +54,8 @@ class Flow:
     what no call or group of the other side does), ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
-    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0).
+    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0),
+    ``kinked`` (gives gradients back through a slope that jumps; ``in_norm`` by row judges these).
     """
 
     npu: Part
@@ -80,6 +83,8 @@ class Flow:
     twin: Int
     gain: Float
     mixing: Float
+    kinked: Bool
+    in_norm: Float
     reach: Float
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
@@ -137,6 +142,8 @@ def flow_of(
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
+    if groups is not None:
+        error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
     error[meaningless(npu, producer, texts)] = np.nan
     empty = meaningless(bench, bench_producer, texts)
@@ -180,6 +187,8 @@ def flow_of(
         carries=handing_on,
         twin=twin,
         mixing=_mixing(bench, partner, twin),
+        kinked=kinked_gradients(npu),
+        in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
         arguments=differing_arguments(

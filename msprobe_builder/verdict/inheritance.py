@@ -74,6 +74,8 @@ class Inheritance:
         self.carries: list[bool] = flow.carries.tolist()
         self.twin: list[int] = flow.twin.tolist()
         self.mixing: list[float] = flow.mixing.tolist()
+        self.kinked: list[bool] = flow.kinked.tolist()
+        self.in_norm: list[float] = flow.in_norm.tolist()
         self.reach: list[float] = flow.reach.tolist()
         self.gain: list[float] = flow.gain.tolist()
         self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))

@@ -83,6 +83,18 @@ def other_places(npu: Part, bench: Part, partner: Int, off: Bool) -> Bool:
     return np.asarray(off & later & renamed[table.node])
 
 
+def other_edges(table: ParameterTable, rows: Int, off: Bool, producer: Int) -> Bool:
+    """Those ``rows``, inputs of groups, that differ though what they came from agrees.
+
+    Their order is no call's: which belongs to which was guessed. Where another tensor is given
+    indeed, what the group puts out is off.
+    """
+    result = np.zeros(len(table), dtype=bool)
+    inputs = rows[off[rows] & (table.section[rows] == Section.INPUT) & (producer[rows] >= 0)]
+    result[inputs[~off[producer[inputs]]]] = True
+    return result
+
+
 def swapped_operands(
     calls: Calls, npu: ParameterTable, bench: ParameterTable, bench_of: Int, off: Bool
 ) -> Bool:

@@ -129,7 +129,7 @@ class Pass(Inheritance):
 
     def _is_calm(self, node: int, row: int) -> bool:
         """Whether an output that agrees, made of what agrees, needs no closer look."""
-        if self.off[row] or self.family[node] == Family.SUM:
+        if self.off[row] or self.kinked[node] or self.family[node] == Family.SUM:
             return False
         return not (self.discrete[row] and self.error[row] > 0)
 
@@ -189,7 +189,14 @@ class Pass(Inheritance):
 
     def _handed_on(self, node: int, given: float, expected: float) -> float:
         """The error an output may hold unseen."""
+        if self.kinked[node]:
+            return max(given, self._moved(node))
         return min(given, expected) if self.family[node] == Family.SUM else given
+
+    def _moved(self, node: int) -> float:
+        """How far a gradient may move whose elements fall on the other side of a jump."""
+        twin = self.twin[node]
+        return math.sqrt(min(self.given[twin][0], 1.0)) if twin >= 0 else 0.0
 
     def _expected(self, node: int, row: int, given: tuple[float, int]) -> float:
         """What the errors of the inputs may come to here."""
@@ -201,7 +208,12 @@ class Pass(Inheritance):
             return WORST
         if error == 0.0:
             return self.floor[row] * self.gain[node]
-        if family == Family.SUM and self.scale[row] > 0:
+        if self.backward[node]:
+            if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
+                error = max(error, self._amount(node) / self.scale[row])
+            reach = self.reach[node] if family == Family.CURVE else 1.0
+            error *= max(self._cancelling(node, row), self._subtracted(node, row), reach)
+        elif family == Family.SUM and self.scale[row] > 0:
             error = self._amount(node) / self.scale[row] or error
         elif family == Family.CURVE:
             error *= self.reach[node]
@@ -211,9 +223,17 @@ class Pass(Inheritance):
             most = max((self.numel[one] for one in self.inputs[first:last]), default=1.0)
             whole = self._amount(node) * math.sqrt(most / self.numel[row])
             error = max(error, whole / self.scale[row])
-        elif self.backward[node]:
-            error *= max(self._cancelling(node, row), self._subtracted(node, row))
-        return min(max(error, self.floor[row]) * self.gain[node], WORST)
+        expected = min(max(error, self.floor[row]) * self.gain[node], WORST)
+        if self.kinked[node] and (moved := self._moved(node)) > 0.0:
+            expected = max(expected, moved)
+            if self.in_norm[row] <= SUSPICIOUS * expected:
+                expected = max(expected, self.error[row])
+        return expected
+
+    def _is_part(self, node: int, row: int) -> bool:
+        """Whether an output has fewer elements than what it is made of."""
+        first, last = self.in_start[node], self.in_start[node + 1]
+        return first < last and self.numel[row] < self.numel[self.inputs[first]]
 
     def _amount(self, node: int) -> float:
         """The largest error of its inputs times the size of their elements."""

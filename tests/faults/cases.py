@@ -9,6 +9,7 @@ from typing import Any
 from tests.faults.architectures import (
     decoders,
     fresh,
+    latecomers,
     mixers,
     newcomers,
     sequence,
@@ -41,6 +42,10 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "listener": (newcomers.Listener, "words"),
     "variational": (newcomers.Variational, "pictures"),
     "objects": (newcomers.Objects, "pictures"),
+    "written": (latecomers.Written, "words"),
+    "denoiser": (latecomers.Denoiser, "pictures"),
+    "mixed": (latecomers.Mixed, "pictures"),
+    "coded": (latecomers.Coded, "pictures"),
 }
 
 SAME, NOISE, HALF = "same", "noise", "bf16"
@@ -305,6 +310,27 @@ def fifth() -> list[Case]:
     return _of_all_kinds(FIFTH, ("mixer", "listener", "variational", "objects"), seed=200)
 
 
+SIXTH = [
+    Case("written", "gates_in_another_order", 1, seed=301),
+    Case("written", "cell_told_raw", 0, seed=302),
+    Case("written", "past_detached", 1, seed=303),
+    Case("denoiser", "groups_halved", 1, seed=311),
+    Case("denoiser", "dilation_forgotten", 2, seed=312),
+    Case("denoiser", "shortcut_dropped", 0, seed=313),
+    Case("mixed", "not_turned_back", 1, seed=321),
+    Case("mixed", "too_warm", 2, seed=322),
+    Case("mixed", "clamped_in_place", 0, seed=323),
+    Case("coded", "passed_in_part", direction="backward", seed=331),
+    Case("coded", "distance_not_squared", seed=332),
+    Case("coded", "branch_detached", seed=333),
+]
+
+
+def sixth() -> list[Case]:
+    """New architectures, written after the rule on slopes that jump."""
+    return _of_all_kinds(SIXTH, _NEW, seed=300)
+
+
 _SOME = [
     *(SECOND[number] for number in (2, 9, 18)),
     *(THIRD[number] for number in (2, 10, 15, 18, 21)),
@@ -343,7 +369,8 @@ def held_out() -> list[Case]:
     return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in cases]
 
 
-_UNSEEN = ("t5", "unet", "mixer", "listener", "variational", "objects")
+_NEW = ("written", "denoiser", "mixed", "coded")
+_UNSEEN = ("t5", "unet", "mixer", "listener", "variational", "objects", *_NEW)
 
 
 def developed() -> list[Case]:

@@ -1,9 +1,9 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Parts are developed (the default), held-out, second, third, fourth, fifth and other-ways. Words
-select cases by parts of their names. Prints each case whose best suspect is not the culprit, then
-top-1, how many of these are strong, top-3 and strong accusations of somebody else for each kind of
-noise.
+Parts are developed (the default), held-out, second, third, fourth, fifth, sixth and other-ways.
+Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
+then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
+kind of noise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ from typing import Any
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
-from tests.faults.cases import Case, developed, fifth, fourth, held_out, other_ways, second, third
+from tests.faults.cases import (
+    Case,
+    developed,
+    fifth,
+    fourth,
+    held_out,
+    other_ways,
+    second,
+    sixth,
+    third,
+)
 from tests.faults.record import run
 
 
@@ -69,6 +79,7 @@ def main(arguments: list[str]) -> None:
         "third": third,
         "fourth": fourth,
         "fifth": fifth,
+        "sixth": sixth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

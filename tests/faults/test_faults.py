@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.cases import (
+    FP16,
     HALF,
     KERNELS,
     NOISE,
@@ -32,12 +33,16 @@ FEW = [
     Case("resnet", "slope_leaks", 1, kind=HALF),
     Case("latent", "latent_epsilon", 1, kind=KERNELS),
     Case("latent", "states_detached", kind=REFERENCE_RECOMPUTED),
+    Case("mixed", "clamped_in_place", 0, kind=HALF, seed=323),
+    Case("denoiser", "groups_halved", 1, kind=NOISE, seed=311),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
     Case("vit", None, kind=HALF),
     Case("latent", None, kind=REFERENCE_KERNELS),
     Case("objects", None, kind=NOISE, seed=200),
+    Case("resnet", None, kind=HALF, task="tensor"),
+    Case("resnet", None, kind=FP16),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
@@ -61,6 +66,13 @@ def test_modules_alone_lead_to_the_module_of_the_culprit(tmp_path: Path) -> None
     case = replace(FEW[0], level="L0")
     found = score(case, tmp_path)
     assert found.verdict.suspects[0].node.startswith("Module.layers.1.attention.LlamaAttention.")
+
+
+def test_a_cast_whose_rounding_averages_out_is_named_but_not_accused(tmp_path: Path) -> None:
+    found = score(Case("tied", "weights_rounded", 1, kind=NOISE, seed=84), tmp_path)
+    assert found.place == 1
+    assert not found.is_strong
+    assert found.verdict.suspects[0].node == "Tensor.half.0.forward"
 
 
 @pytest.mark.slow
