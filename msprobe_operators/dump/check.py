@@ -95,7 +95,7 @@ def _rows(
 ) -> Iterator[CheckRow]:
     device = torch.device(options.device)
     here = run_call(function, given.args, given.kwargs, device=device)
-    into = _gradients_of_results(call, here, options)
+    into = gradients_of_results(call, here, options.source)
     wants_backward = into is not None and call.backward is not None
     if wants_backward:
         here = run_call(function, given.args, given.kwargs, device=device, into=into)
@@ -180,8 +180,8 @@ def _reference(
         )
 
 
-def _gradients_of_results(
-    call: RecordedCall, outcome: Outcome, options: CheckOptions
+def gradients_of_results(
+    call: RecordedCall, outcome: Outcome, source: Source
 ) -> list[Tensor] | None:
     """The recorded gradients of the results, else made up; None when no result carries one."""
     ends = [one for one in outcome.results if isinstance(one, Tensor) and one.requires_grad]
@@ -193,11 +193,11 @@ def _gradients_of_results(
         for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
             if isinstance(leaf, dict) and "shape" in leaf:
                 place = f"{call.name}.backward.{number}"
-                recorded.append(rebuild(leaf, place, options.source)[0].detach())
+                recorded.append(rebuild(leaf, place, source)[0].detach())
     if [tuple(one.shape) for one in recorded] == [tuple(one.shape) for one in ends]:
         return recorded
-    source = torch.Generator().manual_seed(11)
-    return [torch.randn(end.shape, generator=source, dtype=torch.float64) for end in ends]
+    drawn = torch.Generator().manual_seed(11)
+    return [torch.randn(end.shape, generator=drawn, dtype=torch.float64) for end in ends]
 
 
 def _recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:

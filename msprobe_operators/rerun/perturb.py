@@ -115,6 +115,28 @@ class RoundedSteps(TorchDispatchMode):
         return map_tensors(result, move)
 
 
+class ReorderedSums(TorchDispatchMode):
+    """While it is on, products of matrices and sums are added up backwards.
+
+    ``turned`` counts them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        turned = reordered(func, args) if isinstance(func, OpOverload) else None
+        self.turned += turned is not None
+        return func(*(args if turned is None else turned), **(kwargs or {}))
+
+
 # Results are operands in another place.
 _KEPT = frozenset("_to_copy clone cat stack index index_select gather embedding where".split())
 # Fused kernels whose inner differences of large numbers matter.
