@@ -81,7 +81,7 @@ def _rows(
     base = run_call(function, given.args, given.kwargs, device=_CPU, wide=is_noise)
     into = None
     if call.backward is not None:
-        into = gradients_of_results(call, base, source)
+        into, _ = gradients_of_results(call, base, source)
         base = run_call(function, given.args, given.kwargs, device=_CPU, wide=is_noise, into=into)
     sums = ReorderedSums() if way == "order" else None
     moved = _moved(function, given, into, relative) if is_noise else None

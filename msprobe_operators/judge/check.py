@@ -84,9 +84,9 @@ def check_call(
     # The same way to compute, else the difference of both would count as rounding.
     wide = reference if reference == "decomposition" else "float64"
 
-    def moved(relative: float) -> list[Any] | None:
-        changed = perturbed(*in_float64(operator, args, kwargs), relative)
-        with RoundedSteps(relative):
+    def moved(relative: float, draw: int) -> list[Any] | None:
+        changed = perturbed(*in_float64(operator, args, kwargs), relative, draw=draw)
+        with RoundedSteps(relative, draw):
             again = _outcome(operator, *changed, wide, names)
         return None if again.reason is not None else again.result
 
