@@ -20,15 +20,24 @@ TARGETS: dict[int, Callable[..., Any]] = {}
 _numbers = count()
 
 
-def _entry_code(number: int, original: types.CodeType, disguised: bool) -> types.CodeType:
-    def entry(*args: Any, **kwargs: Any) -> Any:
+# A function's cells must be those of its code, or what compilers make of it does not run.
+_ENTRY = """
+def around({cells}):
+    def entry(*args, **kwargs):
+        if 0:
+            {reads}
         from msprobe_collector.intercept.redirect import TARGETS
+        return TARGETS[{number}](*args, **kwargs)
+    return entry
+"""
 
-        return TARGETS["replaced below"](*args, **kwargs)  # type: ignore[index]
 
-    code = entry.__code__
-    constants = tuple(number if item == "replaced below" else item for item in code.co_consts)
-    code = code.replace(co_consts=constants, co_freevars=original.co_freevars)
+def _entry_code(number: int, original: types.CodeType, disguised: bool) -> types.CodeType:
+    cells = ", ".join(original.co_freevars)
+    source = _ENTRY.format(cells=cells, reads=cells or "pass", number=number)
+    made: dict[str, Any] = {}
+    exec(compile(source, __file__, "exec"), made)  # noqa: S102  our own text
+    code: types.CodeType = made["around"](*original.co_freevars).__code__
     if not disguised:
         return code
     return code.replace(
