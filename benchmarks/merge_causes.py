@@ -127,6 +127,8 @@ def spread_cause(finding: Finding) -> str | None:
         return "tokens are sent between the ranks of experts"
     if "experts" in finding.call + below and finding.kind in ("unknown", "unknown shape"):
         return "sums of experts are reduced when tokens are back in order"
+    if is_call and layer == "RingAttention" and not operator.startswith("Distributed."):
+        return "a ring computes attention block by block"
     is_unknown = finding.kind in ("unknown", "unknown shape")
     if is_unknown and any(one in detail for one in _OWN_SLICE):
         return "each rank has the gradient of its slice of the sequence"

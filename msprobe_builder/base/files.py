@@ -47,9 +47,10 @@ def open_regular(path: Path) -> int:
 def read_bytes(path: Path, largest: int) -> bytes:
     """The whole content of a regular file."""
     with closing(os.fdopen(open_regular(path), "rb")) as file:
-        if os.fstat(file.fileno()).st_size > largest:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
             raise UnreadableFileError(0, f"it is larger than {largest // MIB:,} MiB", str(path))
-        return file.read(largest)
+        return file.read(size)  # takes as much memory, whatever there is to read
 
 
 def read_text(path: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
@@ -36,7 +37,7 @@ def read_construct(content: Any, path: Path) -> Construct:
             "dump again with level L0 or mix."
         )
     if _MICRO_STEPS not in content:
-        parent = {child: _parent(value, child, path) for child, value in content.items()}
+        parent = {intern(child): _parent(value, child, path) for child, value in content.items()}
         return Construct(parent, None, 0)
     highest = content[_MICRO_STEPS]
     if not _is_micro_step(highest):
@@ -53,13 +54,15 @@ def read_construct(content: Any, path: Path) -> Construct:
             if len(value) != 2 or not _is_micro_step(value[1]):
                 raise _bad(child, path)
             value, micro_step[child] = value
-        parents[child] = _parent(value, child, path)
+        parents[intern(child)] = _parent(value, child, path)
     return Construct(parents, micro_step, highest + 1)
 
 
 def _parent(value: Any, child: str, path: Path) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return intern(value)  # a name stands in many places, on both sides and in all ranks
     raise _bad(child, path)
 
 

@@ -40,6 +40,9 @@ API_PREFIXES = frozenset(
     }
 )
 
+# Attributes in which wrappers keep the model.
+_WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
 # What these put out is uninitialised memory: it differs between equal runs.
 UNINITIALISED = frozenset(
     {
@@ -59,6 +62,11 @@ _PEER_COLLECTION = re.compile(rf"{PEER_COLLECTION}\.(?:0|[1-9][0-9]{{0,8}})\Z")
 _GRADIENTS = re.compile(
     r"(?P<module>.+)\.parameters_grad(?:\.(?P<call>0|[1-9][0-9]{0,8}))?\Z", re.S
 )
+
+
+def without_wrappers(path: str) -> str:
+    """A path of a module or a parameter in the model, whatever wraps the model."""
+    return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
 
 
 class Name(NamedTuple):

@@ -83,6 +83,11 @@ class ParameterColumns:
         return self._of_kinds(1)
 
     @property
+    def types(self) -> list[int]:
+        """The Python types that occur, each once."""
+        return list(dict.fromkeys(kind.type_id for kind in self._kinds))
+
+    @property
     def dtype_id(self) -> Int:
         """The element type of a tensor."""
         return self._of_kinds(2)

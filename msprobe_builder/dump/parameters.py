@@ -55,6 +55,13 @@ class Parameters(ParameterColumns):
         self._shapes: dict[tuple[Any, ...], tuple[int, float]] = {}
         self._outlines = Outlines(), Outlines()  # of calls, and of gradients
 
+    def without_rows(self) -> Parameters:
+        """What tells of the dump as a whole, texts, checksums and types, without the rows."""
+        rest = Parameters(self.texts)
+        rest.md5, rest.file, rest._kinds = self.md5, self.file, self._kinds
+        rest.unreadable, rest.odd_statistics = self.unreadable, self.odd_statistics
+        return rest
+
     def add_record(self, record: int, data: dict[str, Any]) -> None:
         """Append every parameter of one call."""
         first = self._row_count()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
@@ -87,7 +88,7 @@ def read_dump(
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
-            number = records[name] = len(records)
+            number = records[intern(name)] = len(records)
             is_gradient = bool(parse_gradients(name))
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)

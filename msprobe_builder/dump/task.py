@@ -53,7 +53,7 @@ def framework_of(dump: Dump, texts: Texts) -> str | None:
     """The framework in dump.json, else guessed from the types of the tensors."""
     if dump.framework is not None:
         return dump.framework.lower()
-    for type_id in dict.fromkeys(dump.parameters.type_id.tolist()):
+    for type_id in dump.parameters.types:
         if type_id >= 0:
             package = texts.values[type_id].partition(".")[0]
             if package in ("mindspore", "torch"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from msprobe_builder.base.codes import Source
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import MODULE_PREFIXES, Kind
+from msprobe_builder.dump.names import MODULE_PREFIXES, PEER_COLLECTION, Kind
 from msprobe_builder.dump.task import framework_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import Tree
@@ -111,6 +112,8 @@ def match_nodes(
         if partner[i] == j and fixed[i] < 0:
             partner[i], evidence[i], certainty[i] = -1, 0, 0.0
         rejected.append((i, j))
+    apart = _sends_of_other_stages(npu.tree, bench.tree) & (fixed < 0)
+    partner[apart], evidence[apart], certainty[apart] = -1, 0, 0.0
     back = inverse(partner, len(right))
     source = np.where(partner == known.exact, Source.EXACT, outcome.source)
     source[(evidence > 0) & (partner != known.exact)] = Source.AUTOMATIC
@@ -197,6 +200,28 @@ def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
     mapped = match_mapped(*known, operation, rules.rules if rules else ())
     found = report_rules(rules, mapped) if rules else []
     return _Outcome(mapped.partner, mapped.wanted, Source.MAPPING, _MAPPING, found)
+
+
+def _sends_of_other_stages(npu: Tree, bench: Tree) -> NDArray[np.bool_]:
+    """What two merged pipelines send between their stages, where these are cut at other places.
+
+    No send of one is a send of the other then. That they talk another number of times tells.
+    """
+    inside, other = _between_stages(npu), _between_stages(bench)
+    calls, other_calls = (
+        Counter(tree.parsed[node].stem for node in np.flatnonzero(nodes).tolist())
+        for tree, nodes in ((npu, inside), (bench, other))
+    )
+    is_same = not calls or not other_calls or calls == other_calls
+    return np.zeros(len(npu), dtype=bool) if is_same else inside
+
+
+def _between_stages(tree: Tree) -> NDArray[np.bool_]:
+    """Collections of sends between stages, and the calls in them."""
+    collections = np.zeros(len(tree), dtype=bool)
+    for node in np.flatnonzero(tree.parent == 0).tolist():
+        collections[node] = tree.names[node].startswith(f"{PEER_COLLECTION}.")
+    return np.asarray(collections | collections[tree.parent])
 
 
 def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:

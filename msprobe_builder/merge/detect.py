@@ -228,7 +228,8 @@ def _parts(clues: _Clues, stage: int, read: Callable[[int], Side]) -> tuple[int,
 
 def _stages(clues: _Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[int | None, str]:
     """The number of stages, and how it is known; None when nothing tells."""
-    peers = sorted(peer for peer in clues.peers if 0 < peer < rank_size)
+    # The way back of a ring is recorded behind the attention, but goes between the same ranks.
+    peers = sorted(peer for peer in clues.peers - clues.ring if 0 < peer < rank_size)
     if peers:
         if rank_size % peers[0]:
             raise UsageError(

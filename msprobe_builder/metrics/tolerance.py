@@ -84,6 +84,8 @@ _ADD_PRODUCTS = frozenset(
     for suffix in ("", "_")
 )
 
+_FIRST_OPERANDS = frozenset({"input.0", "input.input", "input.self"})
+
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:
     """Rows that show memory without data: fresh, about to be overwritten, or not yet received."""
@@ -92,31 +94,33 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
     out = [position for position, text in enumerate(texts.values) if text == "input.out"]
     result |= is_input & np.isin(table.name_id, out)
     result |= (table.section == Section.OUTPUT) & operator_mask(tree, UNINITIALISED)[table.node]
+    result |= unread_operands(tree, table, texts)
     start = np.searchsorted(table.node, np.arange(len(tree) + 1))
     for node, name in enumerate(tree.parsed):
         if name.kind is not Kind.API or name.direction is not Direction.FORWARD:
             continue
         operator = name.stem.rpartition(".")[2]
         rows = range(int(start[node]), int(start[node + 1]))
-        if operator in _OVERWRITES or (
-            operator in _ADD_PRODUCTS and _beta_is_zero(table, rows, texts)
-        ):
+        if operator in _OVERWRITES:
             result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
         result[list(_without_data(name.stem, table, rows, texts, rank))] = True
     return result
 
 
+def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
+    """The tensors that products are to be added to with ``beta`` 0."""
+    names = np.array([text in _FIRST_OPERANDS for text in texts.values] + [False])
+    zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
+    betas = np.array([text == "input.beta" for text in texts.values] + [False])
+    adds_nothing = np.zeros(len(tree), dtype=bool)
+    adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
+    adds_nothing &= operator_mask(tree, _ADD_PRODUCTS)
+    is_input = table.section == Section.INPUT
+    return np.asarray(is_input & names[table.name_id] & adds_nothing[table.node])
+
+
 def _is_first_operand(table: ParameterTable, row: int, texts: Texts) -> bool:
-    return texts.values[table.name_id[row]] in ("input.0", "input.input", "input.self")
-
-
-def _beta_is_zero(table: ParameterTable, rows: range, texts: Texts) -> bool:
-    return any(
-        texts.values[table.name_id[row]] == "input.beta"
-        and table.value_id[row] >= 0
-        and texts.values[table.value_id[row]] in ("0", "0.0", "-0.0", "False")
-        for row in rows
-    )
+    return texts.values[table.name_id[row]] in _FIRST_OPERANDS
 
 
 def _without_data(

@@ -280,7 +280,8 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    return Side(dump, tree, order_parameters(tree, dump.parameters)), found
+    table = order_parameters(tree, dump.parameters)
+    return Side(replace(dump, parameters=dump.parameters.without_rows()), tree, table), found
 
 
 def _ungraded(side: Side) -> Graph:

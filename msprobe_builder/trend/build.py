@@ -26,11 +26,11 @@ from msprobe_builder.database.trends.reference import (
 )
 from msprobe_builder.database.trends.write import Target, TrendWriter
 from msprobe_builder.dump.discover import discover
-from msprobe_builder.dump.names import Direction, Kind, format_name, parse_name
+from msprobe_builder.dump.names import Direction, Kind, format_name, parse_name, without_wrappers
 from msprobe_builder.dump.parameter_columns import STATISTICS as DUMP_STATISTICS
 from msprobe_builder.dump.read import Dump, read_dump
 from msprobe_builder.trend.monitor import monitored_ranks, read_rank
-from msprobe_builder.trend.places import module_of, plain_path
+from msprobe_builder.trend.places import module_of
 
 _PARAMETERS_GRAD = "parameters_grad"
 
@@ -156,7 +156,7 @@ def _target(record: str, parameter: str) -> Target:
 
 def _path(stem: str) -> str:
     """The path in ``Module.path.Class``."""
-    return plain_path(stem.partition(".")[2].rpartition(".")[0])
+    return without_wrappers(stem.partition(".")[2].rpartition(".")[0])
 
 
 def _fill_from_reference(source: Path, writer: TrendWriter) -> None:

@@ -13,10 +13,9 @@ from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.names import forward_modules
+from msprobe_builder.dump.names import without_wrappers
 
 _MOST_FILES = 1000
-# Attributes in which wrappers keep the model.
-_WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 
 
 def module_of(kind: str, name: str) -> str | None:
@@ -25,11 +24,6 @@ def module_of(kind: str, name: str) -> str | None:
         return None
     path = name.partition(":")[0]
     return path if kind == "activation" else path.rpartition(".")[0]
-
-
-def plain_path(path: str) -> str:
-    """A path of a module without wrappers."""
-    return ".".join(part for part in path.split(".") if part not in _WRAPPERS)
 
 
 def find_node(
@@ -47,9 +41,9 @@ def find_node(
         return None
     found = ""
     if module is not None:
-        wanted = plain_path(module)
+        wanted = without_wrappers(module)
         for stem, name in forward_modules(connection, graph.graph_id).items():
-            path = plain_path(stem.partition(".")[2].rpartition(".")[0])
+            path = without_wrappers(stem.partition(".")[2].rpartition(".")[0])
             if path == wanted:
                 found = name
     return found

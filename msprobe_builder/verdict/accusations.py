@@ -84,8 +84,11 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         if (place.side, place.node) not in known:
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            at = _position(roles, node)
-            found.append(Accusation(-1, one, Strength.STRONG, 0, (-float(Strength.STRONG), at)))
+            # Inside of a function with a backward of its own, such as ring attention, nothing has
+            # a history: ranks that exchange tensors have such functions where one rank has none.
+            sure = Strength.WEAK if merged else Strength.STRONG
+            order = (-float(sure), _position(roles, node))
+            found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
     first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
     for node, row in _ranks_apart(flow, result):
@@ -236,6 +239,8 @@ def _strength(
     is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
     if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
         return Strength.WEAK
+    if merged and finding.row >= 0 and _counts_over_own_parameters(flow, finding.row):
+        return Strength.WEAK
     if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
         return Strength.WEAK
     # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.
@@ -256,6 +261,14 @@ def _strength(
         if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
+
+
+def _counts_over_own_parameters(flow: Flow, row: int) -> bool:
+    """Single numbers behind the last backward pass: norms of what one rank or stage has."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    last = int(tree.subtree_end[back].max(initial=0))
+    return bool(table.numel[row] == 1 and last < table.node[row])
 
 
 # Share of calls with a partner from which on two runs are of one implementation.

@@ -18,7 +18,7 @@ from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
-from msprobe_builder.verdict.memory import unwritten
+from msprobe_builder.verdict.memory import meaningless
 from msprobe_builder.verdict.mispaired import (
     mispaired,
     other_parameters,
@@ -133,11 +133,14 @@ def flow_of(
     with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
     producer = producers(npu.tree, calls, table)
+    bench_producer = producers(bench.tree, bench.calls, bench.table)
     off = error > SUSPICIOUS * floor
     error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
-    error[unwritten(calls, table, family, producer, texts)] = np.nan
+    error[meaningless(npu, producer, texts)] = np.nan
+    empty = meaningless(bench, bench_producer, texts)
+    error[(bench_of >= 0) & empty[bench_of]] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
     twin = twins(calls)
     noise = _own_noise(
@@ -170,7 +173,7 @@ def flow_of(
         is_line=np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id],
         informative=informative,
         producer=producer,
-        bench_producer=producers(bench.tree, bench.calls, bench.table),
+        bench_producer=bench_producer,
         bench_of=bench_of,
         npu_of=npu_of,
         family=family,

@@ -9,6 +9,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import Cause, Place
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import CASTS
 from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
@@ -40,7 +41,8 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     """Calls behind which tensors need a gradient on one side only, each with a row that shows it.
 
     ``rows`` of the npu table are those whose flags differ. A tensor that came from such a tensor,
-    or a call that was given one, explains nothing.
+    or a call that was given one, explains nothing. Nor does a cast: in a custom function,
+    which keeps no history, one with nothing to convert hands on the tensor with the one it has.
     """
     table = flow.npu.table
     differs = np.zeros(len(table), dtype=bool)
@@ -48,6 +50,7 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
     given = np.zeros(len(flow.npu.tree), dtype=bool)
     given[table.node[differs & is_input]] = True
+    casts = flow.npu.calls.are(CASTS)
     found: dict[tuple[int, int], tuple[Place, int]] = {}
     for row in rows.tolist():
         node = int(table.node[row])
@@ -59,7 +62,7 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
         place = None
         if is_input[row]:
             place = _between(flow, row, producer)
-        elif not given[node] and flow.npu.tree.subtree_end[node] == node:
+        elif not given[node] and not casts[node] and flow.npu.tree.subtree_end[node] == node:
             place = Place(0, node, Cause.GRADIENT)
         if place is not None:
             found.setdefault((place.side, place.node), (place, row))
@@ -67,12 +70,20 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
 
 
 def _between(flow: Flow, row: int, producer: int) -> Place | None:
-    """The unmatched call that an input came through."""
+    """The unmatched call that an input came through.
+
+    Of a merged model only one that cuts off on purpose: what ranks gather lies in memory without
+    history, and the custom function around it sees to the gradient.
+    """
     table, bench = flow.npu.table, flow.bench.table
-    if producer >= 0 and flow.lone[table.node[producer]]:
+    if producer >= 0 and (flow.lone & _may_cut(flow, flow.npu))[table.node[producer]]:
         return Place(0, int(table.node[producer]), Cause.EXTRA)
     other = int(flow.bench_of[row])
     theirs = int(flow.bench_producer[other]) if other >= 0 else -1
-    if theirs >= 0 and flow.bench_lone[bench.node[theirs]]:
+    if theirs >= 0 and (flow.bench_lone & _may_cut(flow, flow.bench))[bench.node[theirs]]:
         return Place(1, int(bench.node[theirs]), Cause.MISSING)
     return None
+
+
+def _may_cut(flow: Flow, part: Part) -> Bool:
+    return part.calls.are({"detach"}) | (not flow.is_merged)

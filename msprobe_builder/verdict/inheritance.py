@@ -8,6 +8,8 @@ normalisation or a view has hidden.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +31,15 @@ _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
 _UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 
 
+def _elements(column: NDArray[Any]) -> Sequence[Any]:
+    """Elements of a column as Python's own numbers, without a copy."""
+    return memoryview(np.ascontiguousarray(column))  # type: ignore[arg-type]
+
+
 class Inheritance:
-    """The state of the pass; lists instead of arrays, as single elements are read and written.
+    """The state of the pass, whose elements are read and written one at a time.
+
+    What is read or written at every row is a list, which is fastest; other columns are not copied.
 
     An error goes with the number of the finding it stems from, -1 when it is mere noise.
     """
@@ -45,20 +54,20 @@ class Inheritance:
         self.outputs, self.out_start = _rows_by_node(table, size, flow.counts & ~is_input)
         self.off: list[bool] = (flow.error > SUSPICIOUS * flow.floor).tolist()
         self.error: list[float] = flow.error.tolist()
-        self.floor: list[float] = flow.floor.tolist()
-        self.scale: list[float] = flow.scale.tolist()
-        self.section: list[int] = table.section.tolist()
+        self.floor: Sequence[float] = _elements(flow.floor)
+        self.scale: Sequence[float] = _elements(flow.scale)
+        self.section: Sequence[int] = _elements(table.section)
         self.tainted = _tainted(flow)
-        self.informative: list[bool] = flow.informative.tolist()
-        self.node_of: list[int] = table.node.tolist()
+        self.informative: Sequence[bool] = _elements(flow.informative)
+        self.node_of: Sequence[int] = _elements(table.node)
         self.end: list[int] = tree.subtree_end.tolist()
         self.parent: list[int] = tree.parent.tolist()
         self.producer: list[int] = flow.producer.tolist()
-        self.bench_of: list[int] = flow.bench_of.tolist()
-        self.bench_producer: list[int] = flow.bench_producer.tolist()
-        self.bench_node: list[int] = flow.bench.table.node.tolist()
+        self.bench_of: Sequence[int] = _elements(flow.bench_of)
+        self.bench_producer: Sequence[int] = _elements(flow.bench_producer)
+        self.bench_node: Sequence[int] = _elements(flow.bench.table.node)
         self.bench_lone: list[bool] = flow.bench_lone.tolist()
-        self.npu_of: list[int] = flow.npu_of.tolist()
+        self.npu_of: Sequence[int] = _elements(flow.npu_of)
         self.lone: list[bool] = flow.lone.tolist()
         self.is_grouped: list[bool] = (flow.grouped.npu >= 0).tolist()
         self.family: list[int] = flow.family.tolist()
@@ -67,8 +76,8 @@ class Inheritance:
         self.mixing: list[float] = flow.mixing.tolist()
         self.reach: list[float] = flow.reach.tolist()
         self.gain: list[float] = flow.gain.tolist()
-        self.numel: list[float] = np.fmax(table.numel, 1.0).tolist()
-        self.is_line: list[bool] = flow.is_line.tolist()
+        self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
+        self.is_line: Sequence[bool] = _elements(flow.is_line)
         self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.latent = [0.0] * rows
@@ -86,7 +95,7 @@ class Inheritance:
         self.findings: list[Finding] = []
         self.felt: list[int] = []
         self.choices: list[int] = []
-        self.discrete: list[bool] = flow.discrete.tolist()
+        self.discrete: Sequence[bool] = _elements(flow.discrete)
         self.outside: list[int] = []
         self.known: dict[tuple[int, int], int] = {}  # side and node of findings
         self.bench_way: dict[int, tuple[float, int]] = {}

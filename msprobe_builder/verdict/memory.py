@@ -1,7 +1,8 @@
-"""Tensors that were recorded before anybody wrote to them: what they hold means nothing.
+"""Tensors that hold nothing: nobody has written to them, or nobody reads them.
 
 ``empty`` and its like hand out memory as it was, and communication is given the tensors that it
-shall write to.
+shall write to. A product with ``beta`` 0 is given a tensor that it does not read, often memory that
+was kept since an earlier step. Views of such memory hold nothing either.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import Calls
-from msprobe_builder.verdict.operators import Family
+from msprobe_builder.metrics.tolerance import unread_operands
+from msprobe_builder.verdict.operators import Family, carries, families
+from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -26,17 +29,24 @@ _FIRST = frozenset(
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
 
-def unwritten(
-    calls: Calls, table: ParameterTable, family: Int, producer: Int, texts: Texts
-) -> Bool:
-    """Rows whose contents mean nothing: fresh memory, and what is about to be overwritten."""
-    result = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
-    made = producer >= 0
-    result[made] |= result[producer[made]]
+def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
+    """Rows whose contents mean nothing."""
+    calls, table = part.calls, part.table
+    family = families(calls)
+    views = np.asarray(carries(calls) & (calls.direction == Direction.FORWARD), dtype=bool)
+    unread = unread_operands(part.tree, table, texts) | _overwritten(part, family, texts)
+    _lead_nowhere(unread, views, table, producer)
+    fresh = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
+    _hand_on(fresh, views, table, producer)
+    return np.asarray(unread | fresh)
+
+
+def _overwritten(part: Part, family: Int, texts: Texts) -> Bool:
+    """What communication is given to write to."""
+    table = part.table
+    result = np.zeros(len(table), dtype=bool)
     talks = np.flatnonzero(family == Family.COMMUNICATION)
-    if not len(talks):
-        return result
-    first = talks[calls.are(_FIRST)[talks]]
+    first = talks[part.calls.are(_FIRST)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)
     for row, leads in zip(rows.tolist(), is_first.tolist(), strict=True):
@@ -44,3 +54,27 @@ def unwritten(
         if place and ((leads and place[0] in ("0", "tensor")) or place[0] in _KEYWORDS):
             result[row] = True
     return result
+
+
+def _hand_on(result: Bool, views: Bool, table: ParameterTable, producer: Int) -> None:
+    """What is made of fresh memory alone is fresh memory."""
+    made = np.flatnonzero(producer >= 0)
+    given = table.is_tensor & (table.section == Section.INPUT)
+    before = -1
+    while before != (before := int(np.count_nonzero(result))):
+        result[made] |= result[producer[made]]
+        fresh, real = np.zeros(len(views), dtype=bool), np.zeros(len(views), dtype=bool)
+        fresh[table.node[given & result]] = True
+        real[table.node[given & ~result]] = True
+        result |= (views & fresh & ~real)[table.node] & (table.section == Section.OUTPUT)
+
+
+def _lead_nowhere(unread: Bool, views: Bool, table: ParameterTable, producer: Int) -> None:
+    """Views that are taken for unread operands alone are read by nobody either."""
+    made = np.flatnonzero(producer >= 0)
+    before = -1
+    while before != (before := int(np.count_nonzero(unread))):
+        aside, read = np.zeros(len(views), dtype=bool), np.zeros(len(views), dtype=bool)
+        aside[table.node[producer[made[unread[made]]]]] = True
+        read[table.node[producer[made[~unread[made]]]]] = True
+        unread |= (views & aside & ~read)[table.node] & table.is_tensor

@@ -1,5 +1,6 @@
 """Reading the zip file of a configuration, ours or the reference tool's; it is not trusted.
 
+``ConfigChecker`` writes one of every rank: those beside the file that is named are read with it.
 Values whose name speaks of a secret are hidden here once more: other tools do not hide them.
 """
 
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from msprobe_checks.configuration.secrets import without_secrets
 _MOST_ENTRIES = 100_000
 _PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
 _RANDOM = re.compile(r"random/rank(\d{1,9})\.json\Z")
+_OF_A_RANK = re.compile(r"\.rank(\d{1,9})\Z")  # at the end of a file's stem
 Values = dict[str, Any]
 
 
@@ -36,7 +39,46 @@ class Pack:
 
 
 def read_pack(path: Path) -> Pack:
-    """The content of a zip file; nothing is unpacked. BuildError when it is damaged."""
+    """The content of a zip file, and of ``….rank1.zip`` and so on beside it.
+
+    A variable that another rank has otherwise than the file named is called ``NAME of rank 1``.
+    Nothing is unpacked. BuildError when a file is damaged.
+    """
+    pack = _read_file(path)
+    for rank, other in _other_ranks(path):
+        found = _read_file(other)
+        pack.data.update(found.data)
+        pack.weights.update(found.weights)
+        pack.random.update(found.random)
+        pack = replace(pack, variables=_with_others(pack.variables, found.variables, rank))
+    return pack
+
+
+def _other_ranks(path: Path) -> Iterator[tuple[int, Path]]:
+    if _OF_A_RANK.search(path.stem):
+        return  # one rank was asked for
+    beside = ((_OF_A_RANK.search(other.stem), other) for other in path.parent.glob("*.zip"))
+    numbered = [(int(found[1]), other) for found, other in beside if found]
+    yield from sorted(
+        (rank, other)
+        for rank, other in numbered
+        if other.stem == f"{path.stem}.rank{rank}" and other.suffix == path.suffix
+    )
+
+
+def _with_others(
+    variables: dict[str, str] | None, others: dict[str, str] | None, rank: int
+) -> dict[str, str] | None:
+    known = variables or {}
+    added = {
+        f"{name} of rank {rank}": value
+        for name, value in (others or {}).items()
+        if known.get(name) != value
+    }
+    return variables if not added else {**known, **added}
+
+
+def _read_file(path: Path) -> Pack:
     if not path.is_file():
         raise UsageError(f"{path} does not exist; give a zip file of 'config collect'.")
     try:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.dump.names import without_wrappers
 from msprobe_checks.gradients.read import (
     Gradient,
     RankRecord,
@@ -81,7 +85,10 @@ class GradientComparison:
 
 
 def compare_gradients(first: Path, second: Path) -> GradientComparison:
-    """Compare two records; UsageError when they have no rank or step in common."""
+    """Compare two records; UsageError when they have no rank, step or parameter in common.
+
+    A parameter has the same name whatever wraps the model, such as DDP's ``module.``.
+    """
     a, b = read_ranks(first), read_ranks(second)
     common = sorted(a.keys() & b.keys())
     if not common:
@@ -90,6 +97,13 @@ def compare_gradients(first: Path, second: Path) -> GradientComparison:
     ranks = [_compare_rank(rank, a[rank], b[rank], notes) for rank in common]
     if not any(one.steps for one in ranks):
         raise UsageError(f"{first} and {second} have no step in common.")
+    if not any(one.parameters for one in ranks):
+        other = next((name for one in ranks for name in one.only_second), "nothing")
+        own = next((name for one in ranks for name in one.only_first), "nothing")
+        raise UsageError(
+            f"{first} and {second} have no parameter of one name and shape in common: "
+            f"{own} against {other}."
+        )
     found = [one for rank in ranks if (one := first_break(rank)) is not None]
     found.sort(key=lambda one: (one.step, one.rank))
     return GradientComparison(tuple(ranks), tuple(found), tuple(notes))
@@ -104,16 +118,18 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> 
     one_sided: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for step in steps:
         x, y = read_summary(a.steps[step]), read_summary(b.steps[step])
-        for own, other, names in ((x, y, one_sided[0]), (y, x, one_sided[1])):
-            names.update(dict.fromkeys(name for name in own if name not in other))
-        for name in x.keys() & y.keys():
-            if x[name].shape != y[name].shape:
-                shapes = f"{list(x[name].shape)} against {list(y[name].shape)}"
+        partners = _partners(x, y)
+        paired = set(partners.values())
+        one_sided[0].update(dict.fromkeys(name for name in x if name not in partners))
+        one_sided[1].update(dict.fromkeys(name for name in y if name not in paired))
+        for name, other in partners.items():
+            if x[name].shape != y[other].shape:
+                shapes = f"{list(x[name].shape)} against {list(y[other].shape)}"
                 note = f"Rank {rank}: {name} has the shape {shapes} and is left out."
                 if note not in notes:
                     notes.append(note)
                 continue
-            alike = _alike((a, x[name]), (b, y[name]), step)
+            alike = _alike((a, x[name]), (b, y[other]), step)
             parameters.setdefault(name, {})[step] = alike
     order = [name for step in steps[:1] for name in read_summary(a.steps[step])]
     order += [name for name in sorted(parameters) if name not in set(order)]
@@ -121,11 +137,29 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> 
     return RankSimilarity(rank, tuple(steps), ordered, *(tuple(one) for one in one_sided))
 
 
+def _partners(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
+    """The name of each parameter on the other side: its own, or what it is without wrappers."""
+    own, other = dict.fromkeys(names), dict.fromkeys(others)
+    found = {name: name for name in own if name in other}
+    left = [name for name in own if name not in found]
+    by_plain: dict[str, list[str]] = {}
+    for name in other:
+        if name not in found:
+            by_plain.setdefault(without_wrappers(name), []).append(name)
+    seen = Counter(without_wrappers(name) for name in left)
+    for name in left:
+        path = without_wrappers(name)
+        candidates = by_plain.get(path, [])
+        if len(candidates) == 1 and seen[path] == 1:
+            found[name] = candidates[0]
+    return found
+
+
 def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step: int) -> Alike:
     (of_a, x), (of_b, y) = a, b
     count = int(np.prod(x.shape, dtype=np.int64))
     ratio = x.norm / y.norm if y.norm else (1.0 if x.norm == 0 else math.inf)
-    cosine = _cosine(of_a, of_b, step, x.name)
+    cosine = _cosine(read_sketch(of_a, step, x.name), read_sketch(of_b, step, y.name))
     signs_x, signs_y = read_signs(of_a, step, x), read_signs(of_b, step, y)
     if signs_x is None or signs_y is None:
         is_equal = x.checksum is not None and x.checksum == y.checksum
@@ -140,8 +174,7 @@ def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step:
     return Alike(same, corrected, ratio, count, cosine)
 
 
-def _cosine(a: RankRecord, b: RankRecord, step: int, name: str) -> float | None:
-    x, y = read_sketch(a, step, name), read_sketch(b, step, name)
+def _cosine(x: NDArray[np.float64] | None, y: NDArray[np.float64] | None) -> float | None:
     if x is None or y is None or x.shape != y.shape:
         return None
     norms = float(np.linalg.norm(x) * np.linalg.norm(y))

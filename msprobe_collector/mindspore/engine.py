@@ -79,6 +79,9 @@ class MindSpore(Graph):
             return gradients
         return [gradient for gradient in reversed(gradients) if gradient is not None]
 
+    def sum_of(self, before: Any, gradient: Any) -> Any:
+        return before + gradient
+
     # -- passes -------------------------------------------------------------------------------
 
     def current_pass(self) -> int:

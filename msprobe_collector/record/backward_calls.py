@@ -50,7 +50,8 @@ class BackwardCalls:
         if graph.outputs:
             describe = partial(ledger.describe_gradient, call.backward_name)
             by_argument = bool(call.path) or not self._framework.shows_last_node
-            backward = Backward(call, len(edges), len(outputs), describe, by_argument)
+            add = self._framework.sum_of
+            backward = Backward(call, len(edges), len(outputs), describe, add, by_argument)
             self._watched.append(weakref.ref(backward))
             report, unseen = ledger.report, self._framework.unseen
             watch(graph, backward, self._begin, self.end, report, unseen)

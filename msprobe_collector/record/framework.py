@@ -115,6 +115,11 @@ class Framework(Protocol):
         where they show arguments instead of the last node.
         """
 
+    def sum_of(self, before: Any, gradient: Any) -> Any:
+        """Two shares of a gradient added up; None where ranks would have to talk for it. Called
+        inside ``unseen``.
+        """
+
     # -- passes -------------------------------------------------------------------------------
 
     def current_pass(self) -> int:

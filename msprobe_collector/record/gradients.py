@@ -28,10 +28,12 @@ class Backward:
 
     __slots__ = (
         "__weakref__",
+        "_add",
         "_at_last_node",
         "_describe",
         "_missing",
         "_sums",
+        "_unknown",
         "by_argument",
         "call",
         "done",
@@ -51,6 +53,7 @@ class Backward:
         inputs: int,
         outputs: int,
         describe: Callable[[Any, str], Item | None],
+        add: Callable[[Any, Any], Any],
         by_argument: bool,
     ) -> None:
         self.call = call
@@ -64,8 +67,10 @@ class Backward:
         self.done = False
         self.waiting_nodes = 0
         self._describe = describe
+        self._add = add
         self._missing: dict[int, int] = {}
         self._sums: dict[int, Any] = {}
+        self._unknown: set[int] = set()  # inputs whose shares cannot be added here
         self.elsewhere: set[str] = set()  # sides of which not all is at the last node
         # What the last node handles while it runs, so that nothing is described twice.
         self._at_last_node: dict[tuple[str, int], list[Item]] = {}
@@ -118,18 +123,22 @@ class Backward:
         if gradient is not None:
             before = self._sums.pop(position, None)
             if before is not None:
-                gradient = before + gradient
+                gradient = self._add(before, gradient)
+                if gradient is None:
+                    self._unknown.add(position)
             if left:
                 self._sums[position] = gradient
                 return
         else:
             gradient = None if left else self._sums.pop(position, None)
-        if gradient is not None:
+        if gradient is not None and position not in self._unknown:
             self.sent[position] = self._item(gradient, "input_gradients", position)
 
     def settle(self) -> None:
         """Take what has come as the result: no more nodes will run."""
         for position, gradient in self._sums.items():
+            if gradient is None or position in self._unknown:
+                continue
             self.sent[position] = self._item(gradient, "input_gradients", position)
         self._sums.clear()
         self.done = True

@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
-from msprobe_collector.record.statistics import is_capturing
+from msprobe_collector.record.statistics import is_capturing, local_part
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
@@ -66,6 +66,21 @@ class PyTorch:
 
     def as_established(self, name: str, gradients: list[Item | None]) -> list[Item | None]:  # noqa: ARG002
         return gradients
+
+    def sum_of(self, before: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor | None:
+        if type(before) is type(gradient) is torch.Tensor:
+            return before + gradient
+        # Tensors that stand for others have no memory: adding those crashes inside ``unseen``.
+        mine, other = local_part(before), local_part(gradient)
+        if mine is None or other is None:
+            return before if mine is None else gradient  # a record says no values of it either
+        if mine is before and other is gradient:
+            return before + gradient
+        layout = getattr(gradient, "_spec", None)
+        if layout is None or layout != getattr(before, "_spec", None):
+            return None
+        kind: Any = type(gradient)
+        return kind(mine + other, layout, requires_grad=False)
 
     # -- passes -------------------------------------------------------------------------------
 

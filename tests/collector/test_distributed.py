@@ -14,8 +14,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import all_reduce as imported_before
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Shard
 
 from msprobe_collector import PrecisionDebugger
+from msprobe_collector.record.pytorch import PyTorch
 from tests.collector.processes import run_in_two
 from tests.collector.recording import Dump, read_dump, write_config
 
@@ -269,6 +272,29 @@ def test_fsdp2(tmp_path: Path) -> None:
             assert whole["Norm"] >= part["Norm"] > 0
         assert dump.names("Distributed.reduce_scatter_")
         assert not dump.names("Torch.all_gather") + dump.names("Torch.reduce_scatter")
+
+
+def shares_of_distributed_tensors(rank: int) -> None:
+    mesh = init_device_mesh("cpu", (2,))
+    part = torch.full((2, 3), float(rank + 1))
+    cut = [DTensor.from_local(part * size, mesh, [Shard(0)]) for size in (1.0, 10.0)]
+    framework = PyTorch()
+    with framework.unseen():
+        both = framework.sum_of(cut[0], cut[1])
+        assert framework.sum_of(part, cut[0]) is None
+        assert framework.sum_of(DTensor.from_local(part, mesh, [Partial()]), cut[0]) is None
+        twice = framework.sum_of(part, part)
+    assert isinstance(twice, torch.Tensor)
+    assert torch.equal(twice, 2 * part)
+    assert isinstance(both, DTensor)
+    assert both.placements == (Shard(0),)
+    assert both.shape == (4, 3)
+    assert torch.equal(both.to_local(), part * 11.0)
+
+
+def test_shares_of_distributed_gradients_are_added_where_they_lie() -> None:
+    """Adding the tensors themselves is a crash of the process while hooks are hidden."""
+    run_in_two(shares_of_distributed_tensors)
 
 
 def pipeline(rank: int, path: str) -> None:

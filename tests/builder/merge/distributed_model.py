@@ -12,9 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
+    PrepareModuleInput,
     RowwiseParallel,
+    SequenceParallel,
     parallelize_module,
 )
 from torch.nn import functional
@@ -83,10 +86,29 @@ class Model(nn.Module):
         return self.head(x)
 
 
+def split_sequence(model: Model) -> None:
+    """Norms and what lies between the layers hold slices of the sequence; words are cut."""
+    mesh = init_device_mesh("cpu", (2,))
+    part, whole = Shard(1), Replicate()
+    words = RowwiseParallel(input_layouts=whole, output_layouts=part)
+    head = ColwiseParallel(input_layouts=part, output_layouts=whole)
+    parallelize_module(model, mesh, {"words": words, "head": head})
+    gathers = PrepareModuleInput(input_layouts=(part,), desired_input_layouts=(whole,))
+    for layer in model.layers:
+        plan = {
+            name: RowwiseParallel(output_layouts=part) if style is RowwiseParallel else style()
+            for name, style in PLAN.items()
+        }
+        norms = {name: SequenceParallel(use_local_output=True) for name in ("first", "second")}
+        parallelize_module(layer, mesh, {**plan, **norms, "attention": gathers, "mlp": gathers})
+
+
 def train(rank: int, way: str, path: str) -> None:
     """One step of one rank; with replicas each has samples of its own."""
     torch.manual_seed(1)
     model = Model()
+    if way == "sequence":
+        split_sequence(model)
     if way.startswith("tp"):
         mesh = init_device_mesh("cpu", (2,))
         for layer in model.layers:

@@ -82,6 +82,21 @@ def test_what_was_cut_is_joined_to_the_same(
     np.testing.assert_array_equal(found, whole.reshape(-1))
 
 
+@pytest.mark.parametrize("dimension", range(3))
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 12, 24])
+def test_pieces_of_every_size_along_every_dimension(
+    tmp_path: Path, dimension: int, size: int
+) -> None:
+    whole = np.arange(2 * 4 * 6.0).reshape(2, 4, 6)
+    files = []
+    for number, part in enumerate(np.split(whole, 2, axis=dimension)):
+        np.save(tmp_path / f"{number}.npy", part)
+        files.append(TensorFile(tmp_path, f"{number}.npy"))
+    joined = open_assembly(Assembly(tuple(files), dimension))
+    found = np.concatenate([joined.piece(index) for index in pieces(joined.shape, size)])
+    np.testing.assert_array_equal(found, whole.reshape(-1))
+
+
 def test_parts_of_parts(tmp_path: Path) -> None:
     """Tensor-parallel shards of two context-parallel slices."""
     whole = np.arange(2 * 8 * 6.0).reshape(2, 8, 6)

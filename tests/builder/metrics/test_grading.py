@@ -145,6 +145,38 @@ def test_numbers_among_the_outputs_count(bench: Bench) -> None:
     assert bench.compare(broken, broken)[ADD] == Verdict(1.0, "severe")
     flags = _one([], [number(True)]), _one([], [number(False)])
     assert bench.compare(*flags)[ADD] == Verdict(0.0, "ok")
+    for pair in ((number("eager"), number(2.0)), (number(2.0), number("eager"))):
+        npu, ref = (_one([], [one]) for one in pair)
+        assert bench.compare(npu, ref)[ADD] == Verdict(0.0, "ok"), "a text is no number"
+
+
+def test_flags_are_equal_differ_or_are_unknown(bench: Bench) -> None:
+    known = [(False, False, 1), (True, True, 1), (True, False, 0), (False, True, 0)]
+    flags: list[tuple[bool | None, bool | None, int | None]] = [*known]
+    flags += [(None, False, None), (True, None, None)]
+    npu, ref = (
+        _one([tensor([1.0], requires_grad=pair[side]) for pair in flags], [tensor([1.0])])
+        for side in (0, 1)
+    )
+    bench.compare(npu, ref)
+    [path] = (bench.folder / "1" / "out").glob("*.vis.db")
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute(
+            "SELECT requires_grad_equal FROM tensor_view"
+            " WHERE side = 'npu' AND direction = 'input' ORDER BY ordinal"
+        )
+        assert [equal for (equal,) in found] == [equal for _, _, equal in flags]
+
+
+def test_a_statistic_of_one_side_is_told(bench: Bench) -> None:
+    ref = _one([], [tensor([1.0]), tensor([2.0])])
+    bare = tensor([1.0])
+    del bare["Mean"]
+    bench.compare(_one([], [bare, tensor([2.0])]), ref)
+    [path] = (bench.folder / "1" / "out").glob("*.vis.db")
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT severity, code, subject, count FROM diagnostic")
+        assert ("warning", "one_sided_statistic", ADD, 1) in found.fetchall()
 
 
 def test_nothing_to_compare_is_ok_and_no_record_is_ungraded(bench: Bench) -> None:

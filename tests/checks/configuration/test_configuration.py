@@ -211,6 +211,38 @@ def test_weights_of_another_seed_are_named(tmp_path: Path) -> None:
     assert weights["0.weight"]["norm"] == pytest.approx(float(first.square().sum().sqrt()))
 
 
+def as_rank_1(pack: Path, beside: Path, **variables: str) -> None:
+    """What was collected in ``pack``, as rank 1 of the run that ``beside`` belongs to writes it."""
+    with (
+        zipfile.ZipFile(pack) as source,
+        zipfile.ZipFile(beside.with_name(f"{beside.stem}.rank1.zip"), "w") as target,
+    ):
+        for name in source.namelist():
+            text = source.read(name).decode()
+            if name == "env":
+                text = json.dumps({**json.loads(text), **variables})
+            target.writestr(name.replace("rank0", "rank1"), text)
+
+
+def test_what_other_ranks_collected_is_read_too(tmp_path: Path) -> None:
+    packs = [tmp_path / name for name in ("a.zip", "b.zip", "c.zip")]
+    for pack in packs:
+        train(pack, 0)
+    train(tmp_path / "other.zip", 1)
+    as_rank_1(packs[0], packs[0], NCCL_ALGO="Ring")
+    as_rank_1(packs[0], packs[1], NCCL_ALGO="Ring")
+    as_rank_1(tmp_path / "other.zip", packs[2], NCCL_ALGO="Tree")
+    assert set(read_pack(packs[0]).weights) == {(step, rank) for step in (0, 1) for rank in (0, 1)}
+    assert compare_packs(read_pack(packs[0]), read_pack(packs[1])).outcome == "pass"
+    comparison = compare_packs(read_pack(packs[0]), read_pack(packs[2]))
+    [weights] = [one for one in comparison.sheets if one.name == "weights"]
+    assert "0.weight of micro-step 0, rank 1 differs" in weights.first
+    [environment] = [one for one in comparison.sheets if one.name == "env"]
+    assert "NCCL_ALGO of rank 1 is 'Tree' against 'Ring'" in environment.first
+    # A file of a rank that is named itself stands for that rank alone.
+    assert set(read_pack(tmp_path / "a.rank1.zip").weights) == {(0, 1), (1, 1)}
+
+
 def test_other_random_calls_are_counted(tmp_path: Path) -> None:
     train(tmp_path / "a.zip", 0)
     train(tmp_path / "b.zip", 0, draws=3)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,43 @@ def test_a_gradient_scaled_from_a_step_on_is_named(tmp_path: Path, sign_format: 
     assert [(one.rank, one.step) for one in found] == [(0, 3)]
     assert set(found[0].names) == {"3.weight", "3.bias"}
     assert "the norm is 2 times" in found[0].why
+
+
+def renamed(record: Path, target: Path, begin: str) -> Path:
+    """The same record of a model with ``begin`` before each name."""
+    for source in record.rglob("*"):
+        if source.suffix == ".csv":
+            lines = source.read_text().splitlines()
+            text = "\n".join([lines[0], *(begin + line for line in lines[1:])])
+            place = target / source.relative_to(record)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text + "\n")
+        elif source.suffix == ".npy":
+            place = target / source.relative_to(record)
+            place = place.with_name(begin + place.name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, place)
+    return target
+
+
+@pytest.mark.parametrize("begin", ["module.", "module._orig_mod."])
+def test_what_wraps_the_model_does_not_matter(tmp_path: Path, begin: str) -> None:
+    train(tmp_path / "a", scaled_from(3), sketch=64)
+    train(tmp_path / "b", sketch=64)
+    plain = tmp_path / "a" / "dump", tmp_path / "b" / "dump"
+    wrapped = renamed(plain[1], tmp_path / "wrapped", begin)
+    expected, found = compare_gradients(*plain), compare_gradients(plain[0], wrapped)
+    assert found == expected
+    assert found.ranks[0].parameters["3.weight"][0].cosine is not None
+    assert compare_gradients(wrapped, plain[1]).breaks == ()
+
+
+def test_nothing_in_common_is_no_agreement(tmp_path: Path) -> None:
+    train(tmp_path / "a")
+    record = tmp_path / "a" / "dump"
+    other = renamed(record, tmp_path / "other", "net.")
+    with pytest.raises(UsageError, match=r"no parameter .* in common: 0\.weight against net\.0\."):
+        compare_gradients(record, other)
 
 
 def test_equal_trainings_agree(tmp_path: Path) -> None:

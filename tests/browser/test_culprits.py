@@ -1,0 +1,67 @@
+"""What was planted is one click away from the overview of its file, and one key from elsewhere.
+
+The names of the culprits come from how each fault was planted, not from the verdict.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.viewer import canvas, open_tab, wait_for_details
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+
+OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
+PLANTED = {
+    "argument": "Mint.mul.17.forward",  # the scale of the attention in layer 1
+    "weight": "Module.model.layers.1.mlp.down_proj.Linear.forward.0",  # one NaN in it
+    "operator": "Functional.softmax.3.forward",  # equal inputs, another output
+}
+
+
+@pytest.fixture(scope="session")
+def planted_databases(
+    tmp_path_factory: pytest.TempPathFactory,
+    dumps: Path,
+    build_database: BuildDatabase,
+    small_database: Path,
+) -> dict[str, Path]:
+    """A file for each kind of fault: one step, one rank."""
+    folder = tmp_path_factory.mktemp("planted")
+    for name in ("ms_llama_fault_mix_stat", "ms_llama_mix_stat"):
+        archive = REPOSITORY / "tests" / "data" / "pairs" / f"{name}.tar.xz"
+        unpack = [sys.executable, "-m", "tarfile", "--extract", str(archive), str(folder)]
+        subprocess.run(unpack, check=True)
+    scaled, right = (
+        folder / name / "step0" / "rank"
+        for name in ("ms_llama_fault_mix_stat", "ms_llama_mix_stat")
+    )
+    llama = "llama_statistics"
+    nan, clean = (dumps / name / "step0" / "rank" for name in (f"{llama}_nan_weight", llama))
+    return {
+        "argument": build_database(scaled, right),
+        "weight": build_database(nan, clean),
+        "operator": small_database,
+    }
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_one_click_leads_from_the_overview_to_the_culprit_and_one_key_back(
+    page: Page,
+    planted_databases: dict[str, Path],
+    tensorboard_server: StartTensorBoard,
+    kind: str,
+) -> None:
+    frame = open_tab(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
+    frame.get_by_role("button", name="Go to the first suspect").click()
+    wait_for_details(frame, PLANTED[kind])
+    expect(frame.locator("ga-overview")).to_be_hidden()
+    canvas(frame).focus()
+    page.keyboard.press("ArrowUp")
+    expect(frame.locator("ga-node-summary h2")).not_to_contain_text(PLANTED[kind])
+    page.keyboard.press("v")
+    wait_for_details(frame, PLANTED[kind])
