@@ -1,23 +1,28 @@
 """What looking at operators costs: python benchmarks/operators.py [STEPS].
 
-CPU time of a training step under each mode as a multiple of the same step without it, one thread,
-the middle of several rounds in which modes take turns.
+CPU time of a training step under each mode, and of each command on the dump of one, as a multiple
+of the same step without it; one thread, the middle of several rounds in which they take turns.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
+from msprobe_collector import PrecisionDebugger
 from msprobe_operators import CompareWithCPU, NanInfTracker, PerturbOperators
+from msprobe_operators.command import main as operators
 
 MODES: dict[str, Callable[[], Any]] = {
     "none": nullcontext,
@@ -29,7 +34,17 @@ MODES: dict[str, Callable[[], Any]] = {
     "PerturbOperators('noise')": PerturbOperators,
     "PerturbOperators('order')": lambda: PerturbOperators("order"),
     "PerturbOperators('precision')": lambda: PerturbOperators("precision"),
+    "PerturbOperators('precision', handler='fix')": lambda: PerturbOperators(
+        "precision", handler="fix"
+    ),
 }
+COMMANDS = (
+    ["check"],
+    ["check", "--reference", "cpu"],
+    ["perturb"],
+    ["perturb", "--by", "order"],
+    ["overflow"],
+)
 WIDTH, LAYERS, ROUNDS = 256, 4, 3
 
 
@@ -59,10 +74,33 @@ def main(steps: int) -> None:
                 for _ in range(steps):
                     step()
                 spent[name].append((time.process_time() - began) / steps)
+    spent |= _commands(model, step)
     plain = median(spent["none"])
     print(f"a step: {1000 * plain:.0f} ms")
     for name, seconds in spent.items():
         print(f"{name}: {median(seconds) / plain:.1f}")
+
+
+def _commands(model: nn.Module, step: Callable[[], None]) -> dict[str, list[float]]:
+    """CPU seconds of each command on a tensor dump of one step, in every round."""
+    spent: dict[str, list[float]] = {}
+    with TemporaryDirectory() as folder, Path(os.devnull).open("w") as nowhere:
+        debugger = PrecisionDebugger(dump_path=folder, task="tensor", level="mix")
+        debugger.start(model)
+        step()
+        debugger.stop()
+        debugger.step()
+        debugger.close()
+        [dump] = Path(folder).rglob("dump.json")
+        for number in range(ROUNDS):
+            for command in COMMANDS:
+                out = Path(folder) / f"{number}{'_'.join(command)}"
+                began = time.process_time()
+                with redirect_stdout(nowhere):
+                    operators([command[0], str(dump), "-o", str(out), *command[1:]])
+                name = f"msprobe-operators {' '.join(command)}"
+                spent.setdefault(name, []).append(time.process_time() - began)
+    return spent
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command ``msprobe-operators``: check, overflow, replay, script."""
+"""The command ``msprobe-operators``: check, perturb, overflow, replay."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    # Commands written for msprobe say which framework; this one knows PyTorch alone.
+    parser.add_argument("-f", choices=("pytorch",), dest="framework", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="run every call of a dump again", allow_abbrev=False)
     check.add_argument("dump", type=Path, help="dump.json or the directory of one rank")
@@ -98,12 +100,42 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--step", type=int, default=0, help="the step of the dump in --database")
     check.add_argument("--rank", type=int, default=0, help="the rank of the dump in --database")
     check.set_defaults(run=_check)
+    perturb = commands.add_parser(
+        "perturb", help="find calls that blow rounding up, without a reference", allow_abbrev=False
+    )
+    perturb.add_argument("dump", type=Path, help="dump.json or the directory of one rank")
+    perturb.add_argument(
+        "--by",
+        choices=("noise", "order"),
+        default="noise",
+        help="move operands in their last bit, or add sums up backwards (default: noise)",
+    )
+    perturb.add_argument(
+        "--amplification",
+        type=float,
+        default=1000.0,
+        metavar="TIMES",
+        help="how much further results may move than operands (default: 1000)",
+    )
+    perturb.add_argument(
+        "--call",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only calls whose names begin with NAME; may be repeated",
+    )
+    perturb.add_argument("-o", "--output-path", type=Path, help="write the table there as well")
+    perturb.set_defaults(run=_perturb)
     overflow = commands.add_parser(
         "overflow", help="tell expected overflow from that of a device", allow_abbrev=False
     )
     overflow.add_argument("dump", type=Path, help="dump.json or the directory of one rank")
-    overflow.add_argument("-o", "--output-path", type=Path, help="write the table there as well")
-    overflow.set_defaults(run=_overflow)
+    # The same under the names that msprobe documents.
+    documented = commands.add_parser("run_overflow_check", allow_abbrev=False)
+    documented.add_argument("-api_info", "--api_info", type=Path, dest="dump", required=True)
+    for one in (overflow, documented):
+        one.add_argument("-o", "--output-path", type=Path, help="write the table there as well")
+        one.set_defaults(run=_overflow)
     replay = commands.add_parser("replay", help="run a saved call again", allow_abbrev=False)
     replay.add_argument("file", type=Path, help="a file that dump_error_data wrote")
     replay.add_argument("--device", default="cpu")
@@ -148,6 +180,31 @@ def _check(options: argparse.Namespace) -> int:
         print(row.sentence)
     print(f"{counted([row.status for row in rows]) or 'no calls'}; see {written[0]}.")
     return EXIT_FAILED if failed else EXIT_OK
+
+
+def _perturb(options: argparse.Namespace) -> int:
+    from msprobe_operators.dump.calls import recorded_calls
+    from msprobe_operators.dump.perturb import AMPLIFIES, PerturbRow, perturb_recorded
+    from msprobe_operators.dump.run import chosen_calls, find_dump, source_of
+    from msprobe_operators.report.table import counted, write_rows
+
+    if not options.amplification > 0:
+        raise UsageError(f"--amplification {options.amplification} must be above 0.")
+    dump = find_dump(options.dump)
+    source = source_of(dump)
+    calls = chosen_calls(list(recorded_calls(dump)), tuple(options.call), dump)
+    rows = [
+        row
+        for call in calls
+        for row in perturb_recorded(call, source, options.by, options.amplification)
+    ]
+    for row in rows:
+        if row.status == AMPLIFIES:
+            print(row.sentence)
+    if options.output_path is not None:
+        write_rows(rows, PerturbRow, options.output_path / "operator_perturb")
+    print(f"{counted([row.status for row in rows]) or 'no calls'}.")
+    return EXIT_OK
 
 
 def _overflow(options: argparse.Namespace) -> int:

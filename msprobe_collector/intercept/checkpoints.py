@@ -23,7 +23,9 @@ class Checkpoints:
     def __init__(self, session: Session) -> None:
         self._session = session
         function: Any = torch.utils.checkpoint.checkpoint
-        self._redirect = Redirect(function, self._checkpoint)
+        self._redirect = Redirect(
+            function, self._checkpoint, is_compiling=torch.compiler.is_compiling
+        )
 
     def install(self) -> None:
         self._redirect.install()

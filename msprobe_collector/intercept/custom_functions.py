@@ -39,7 +39,9 @@ class CustomFunctions:
         entry = Function.__dict__.get(_ENTRY)
         function = getattr(entry, "__func__", None)
         if isinstance(function, types.FunctionType):
-            self._redirect = Redirect(function, self._apply)
+            self._redirect = Redirect(
+                function, self._apply, is_compiling=torch.compiler.is_compiling
+            )
         elif hasattr(entry, "__get__"):
             self._replaced = entry
         else:

@@ -62,7 +62,11 @@ class Communication:
         for name in _FUNCTIONS:
             function = getattr(dist, name, None)
             if isinstance(function, types.FunctionType):
-                self._redirects.append(Redirect(function, self._recorded_as(name)))
+                self._redirects.append(
+                    Redirect(
+                        function, self._recorded_as(name), is_compiling=torch.compiler.is_compiling
+                    )
+                )
         for redirect in self._redirects:
             redirect.install()
         self._wait = dist.Work.wait

@@ -37,7 +37,9 @@ class FunctionalCollectives:
             from torch.distributed import _functional_collectives as collectives
 
             function: Any = collectives.wait_tensor
-            self._redirect = Redirect(function, self._wait)
+            self._redirect = Redirect(
+                function, self._wait, is_compiling=torch.compiler.is_compiling
+            )
             self._redirect.install()
 
     def remove(self) -> None:

@@ -52,7 +52,10 @@ class FusedPaths:
         self._session = session
         self._mode = mode
         functions: list[Any] = [kind.forward for kind in _FUSED]
-        self._redirects = [Redirect(function, self._forward) for function in functions]
+        self._redirects = [
+            Redirect(function, self._forward, is_compiling=torch.compiler.is_compiling)
+            for function in functions
+        ]
 
     def install(self) -> None:
         for redirect in self._redirects:

@@ -38,7 +38,9 @@ class Phases:
         for name in _CLIPPING:
             function: Any = getattr(torch.nn.utils, name, None)
             if function is not None:
-                self._redirects.append(Redirect(function, self._clip))
+                self._redirects.append(
+                    Redirect(function, self._clip, is_compiling=torch.compiler.is_compiling)
+                )
         for redirect in self._redirects:
             redirect.install()
 

@@ -9,21 +9,35 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from msprobe_collector.record.stack import HIDDEN_NAME
 
+# What redirected functions call, by a number in their code: compilers that read code know constants
+# of plain types alone.
+TARGETS: dict[int, Callable[..., Any]] = {}
+_numbers = count()
 
-def _entry_code(
-    target: Callable[..., Any], original: types.CodeType, disguised: bool
-) -> types.CodeType:
-    def entry(*args: Any, **kwargs: Any) -> Any:
-        call: Any = "replaced below"
-        return call(*args, **kwargs)
 
-    code = entry.__code__
-    constants = tuple(target if item == "replaced below" else item for item in code.co_consts)
-    code = code.replace(co_consts=constants, co_freevars=original.co_freevars)
+# A function's cells must be those of its code, or what compilers make of it does not run.
+_ENTRY = """
+def around({cells}):
+    def entry(*args, **kwargs):
+        if 0:
+            {reads}
+        from msprobe_collector.intercept.redirect import TARGETS
+        return TARGETS[{number}](*args, **kwargs)
+    return entry
+"""
+
+
+def _entry_code(number: int, original: types.CodeType, disguised: bool) -> types.CodeType:
+    cells = ", ".join(original.co_freevars)
+    source = _ENTRY.format(cells=cells, reads=cells or "pass", number=number)
+    made: dict[str, Any] = {}
+    exec(compile(source, __file__, "exec"), made)  # noqa: S102  our own text
+    code: types.CodeType = made["around"](*original.co_freevars).__code__
     if not disguised:
         return code
     return code.replace(
@@ -36,11 +50,16 @@ def _entry_code(
 class Redirect:
     """``function(…)`` becomes ``target(original, …)`` between install and remove.
 
-    A ``disguised`` function still shows where it was written: compilers read its source.
+    A ``disguised`` function still shows where it was written: compilers read its source. While
+    ``is_compiling`` says so, the original alone is called.
     """
 
     def __init__(
-        self, function: types.FunctionType, target: Callable[..., Any], disguised: bool = False
+        self,
+        function: types.FunctionType,
+        target: Callable[..., Any],
+        disguised: bool = False,
+        is_compiling: Callable[[], bool] = bool,
     ) -> None:
         self._function = function
         self._code = function.__code__
@@ -54,14 +73,21 @@ class Redirect:
         original.__kwdefaults__ = function.__kwdefaults__
 
         def redirected(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)
             return target(original, *args, **kwargs)
 
-        self._entry = _entry_code(redirected, self._code, disguised)
+        self._original, self._redirected = original, redirected
+        self._number = next(_numbers)
+        self._entry = _entry_code(self._number, self._code, disguised)
 
     def install(self) -> None:
+        TARGETS[self._number] = self._redirected
         self._function.__code__ = self._entry
 
     def remove(self) -> None:
         # Someone who replaced the code after us keeps theirs.
         if self._function.__code__ is self._entry:
             self._function.__code__ = self._code
+        # Calls of other threads may be on their way into it.
+        TARGETS[self._number] = self._original

@@ -25,7 +25,9 @@ class ScriptedModules:
         self._redirect: Redirect | None = None
         function: Any = getattr(torch.jit._recursive, "create_script_module", None)
         if isinstance(function, types.FunctionType):
-            self._redirect = Redirect(function, self._create)
+            self._redirect = Redirect(
+                function, self._create, is_compiling=torch.compiler.is_compiling
+            )
 
     def install(self) -> None:
         if self._redirect is not None:

@@ -31,6 +31,8 @@ _INTEGERS = frozenset(
     {torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64}
     | {torch.uint16, torch.uint32, torch.uint64}
 )
+# Of these torch reduces the wider signed ones alone.
+_SIGNED = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 Values: TypeAlias = "tuple[Any, Any, Any, Any]"
@@ -81,7 +83,17 @@ def _is_without_values(tensor: torch.Tensor) -> bool:
 
 
 def measure(tensor: torch.Tensor) -> Measured | Row:
-    """Max, min, mean and norm of a plain tensor; call inside ``unseen``."""
+    """Max, min, mean and norm of a plain tensor; call inside ``unseen``.
+
+    Numbers that torch cannot reduce, such as those of 4 bits, have none.
+    """
+    try:
+        return _measure(tensor)
+    except NotImplementedError:
+        return Measured(_NOTHING, None)
+
+
+def _measure(tensor: torch.Tensor) -> Measured | Row:
     if tensor.numel() == 0:
         return Measured(_NOTHING, None)
     kind = "float"
@@ -92,6 +104,7 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
         tensor = tensor.abs()
     elif not tensor.is_floating_point():
         kind = "int"
+        tensor = tensor.to(_SIGNED[tensor.dtype]) if tensor.dtype in _SIGNED else tensor
     if tensor.device.type == "cpu":
         return _measure_here(tensor, kind)
     if is_capturing():

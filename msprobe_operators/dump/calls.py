@@ -92,10 +92,12 @@ def function_of(name: str) -> Callable[..., Any] | str:
         return f"its name stands for torch.{function} and for torch.linalg.{function}"
     found = getattr(_PLACES[kind], function, None)
     if found is None and kind == "Torch":
-        found = getattr(torch.linalg, function, None)
+        space, _, rest = function.partition("_")
+        place = {"fft": torch.fft, "special": torch.special}.get(space)
+        found = getattr(torch.linalg, function, None) or getattr(place, rest, None)
     if found is None or not callable(found):
         return f"this torch has no {kind}.{function}"
-    if found not in _functions_of_tensors() and not _is_creation(kind, function):
+    if found not in _functions_of_tensors() and not _is_known(kind, function):
         return "it is no function of tensors"
     return found  # type: ignore[no-any-return]
 
@@ -137,7 +139,24 @@ _DUNDERS = frozenset(
 )
 
 
-def _is_creation(kind: str, function: str) -> bool:
-    return kind == "Torch" and function in (
-        "arange zeros ones full eye linspace logspace tril_indices triu_indices".split()
-    )
+# Functions of tensors, or makers of them, that torch does not list.
+_UNLISTED = {
+    "Functional": frozenset(
+        "celu_ elu_ hardsigmoid hardswish hardtanh_ leaky_relu_ relu_ selu_ sigmoid tanh threshold_"
+        " upsample upsample_bilinear upsample_nearest".split()
+    ),
+    "Tensor": frozenset("new_full new_ones new_zeros unflatten".split()),
+    "Torch": frozenset(
+        "arange zeros ones full eye linspace logspace tril_indices triu_indices scalar_tensor"
+        " bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
+    ),
+}
+
+
+def _is_known(kind: str, function: str) -> bool:
+    if function in _UNLISTED.get(kind, ()):
+        return True
+    # torch.exp_ is torch.exp, written in place.
+    other = getattr(torch, function.removesuffix("_"), None)
+    is_in_place = kind == "Torch" and function.endswith("_") and not function.startswith("_")
+    return is_in_place and other is not None and other in _functions_of_tensors()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations, islice
 from math import inf
 from typing import Any
 
@@ -95,7 +96,7 @@ def _rows(
 ) -> Iterator[CheckRow]:
     device = torch.device(options.device)
     here = run_call(function, given.args, given.kwargs, device=device)
-    into = _gradients_of_results(call, here, options)
+    into, is_recorded = gradients_of_results(call, here, options.source)
     wants_backward = into is not None and call.backward is not None
     if wants_backward:
         here = run_call(function, given.args, given.kwargs, device=device, into=into)
@@ -103,16 +104,19 @@ def _rows(
     there = _reference(function, given, wide, into if wants_backward else None)
     kind = "real" if given.is_real else "made up"
 
-    def moved(relative: float, gradients: bool = False) -> list[Any] | None:
+    def moved(relative: float, draw: int, gradients: bool = False) -> list[Any] | None:
         args, kwargs = perturbed(
             map_tensors(given.args, _detached_wide),
             map_tensors(given.kwargs, _detached_wide),
             relative,
+            draw=draw,
         )
         ends = (
-            None if into is None or not gradients else list(perturbed(tuple(into), {}, relative)[0])
+            None
+            if into is None or not gradients
+            else list(perturbed(tuple(into), {}, relative, draw=draw)[0])
         )
-        with RoundedSteps(relative):
+        with RoundedSteps(relative, draw):
             again = _reference(function, Operands(args, kwargs, False), True, ends)
         return list(again.gradients) if gradients else again.results
 
@@ -130,7 +134,11 @@ def _rows(
         yield _untested(call, "backward", "no operand of it takes a gradient", options)
         return
     compared, gradients = "device", here.gradients
-    if given.is_real and (tells_all(call) or is_one_step(here.results)):
+    if _overflows(here.results, there.results):
+        why = f"its forward overflows in {_dtype_of(here.results)}, so that its gradient is none"
+        yield _untested(call, "backward", why, options)
+        return
+    if given.is_real and is_recorded and (tells_all(call) or is_one_step(here.results)):
         stored = recorded_gradients(
             call, (given.args, given.kwargs), there.gradients, options.source
         )
@@ -143,8 +151,8 @@ def _rows(
     ]
     places = [n for n, one in enumerate(gradients) if one is not None]
 
-    def moved_gradients(relative: float) -> list[Any] | None:
-        found = moved(relative, gradients=True)
+    def moved_gradients(relative: float, draw: int) -> list[Any] | None:
+        found = moved(relative, draw, gradients=True)
         return None if found is None else [found[place] for place in places]
 
     verdict = judge(
@@ -180,24 +188,57 @@ def _reference(
         )
 
 
-def _gradients_of_results(
-    call: RecordedCall, outcome: Outcome, options: CheckOptions
-) -> list[Tensor] | None:
-    """The recorded gradients of the results, else made up; None when no result carries one."""
+def gradients_of_results(
+    call: RecordedCall, outcome: Outcome, source: Source
+) -> tuple[list[Tensor] | None, bool]:
+    """Gradients of the results and whether they are the recorded ones.
+
+    They are made up where the dump does not tell which gradient is whose; None when no result
+    carries one. A result that nobody used has none recorded: it is zero.
+    """
     ends = [one for one in outcome.results if isinstance(one, Tensor) and one.requires_grad]
     if not ends:
-        return None
+        return None, False
     recorded: list[Tensor] = []
     if call.backward is not None:
         leaves = by_argument(call.backward).get("input")
         for number, leaf in enumerate(leaves if isinstance(leaves, list) else []):
             if isinstance(leaf, dict) and "shape" in leaf:
                 place = f"{call.name}.backward.{number}"
-                recorded.append(rebuild(leaf, place, options.source)[0].detach())
-    if [tuple(one.shape) for one in recorded] == [tuple(one.shape) for one in ends]:
-        return recorded
-    source = torch.Generator().manual_seed(11)
-    return [torch.randn(end.shape, generator=source, dtype=torch.float64) for end in ends]
+                recorded.append(rebuild(leaf, place, source)[0].detach())
+    chosen = list(
+        islice(
+            (
+                places
+                for places in combinations(range(len(ends)), len(recorded))
+                if all(
+                    ends[at].shape == one.shape for at, one in zip(places, recorded, strict=True)
+                )
+            ),
+            2,
+        )
+    )
+    if recorded and len(chosen) == 1:
+        whose = dict(zip(chosen[0], recorded, strict=True))
+        return [whose.get(at, torch.zeros_like(end)).detach() for at, end in enumerate(ends)], True
+    drawn = torch.Generator().manual_seed(11)
+    return [torch.randn(end.shape, generator=drawn, dtype=torch.float64) for end in ends], False
+
+
+def _overflows(results: list[Any], references: list[Any]) -> bool:
+    """Whether a result is infinite where the reference is not."""
+    return any(
+        bool((torch.isinf(one.detach().cpu()) & torch.isfinite(other.detach().cpu())).any())
+        for one, other in zip(results, references, strict=False)
+        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape
+    )
+
+
+def _dtype_of(results: list[Any]) -> str:
+    found = next(
+        one.dtype for one in results if isinstance(one, Tensor) and one.is_floating_point()
+    )
+    return str(found).removeprefix("torch.")
 
 
 def _recorded_results(call: RecordedCall, options: CheckOptions) -> list[Any] | None:

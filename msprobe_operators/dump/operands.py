@@ -62,8 +62,30 @@ def operands(name: str, record: dict[str, Any], source: Source) -> Operands:
         wanted if item == {} and wanted is not None else _value(item, str(number), tensor)
         for number, item in enumerate(args)
     )
+    if name.split(".")[1] in ("__getitem__", "__setitem__") and len(built) > 1:
+        built = (built[0], _index(built[0], built[1], record), *built[2:])
     named = {str(key): _value(item, str(key), tensor) for key, item in kwargs.items()}
     return Operands(built, named, all(found))
+
+
+def _index(of: Any, index: Any, record: dict[str, Any]) -> Any:
+    """An index as it was: dumps write x[0, 1] and x[[0, 1]] alike, and their results tell.
+
+    Raises CannotRebuildError where they do not.
+    """
+    if not isinstance(index, list) or not isinstance(of, Tensor):
+        return index
+    if any(item is None or isinstance(item, (slice, Tensor, type(...))) for item in index):
+        return tuple(index)
+    outputs = record.get("output")
+    result = outputs[0] if isinstance(outputs, list) and outputs else None
+    shape = result.get("shape") if isinstance(result, dict) else None
+    if isinstance(shape, list) and all(type(item) is int for item in index):
+        if shape == [len(index), *of.shape[1:]]:
+            return index
+        if shape == list(of.shape[len(index) :]):
+            return tuple(index)
+    raise CannotRebuildError("whether its index was a list or a tuple was not recorded")
 
 
 def _recorded_dtype(name: str, record: dict[str, Any]) -> torch.dtype | None:

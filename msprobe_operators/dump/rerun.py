@@ -82,8 +82,8 @@ def gradient_by_differences(
     """Relative error of a backward against central differences of the forward, in float64.
 
     Along one fixed direction v it compares Σ⟨gradient, v⟩ with (F(x + hv) - F(x - hv)) / 2h, where
-    F is the sum of results times their gradients. None when two widths h disagree, as at a kink,
-    so that differences tell nothing.
+    F is the sum of results times their gradients. None when two widths h or the slopes of both
+    sides disagree, as at a kink, or nothing moves, so that differences tell nothing.
     """
     source = torch.Generator().manual_seed(7)
     directions: list[Tensor] = []
@@ -105,10 +105,7 @@ def gradient_by_differences(
         )
         ends = [one for one in outcome.results if isinstance(one, Tensor) and one.requires_grad]
         return float(
-            sum(
-                (end.detach().double() * grad.double()).sum()
-                for end, grad in zip(ends, into, strict=True)
-            )
+            sum(_product(end.detach(), grad) for end, grad in zip(ends, into, strict=True))
         )
 
     told = largest = 0.0
@@ -128,6 +125,7 @@ def gradient_by_differences(
             largest += float(product.abs().sum())
     widths = (1e-6, 2.5e-7)
     ends = [(moved(h), moved(-h)) for h in widths]
+    here = moved(0.0)
     quotients = [
         (ahead - behind) / (2 * h) for h, (ahead, behind) in zip(widths, ends, strict=True)
     ]
@@ -135,6 +133,11 @@ def gradient_by_differences(
     # What float64 itself loses in the difference of two sums of this size.
     lost = 1e-13 * max(abs(end) for pair in ends for end in pair) / widths[-1]
     if not isfinite(scale) or abs(quotients[0] - quotients[1]) + lost > 1e-4 * scale:
+        return None
+    # At a kink, such as equal values that are sorted, the slopes of both sides disagree.
+    ahead, behind = ends[-1]
+    bend = abs(ahead - 2 * here + behind) / widths[-1]
+    if not scale or bend > 1e-4 * scale + 4 * lost:
         return None
     return abs(told - quotients[1]) / scale
 
@@ -165,6 +168,13 @@ def flat(result: Any) -> list[Any]:
     if isinstance(result, (tuple, list)):
         return [part for item in result for part in flat(item)]
     return [] if result is None else [result]
+
+
+def _product(end: Tensor, gradient: Tensor) -> Tensor:
+    """The change of a loss by ``end``, of complex ones as torch counts it: Re Σ g* z."""
+    if end.is_complex():
+        return (end.to(torch.complex128) * gradient.to(torch.complex128).conj()).real.sum()
+    return (end.double() * gradient.double()).sum()
 
 
 def _like(gradient: Tensor, end: Tensor) -> Tensor:

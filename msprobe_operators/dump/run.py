@@ -52,7 +52,7 @@ def check_dump(
     """
     key = _fingerprint(dump, options, devices)
     known = {} if journal is None else _read(journal, key)
-    calls = _chosen(list(recorded_calls(dump)), only, dump)
+    calls = chosen_calls(list(recorded_calls(dump)), only, dump)
     left = [call for call in calls if call.name not in known]
     stream = None
     if journal is not None:
@@ -73,7 +73,8 @@ def check_dump(
     return [row for call in calls for row in known.get(call.name, [])]
 
 
-def _chosen(calls: list[RecordedCall], only: Sequence[str], dump: Path) -> list[RecordedCall]:
+def chosen_calls(calls: list[RecordedCall], only: Sequence[str], dump: Path) -> list[RecordedCall]:
+    """Calls whose names begin with one of ``only``, all of them without; UsageError for no call."""
     chosen: set[str] = set()
     for given in only:
         wanted = given.removesuffix(".forward").removesuffix(".backward")

@@ -28,7 +28,7 @@ from msprobe_operators.rerun.reference import (
     run_again,
 )
 
-_NO_ARITHMETIC = ("profiler", "prim", "prims", "c10d", "_c10d_functional", "c10d_functional")
+_NO_ARITHMETIC = frozenset("profiler prim prims c10d _c10d_functional c10d_functional".split())
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,7 @@ def why_not_testable(
         return "it returns memory as it was"
     if is_view(operator):
         return "it is a view and computes nothing"
-    if operator.namespace in (
-        "profiler",
-        "prim",
-        "prims",
-        "c10d",
-        "_c10d_functional",
-        "c10d_functional",
-    ):
+    if operator.namespace in _NO_ARITHMETIC:
         return "it is communication or bookkeeping"
     return why_unreadable((args, kwargs))
 
@@ -91,9 +84,9 @@ def check_call(
     # The same way to compute, else the difference of both would count as rounding.
     wide = reference if reference == "decomposition" else "float64"
 
-    def moved(relative: float) -> list[Any] | None:
-        changed = perturbed(*in_float64(operator, args, kwargs), relative)
-        with RoundedSteps(relative):
+    def moved(relative: float, draw: int) -> list[Any] | None:
+        changed = perturbed(*in_float64(operator, args, kwargs), relative, draw=draw)
+        with RoundedSteps(relative, draw):
             again = _outcome(operator, *changed, wide, names)
         return None if again.reason is not None else again.result
 
@@ -101,11 +94,37 @@ def check_call(
     return Check(judgement, tuple(results), tuple(found.result), found.note)
 
 
+def check_by(
+    operator: OpOverload,
+    before: tuple[tuple[Any, ...], dict[str, Any]],
+    after: tuple[tuple[Any, ...], dict[str, Any]],
+    result: Any,
+    reference: str | None,
+    limits: Limits | None = None,
+) -> Check:
+    """``check_call`` by a reference, or by what the tensors' device leaves when it is None.
+
+    That is the CPU for tensors of other devices; for tensors of the CPU float64 and, where there
+    is one, another kernel as well, since one that is wrong in every dtype agrees with itself.
+    """
+    if reference is not None:
+        return check_call(operator, before, after, result, reference, limits)
+    if any(tensor.device.type != "cpu" for tensor in tensors(before)):
+        return check_call(operator, before, after, result, "cpu", limits)
+    check = check_call(operator, before, after, result, "float64", limits)
+    if check.judgement.status is not Status.PASSED:
+        return check
+    other = agrees_with_other_kernel(operator, before, after, result, limits)
+    is_wrong = other is not None and other.judgement.status is Status.FAILED
+    return other if is_wrong and other is not None else check
+
+
 def agrees_with_other_kernel(
     operator: OpOverload,
     before: tuple[tuple[Any, ...], dict[str, Any]],
     after: tuple[tuple[Any, ...], dict[str, Any]],
     result: Any,
+    limits: Limits | None = None,
 ) -> Check | None:
     """The check against another kernel of the operator; None when there is none to trust.
 
@@ -116,7 +135,7 @@ def agrees_with_other_kernel(
         return None
     if not any(tensor.is_floating_point() for tensor in tensors(before)):
         return None  # what makes tensors of numbers would compute in the result's own precision
-    found = check_call(operator, before, after, result, "decomposition")
+    found = check_call(operator, before, after, result, "decomposition", limits)
     judgement = found.judgement
     if judgement.status is Status.UNTESTED or judgement.reason.startswith(("shape", "dtype")):
         return None

@@ -41,7 +41,8 @@ MOVES = frozenset(
     " replication_pad2d abs neg relu".split()
 )
 
-# Sums of squares: all terms push the same way, so that errors of small ones add up.
+# Sums of squares; backward, where gradients may all be alike, is added below: all terms push the
+# same way, so that their errors add up.
 _ONE_SIGNED = frozenset("norm linalg_vector_norm _foreach_norm frobenius_norm var std".split())
 
 # Which argument's last dimension is summed over.
@@ -92,7 +93,7 @@ def factors(name: str, dtype: torch.dtype, length: int) -> tuple[float, float]:
     if u == 0.0:
         return 0.0, 0.0
     growth = sqrt(length) * min(1.0, roundoff(_SUMS) / u)
-    if name in _ONE_SIGNED:
+    if name in _ONE_SIGNED or name.endswith("_backward"):
         growth *= 4
     return 8.0 + growth, 8.0 + 2 * growth
 

@@ -8,15 +8,10 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from msprobe_operators.call.arguments import before_the_call, tensors
+from msprobe_operators.call.arguments import before_the_call
 from msprobe_operators.call.operator import operator_name
 from msprobe_operators.call.place import Place
-from msprobe_operators.judge.check import (
-    Check,
-    agrees_with_other_kernel,
-    check_call,
-    why_not_testable,
-)
+from msprobe_operators.judge.check import Check, check_by, why_not_testable
 from msprobe_operators.judge.compare import Judgement, Limits, Status
 from msprobe_operators.live.gate import gate
 from msprobe_operators.live.log import Log
@@ -79,8 +74,7 @@ class CompareWithCPU(LiveMode):
             enabled, target_list, target_op, white_list, enable_ranks, start_step, end_step, sample
         )
         log = Log(should_log_to_file, output_dir, "compare_result") if opened.is_open_ever else None
-        super().__init__(opened, log, output_dir, dump_error_data)
-        self._verbose = verbose
+        super().__init__(opened, log, output_dir, dump_error_data, verbose)
         self._reference = reference
         self._limits = limits(atol, rtol)
 
@@ -90,51 +84,40 @@ class CompareWithCPU(LiveMode):
         if not self.gate.is_due(operator, args, kwargs):
             return operator(*args, **kwargs)
         name = place.full_name(operator_name(operator))
-        if self._verbose:
-            self._say(f"{name} starts to run ...")
+        self._say_if_verbose(f"{name} starts to run ...")
         reason = why_not_testable(operator, args, kwargs)
         if reason is not None:
             result = operator(*args, **kwargs)
             self._count(operator, place, Judgement(Status.UNTESTED, reason))
+            self._say_if_verbose(f"{name} is not tested: {reason}")
             return result
         before = before_the_call(operator, args, kwargs)
         state = torch.get_rng_state()
         result = operator(*args, **kwargs)
         if not torch.equal(state, torch.get_rng_state()):
             self._count(operator, place, Judgement(Status.UNTESTED, "it draws random numbers"))
+            self._say_if_verbose(f"{name} is not tested: it draws random numbers")
             return result
         try:
             with random_state_kept():
-                check = self._check(operator, before, (args, kwargs), result)
+                check = check_by(
+                    operator, before, (args, kwargs), result, self._reference, self._limits
+                )
         except Exception as error:  # nothing that goes wrong here may reach training
             text = " ".join(str(error).split())[:200]
             check = Check(Judgement(Status.UNTESTED, f"{type(error).__name__}: {text}"))
         self._count(operator, place, check.judgement)
-        if check.note is not None and self._verbose:
-            self._say(check.note)
+        if check.note is not None:
+            self._say_if_verbose(check.note)
         if check.judgement.status is Status.FAILED:
             self._tell(name, check, before)
             if self._dump_error_data:
                 self._stop_at(operator, before, result, place, state)
-        elif check.judgement.status is Status.UNTESTED and self._verbose:
-            self._say(f"{name} is not tested: {check.judgement.reason}")
-        elif self._verbose:
-            self._say(f"{name} succeeds to pass {_TEST} test")
+        elif check.judgement.status is Status.UNTESTED:
+            self._say_if_verbose(f"{name} is not tested: {check.judgement.reason}")
+        else:
+            self._say_if_verbose(f"{name} succeeds to pass {_TEST} test")
         return result
-
-    def _check(self, operator: OpOverload, before: Call, after: Call, result: Any) -> Check:
-        reference = self._reference
-        if reference is None:
-            is_elsewhere = any(tensor.device.type != "cpu" for tensor in tensors(before))
-            reference = "cpu" if is_elsewhere else "float64"
-        check = check_call(operator, before, after, result, reference, self._limits)
-        if self._reference is not None or reference != "float64" or self._limits is not None:
-            return check
-        if check.judgement.status is Status.PASSED:
-            other = agrees_with_other_kernel(operator, before, after, result)
-            if other is not None and other.judgement.status is Status.FAILED:
-                return other
-        return check
 
     def _count(self, operator: OpOverload, place: Place, judgement: Judgement) -> None:
         self.results.add(operator_name(operator), place, judgement, self.gate.step)

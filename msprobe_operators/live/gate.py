@@ -37,8 +37,8 @@ class Gate:
 
     @property
     def is_open_ever(self) -> bool:
-        """Whether any step of this rank is looked at."""
-        return self.enabled and (self.enable_ranks is None or rank() in self.enable_ranks)
+        """Whether any step of this rank is looked at; a process on its own counts as rank 0."""
+        return self.enabled and (self.enable_ranks is None or max(rank(), 0) in self.enable_ranks)
 
     def is_open(self) -> bool:
         """Whether calls of this step and rank are looked at at all."""

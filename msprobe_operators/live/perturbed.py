@@ -15,6 +15,7 @@ from msprobe_operators.call.operator import base_name, operator_name, written_ar
 from msprobe_operators.call.place import Place
 from msprobe_operators.judge.check import check_call, why_not_testable
 from msprobe_operators.judge.compare import Judgement, Status
+from msprobe_operators.judge.growth import growth, last_bit
 from msprobe_operators.judge.tolerance import factors, length_of_sums, roundoff
 from msprobe_operators.live.gate import gate
 from msprobe_operators.live.log import Log
@@ -134,7 +135,7 @@ def amplification(operator: OpOverload, call: tuple[Any, dict[str, Any]], most: 
     ``most``. Computed in float64, so that it is the call's condition and not the rounding of a
     kernel.
     """
-    relative = max((roundoff(t.dtype) for t in tensors(call) if roundoff(t.dtype) > 0), default=0.0)
+    relative = last_bit(call)
     if relative == 0.0:
         return Judgement(Status.UNTESTED, "no operand is floating")
     wide = in_float64(operator, *call)
@@ -142,14 +143,7 @@ def amplification(operator: OpOverload, call: tuple[Any, dict[str, Any]], most: 
     moved = attempt(operator, *perturbed(*wide, relative))
     if base.reason or moved.reason:
         return Judgement(Status.UNTESTED, base.reason or moved.reason or "")
-    size = change = 0.0
-    for one, other in zip(tensors(base.result), tensors(moved.result), strict=True):
-        if not (one.is_floating_point() or one.is_complex()) or not one.numel():
-            continue
-        finite = torch.isfinite(one) & torch.isfinite(other)
-        size = max(size, float(torch.where(finite, one.abs(), 0.0).max()))
-        change = max(change, float(torch.where(finite, (one - other).abs(), 0.0).max()))
-    worst = change / size / relative if size else (inf if change else 0.0)
+    worst = growth(tensors(base.result), tensors(moved.result), relative)
     status = Status.FAILED if worst > most else Status.PASSED
     reason = f"rounding of its operands grows {worst:.3g} times" if worst > most else ""
     return Judgement(status, reason, worst * relative, worst / most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from msprobe_operators.call.arguments import before_the_call, map_tensors, tensors
 from msprobe_operators.call.operator import find_operator
 from msprobe_operators.call.saved import SavedCall, load_call
-from msprobe_operators.judge.check import Check, check_call
+from msprobe_operators.judge.check import Check, check_by
 from msprobe_operators.judge.compare import Limits, Status
 from msprobe_operators.live.compare_with_cpu import limits
 
@@ -33,7 +34,7 @@ def compare_for_single_op(
     result. ``operator`` overrides the saved one. Raises SavedCallError for files that hold no
     call or more than data.
     """
-    call = load_call(Path(inputs), _overload(operator))
+    call = _call(inputs, operator)
     args, kwargs, result, check = run(call, device, reference, limits(atol, rtol))
     return check.judgement.status is Status.PASSED, args, kwargs, result
 
@@ -45,7 +46,7 @@ def nan_inf_track_for_single_op(
 
     The rest is as in ``compare_for_single_op``.
     """
-    call = load_call(Path(inputs), _overload(operator))
+    call = _call(inputs, operator)
     args, kwargs, result, _ = run(call, device, None, None)
     is_clean = all(
         bool(torch.isfinite(tensor.float() if tensor.element_size() == 1 else tensor).all())
@@ -74,21 +75,20 @@ def run(
             result = call.operator(*args, **kwargs)
     finally:
         torch.set_rng_state(state)
-    chosen = reference or ("float64" if target.type == "cpu" else "cpu")
-    return (
-        args,
-        kwargs,
-        result,
-        check_call(call.operator, before, (args, kwargs), result, chosen, limit),
-    )
+    check = check_by(call.operator, before, (args, kwargs), result, reference, limit)
+    return args, kwargs, result, check
 
 
-def _overload(operator: Operator | None) -> OpOverload | None:
-    """The operator itself; of a packet its only or its default overload, None to use the file's."""
-    if operator is None or isinstance(operator, OpOverload):
-        return operator
+def _call(inputs: str | Path, operator: Operator | None) -> SavedCall:
+    """The call of a file; of a packet the overload is meant that the file's operator is."""
+    if operator is None:
+        return load_call(Path(inputs))
     if isinstance(operator, str):
-        return find_operator(operator)
-    names = operator.overloads()
-    # With several overloads the file says which of them was called.
-    return getattr(operator, names[0]) if len(names) == 1 else None
+        return load_call(Path(inputs), find_operator(operator))
+    if isinstance(operator, OpOverload):
+        return load_call(Path(inputs), operator)
+    call = load_call(Path(inputs))
+    overload = call.operator._overloadname
+    if overload not in operator.overloads():
+        overload = operator.overloads()[0]
+    return replace(call, operator=getattr(operator, overload))

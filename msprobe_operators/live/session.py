@@ -30,11 +30,19 @@ class OperatorFailedError(RuntimeError):
 class LiveMode(TorchDispatchMode):
     """Looks at ATen calls as they are made; subclasses say what they look for."""
 
-    def __init__(self, gate: Gate, log: Log | None, output_dir: str, dump_error_data: bool) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        log: Log | None,
+        output_dir: str,
+        dump_error_data: bool,
+        verbose: bool = True,
+    ) -> None:
         super().__init__()
         self.gate = gate
         self.results = Results()
         self._log = log
+        self._verbose = verbose
         self._output_dir = Path(output_dir or ".")
         self._dump_error_data = dump_error_data
         self._stack = ExitStack()
@@ -77,7 +85,7 @@ class LiveMode(TorchDispatchMode):
         place = here()
         passed_over = self.gate.why_passed_over(func)
         if passed_over is not None:
-            self._say(f"{place.full_name(operator_name(func))} {passed_over}")
+            self._say_if_verbose(f"{place.full_name(operator_name(func))} {passed_over}")
             return func(*args, **kwargs)
         return self.look_at(func, args, kwargs, place)
 
@@ -90,6 +98,10 @@ class LiveMode(TorchDispatchMode):
     def _say(self, text: str) -> None:
         if self._log is not None:
             self._log.line(text)
+
+    def _say_if_verbose(self, text: str) -> None:
+        if self._verbose:
+            self._say(text)
 
     def _stop_at(
         self, operator: OpOverload, call: Call, result: Any, place: Place, state: Tensor | None

@@ -22,15 +22,20 @@ _SEED = 20240607
 
 
 def perturbed(
-    args: tuple[Any, ...], kwargs: dict[str, Any], relative: float, *, scalars: bool = True
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    relative: float,
+    *,
+    scalars: bool = True,
+    draw: int = 0,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Every floating operand x as x · (1 + relative · u), u uniform in [-1, 1].
 
     Integers and bools are kept: they choose or count. With ``scalars`` numbers that are no whole
-    ones change too, since kernels round them to the tensors' dtype. The draw is always the same
-    and leaves torch's generators alone.
+    ones change too, since kernels round them to the tensors' dtype. A draw of one number is always
+    the same and leaves torch's generators alone.
     """
-    source = torch.Generator().manual_seed(_SEED)
+    source = torch.Generator().manual_seed(_SEED + 2 * draw)
 
     def noise(tensor: Tensor) -> Tensor:
         if not (tensor.is_floating_point() or tensor.is_complex()):
@@ -77,10 +82,10 @@ class RoundedSteps(TorchDispatchMode):
     difference of large numbers. Views, copies and writes in place stay exact.
     """
 
-    def __init__(self, relative: float) -> None:
+    def __init__(self, relative: float, draw: int = 0) -> None:
         super().__init__()
         self._relative = relative
-        self._source = torch.Generator().manual_seed(_SEED + 1)
+        self._source = torch.Generator().manual_seed(_SEED + 2 * draw + 1)
 
     def __torch_dispatch__(
         self,
@@ -113,6 +118,28 @@ class RoundedSteps(TorchDispatchMode):
             return tensor * (1 + self._relative * u.to(tensor.device))
 
         return map_tensors(result, move)
+
+
+class ReorderedSums(TorchDispatchMode):
+    """While it is on, products of matrices and sums are added up backwards.
+
+    ``turned`` counts them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        turned = reordered(func, args) if isinstance(func, OpOverload) else None
+        self.turned += turned is not None
+        return func(*(args if turned is None else turned), **(kwargs or {}))
 
 
 # Results are operands in another place.

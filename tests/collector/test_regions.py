@@ -209,3 +209,53 @@ def test_a_forked_worker_records_nothing(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], env=environment, check=True)
     text = (tmp_path / "step0" / "rank" / "dump.json").read_text()
     assert list(json.loads(text)["data"]) == ["Torch.ones.0.forward", "Torch.zeros.0.forward"]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, *received: torch.Tensor) -> torch.Tensor:
+        return received[0] * 2
+
+
+class Broken(nn.Module):
+    """Its compiled graph breaks, and what the collector takes over is called between the pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        torch._dynamo.graph_break()
+        y = checkpoint(self.last, Doubled.apply(y), use_reentrant=False)
+        nn.utils.clip_grad_norm_([self.scale], 1.0)
+        return y * self.scale
+
+
+def test_compiled_code_may_call_what_is_taken_over(tmp_path: Path) -> None:
+    def train(record_in: Path | None) -> list[torch.Tensor]:
+        torch._dynamo.reset()
+        torch.manual_seed(3)
+        model = Broken()
+        compiled: Any = torch.compile(model, backend="aot_eager")
+        data = torch.linspace(-1, 1, 16).reshape(2, 8)
+
+        def step() -> None:
+            compiled(data).square().sum().backward()
+
+        for number in range(2):
+            if record_in is None:
+                step()
+            else:
+                dump = record(record_in / str(number), step, compiled)
+                assert "Torch.CompiledFunction.0.forward" in dump.data
+        return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+    plain, recorded = train(None), train(tmp_path)
+    assert len(plain) == 5
+    assert all(torch.equal(one, other) for one, other in zip(plain, recorded, strict=True))

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from msprobe_builder import BuildConfig, build
+from msprobe_collector import PrecisionDebugger
 from msprobe_operators.command import main
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.check import CheckOptions, check_recorded
@@ -198,3 +201,58 @@ def test_wrong_use_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     ):
         assert main(command) == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+class Unusual(nn.Module):
+    """Results that are not used, complex, sorted or, in float16, too large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.GRU(8, 16, batch_first=True)
+        self.up = nn.ConvTranspose2d(1, 4, 2, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)[0]  # the last state is not used
+        left, _ = y.chunk(2, -1)
+        values, _ = torch.cat([left, left], -1).sort(-1)  # equal values, in any order
+        spectrum = torch.fft.rfft(values.float()).abs().to(y.dtype)
+        grown = self.up(functional.hardswish(y)[:, None])
+        safe = torch.where(y > -2, y, (y * 0 + 20).exp())
+        first = values.new_zeros(values.shape[-1]) + values[0, 0] + values[[0, 1]].mean()
+        loss: Tensor = (
+            spectrum.mean() + grown.mean() + safe.square().mean() + (values * first).mean()
+        )
+        return loss
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_unusual_calls_that_are_right_are_not_accused(tmp_path: Path, dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    model = Unusual().to(dtype)
+    debugger = PrecisionDebugger(dump_path=str(tmp_path / "dump"), task="tensor", level="mix")
+    debugger.start(model)
+    model(torch.linspace(-1, 1, 4 * 64 * 8).sin().reshape(4, 64, 8).to(dtype)).backward()
+    debugger.stop()
+    debugger.step()
+    debugger.close()
+    [dump] = (tmp_path / "dump").rglob("dump.json")
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 0
+    rows = rows_of(tmp_path / "out")
+    tested = {
+        (row["name"].split(".")[1], row["direction"]) for row in rows if row["status"] == "passed"
+    }
+    for name in (
+        "gru",
+        "chunk",
+        "fft_rfft",
+        "hardswish",
+        "conv_transpose2d",
+        "__abs__",
+        "new_zeros",
+    ):
+        assert (name, "forward") in tested, name
+    assert not [r for r in rows if "__getitem__" in r["name"] and r["status"] != "passed"]
+    for name in ("gru", "chunk", "sort", "fft_rfft", "hardswish", "conv_transpose2d"):
+        assert (name, "backward") in tested, name
+    overflow = {row["reason"] for row in rows if row["name"] == "Tensor.exp.0"}
+    assert any("overflows in float16" in reason for reason in overflow) is (dtype is torch.float16)

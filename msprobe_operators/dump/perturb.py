@@ -1,0 +1,139 @@
+"""``msprobe-operators perturb``: which recorded calls blow rounding up, without a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from msprobe_operators.call.arguments import map_tensors, tensors
+from msprobe_operators.dump.calls import RecordedCall, function_of
+from msprobe_operators.dump.check import gradients_of_results
+from msprobe_operators.dump.operands import CannotRebuildError, Operands, Source, operands
+from msprobe_operators.dump.rerun import Function, Outcome, bytes_of_result, run_call
+from msprobe_operators.judge.growth import growth, last_bit
+from msprobe_operators.rerun.perturb import ReorderedSums, perturbed
+
+# noise moves operands in their last bit; order adds the sums inside the call up backwards.
+WAYS = ("noise", "order")
+STEADY, AMPLIFIES, UNTESTED = "steady", "amplifies", "not tested"
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class PerturbRow:
+    """How much further one direction of a call moves than what it is given.
+
+    ``growth`` is the relative change of the results in units of the operands' last bit.
+    """
+
+    name: str
+    direction: str
+    status: str
+    growth: float = 0.0
+    operands: str = ""  # real or made up
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The row in words."""
+        call = f"{self.name}.{self.direction}"
+        if self.status == UNTESTED:
+            return f"{call} was not tested: {self.reason}."
+        if self.status == AMPLIFIES:
+            return f"{call} blows rounding up: {self.reason}."
+        return f"{call} keeps rounding small."
+
+
+def perturb_recorded(call: RecordedCall, source: Source, way: str, most: float) -> list[PerturbRow]:
+    """Rows for the forward and, where one was recorded, the backward of a call.
+
+    ``most`` is the growth above which a call amplifies.
+    """
+    directions = ["forward"] if call.backward is None else ["forward", "backward"]
+    function = function_of(call.name)
+    if isinstance(function, str):
+        return [PerturbRow(call.name, one, UNTESTED, reason=function) for one in directions]
+    try:
+        given = operands(call.name + ".forward", call.record, source)
+        size = bytes_of_result(function, given.args, given.kwargs)
+        if size > source.most_bytes:
+            raise CannotRebuildError(f"its result would take {size:,} bytes")
+        return list(_rows(call, function, given, source, way, most))
+    except CannotRebuildError as why:
+        text = str(why)
+    except Exception as error:  # kernels and hostile records raise anything
+        text = f"it does not run: {' '.join(str(error).split())[:200] or type(error).__name__}"
+    return [PerturbRow(call.name, one, UNTESTED, reason=text) for one in directions]
+
+
+def _rows(
+    call: RecordedCall, function: Function, given: Operands, source: Source, way: str, most: float
+) -> Iterator[PerturbRow]:
+    kind = "real" if given.is_real else "made up"
+    relative = last_bit((given.args, given.kwargs))
+    is_noise = way == "noise"
+    # Noise tells the condition of the call itself, so that no kernel's rounding is in it.
+    base = run_call(function, given.args, given.kwargs, device=_CPU, wide=is_noise)
+    into = None
+    if call.backward is not None:
+        into, _ = gradients_of_results(call, base, source)
+        base = run_call(function, given.args, given.kwargs, device=_CPU, wide=is_noise, into=into)
+    sums = ReorderedSums() if way == "order" else None
+    moved = _moved(function, given, into, relative) if is_noise else None
+    if moved is None:
+        with sums or nullcontext():
+            moved = run_call(function, given.args, given.kwargs, device=_CPU, into=into)
+
+    def row(direction: str, results: list[Any], others: list[Any]) -> PerturbRow:
+        reason = ""
+        if not relative:
+            reason = "no operand is floating"
+        elif sums is not None and not sums.turned:
+            reason = "it has no sums whose order can be turned"
+        elif not any(tensor.numel() for tensor in tensors(results)):
+            reason = (
+                "no operand of it takes a gradient"
+                if direction == "backward"
+                else "it gives no tensor"
+            )
+        if reason:
+            return PerturbRow(call.name, direction, UNTESTED, 0.0, kind, reason)
+        grown = growth(tensors(results), tensors(others), relative)
+        if grown <= most:
+            return PerturbRow(call.name, direction, STEADY, grown, kind)
+        reason = (
+            f"its results move {grown:.3g} times as far as its operands"
+            if is_noise
+            else f"the order of its sums moves its results by {grown:.3g} last bits"
+        )
+        return PerturbRow(call.name, direction, AMPLIFIES, grown, kind, reason)
+
+    yield row("forward", base.results, moved.results)
+    if call.backward is not None:
+        yield row("backward", base.gradients, moved.gradients)
+
+
+def _moved(
+    function: Function, given: Operands, into: list[Tensor] | None, relative: float
+) -> Outcome:
+    """The call in float64 on operands and gradients that are moved in their last bit."""
+
+    def wide(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        return tensor.detach().double()
+
+    wishes = [tensor.requires_grad for tensor in tensors((given.args, given.kwargs))]
+    args, kwargs = perturbed(
+        map_tensors(given.args, wide), map_tensors(given.kwargs, wide), relative
+    )
+    for tensor, wish in zip(tensors((args, kwargs)), wishes, strict=True):
+        if wish:
+            tensor.requires_grad_(True)
+    ends = None if into is None else list(perturbed(tuple(into), {}, relative)[0])
+    return run_call(function, args, kwargs, device=_CPU, wide=True, into=ends)

@@ -1,0 +1,46 @@
+"""Tensors of types that torch can hardly compute with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.collector.recording import record
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.float8_e8m0fnu])
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_no_type_of_numbers_costs_a_call_its_record(
+    dtype: torch.dtype, task: str, tmp_path: Path
+) -> None:
+    given = torch.arange(1, 17, dtype=torch.uint8).view(dtype)
+
+    class Taking(nn.Module):
+        def forward(self, x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+            return x * numbers.numel()
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Taking()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.inner(x, given)
+            return result
+
+    model = Outer()
+    dump = record(tmp_path, lambda: model(torch.ones(2)), model, task=task)
+    [_, item] = dump.data["Module.inner.Taking.forward.0"]["input_args"]
+    if dtype is torch.uint64:  # which torch cannot reduce
+        assert [item[key] for key in ("Max", "Min", "Mean", "Norm")] == [None] * 4
+        assert (item["dtype"], item["shape"]) == ("torch.uint64", [2])
+    else:
+        values = given.float().numpy() if dtype.is_floating_point else given.numpy()
+        values = values.astype(np.float64)
+        wanted = (values.max(), values.min(), values.mean(), np.sqrt((values**2).sum()))
+        found = [item[key] for key in ("Max", "Min", "Mean", "Norm")]
+        assert found == pytest.approx(wanted, rel=2e-5)
