@@ -35,7 +35,11 @@ CONSISTENT, MESSAGE, STACK, DATA = (
 )
 RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
-OWN = ("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order")
+MERGED = ("NPU Merged", "Bench Merged")
+OWN = (
+    *("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order"),
+    *MERGED,
+)
 
 # Of arrays that were saved under a tag; the words are those of the document.
 SAVED_ERRORS = (

@@ -342,7 +342,19 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
         "Times Expected": UNKNOWN if call.times_expected is None else call.times_expected,
         "Section": section_word(one.section),
         "Order": call.order,
+        names.MERGED[0]: _merged(pair.npu, call.npu_ranks),
+        names.MERGED[1]: _merged(pair.bench, call.bench_ranks),
     }
+
+
+def _merged(parameter: Parameter | None, ranks: tuple[int, ...]) -> str:
+    """How a merged value was made and of which ranks; without a recipe one's record is shown."""
+    if parameter is None or not (parameter.recipe or ranks):
+        return UNKNOWN
+    if len(ranks) == 1:
+        return parameter.recipe or f"as recorded on rank {ranks[0]}"
+    listed = ", ".join(map(str, ranks))
+    return parameter.recipe or f"as recorded on one of ranks {listed}"
 
 
 def _same(comparison: Comparison) -> str:

@@ -17,6 +17,7 @@ from msprobe_builder.base.spreadsheet import FORMULA, harmless
 from msprobe_builder.tables.columns import (
     DATA,
     DIFFERENCES,
+    MERGED,
     MESSAGE,
     NUMERIC,
     RELATIVE_ERRORS,
@@ -43,6 +44,7 @@ _WIDTHS = {
     MESSAGE: 60,
     STACK: 60,
     DATA: 60,
+    **dict.fromkeys(MERGED, 60),
 }
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
 _BATCH = 10_000  # rows of Parquet that are held at once

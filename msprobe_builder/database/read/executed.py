@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -37,6 +38,12 @@ _ALONE = (
 )
 
 
+_ORIGINS = (
+    "SELECT node_id, rank FROM json_each(?) AS wanted JOIN origin ON node_id = wanted.value"
+    " ORDER BY node_id, rank"
+)
+
+
 @dataclass(frozen=True)
 class Place:
     """Both sides of one step and rank as ranges of nodes; an empty range where one is missing."""
@@ -59,6 +66,8 @@ class Call:
     order: int
     role: str = ""  # of the verdict; empty where there is none
     times_expected: float | None = None  # its error against what its inputs make normal
+    npu_ranks: tuple[int, ...] = ()  # that a merged node came from
+    bench_ranks: tuple[int, ...] = ()
 
 
 def read_places(connection: sqlite3.Connection) -> list[Place]:
@@ -112,6 +121,8 @@ def read_calls(
                     order=order,
                     role="" if partner is None else _role(judged[0]),
                     times_expected=_times(number(judged[1]), number(judged[2])),
+                    npu_ranks=values.ranks.get(node, ()),
+                    bench_ranks=values.ranks.get(partner, ()),
                 )
     for _, node in alone[done:]:
         yield from _only_bench(connection, -node, len(place.npu))
@@ -124,6 +135,7 @@ class _Values:
     parameters: dict[int, list[Parameter]]
     comparisons: dict[int, list[Comparison]]
     partner_names: dict[int, str]
+    ranks: dict[int, tuple[int, ...]]  # of merged nodes
 
 
 def _values_of(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> _Values:
@@ -133,14 +145,24 @@ def _values_of(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> _
         read_parameters_of(connection, [*nodes, *partners], values_only=True),
         read_comparisons_of(connection, nodes),
         read_names(connection, partners),
+        _origins(connection, [*nodes, *partners]),
     )
+
+
+def _origins(connection: sqlite3.Connection, nodes: list[int]) -> dict[int, tuple[int, ...]]:
+    found: dict[int, tuple[int, ...]] = {}
+    for node, rank in connection.execute(_ORIGINS, (json.dumps(nodes),)):
+        found[node] = (*found.get(node, ()), integer(rank))
+    return found
 
 
 def _only_bench(connection: sqlite3.Connection, node: int, order: int) -> Iterator[Call]:
     parameters = read_parameters_of(connection, [node], values_only=True)[node]
     rows = [ParameterRow(None, parameter) for parameter in parameters]
     if rows:
-        yield Call("", read_names(connection, [node])[node], rows, "unmatched", None, order)
+        name = read_names(connection, [node])[node]
+        ranks = _origins(connection, [node]).get(node, ())
+        yield Call("", name, rows, "unmatched", None, order, bench_ranks=ranks)
 
 
 def _role(role: int | None) -> str:

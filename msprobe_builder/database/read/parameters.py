@@ -117,15 +117,15 @@ def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter
 def read_parameters_of(
     connection: sqlite3.Connection, nodes: Sequence[int], *, values_only: bool = False
 ) -> dict[int, list[Parameter]]:
-    """The same of many nodes; with ``values_only`` nothing is said of overflow and of merging."""
+    """The same of many nodes; with ``values_only`` nothing is said of overflow."""
     wanted = (json.dumps(list(nodes)),)
     bad: set[tuple[int, int]] = set()
     recipes: dict[tuple[int, int], object] = {}
     if not values_only:
         for node, ordinal in connection.execute(_OVERFLOWING, wanted):
             bad.add((node, ordinal))
-        for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
-            recipes[node, ordinal] = recipe
+    for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
+        recipes[node, ordinal] = recipe
     found: dict[int, list[Parameter]] = {node: [] for node in nodes}
     tensors = connection.execute(_TENSORS, wanted).fetchall()
     # Few texts stand in many rows: each is read once.

@@ -1,0 +1,67 @@
+"""Tables of merged models say in words which ranks a value came from, and how it was made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import msprobe_builder
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.merge.ranks.layout import parse_layout
+
+EMBEDDING = "Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0"
+
+
+@pytest.fixture(scope="module")
+def table(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    config = BuildConfig(
+        dumps / "megatron_tp2pp2" / "step0",
+        dumps / "megatron_tp1pp1" / "step0",
+        npu_layout=parse_layout({"rank_size": 4, "tp": 2, "pp": 2}, "npu"),
+        bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
+    )
+    folder = tmp_path_factory.mktemp("merged_table")
+    return msprobe_builder.read_table(build(config, folder, workers=1).path, own_columns=True)
+
+
+def merged(table: pd.DataFrame, name: str) -> str:
+    [words] = table[table["NPU Name"] == name]["NPU Merged"]
+    return str(words)
+
+
+def test_a_shard_names_its_ranks_their_numbers_and_the_rule(
+    table: pd.DataFrame, dumps: Path
+) -> None:
+    def largest(rank: int) -> Any:
+        path = dumps / "megatron_tp2pp2" / "step0" / f"rank{rank}" / "dump.json"
+        calls = json.loads(path.read_text(encoding="utf-8"))["data"]
+        [recorded] = [calls[name] for name in calls if name == EMBEDDING]
+        return recorded["parameters"]["weight"]["Max"]
+
+    words = merged(table, f"{EMBEDDING}.parameters.weight")
+    parts = f"{largest(0):.9g}, {largest(1):.9g}"
+    assert words.startswith(f"shards of ranks 0, 1 along dimension 0: max({parts}) = ")
+    assert words.endswith("because VocabParallelEmbedding holds it so")
+
+
+def test_a_replica_of_the_last_stage_names_the_ranks_of_that_stage(table: pd.DataFrame) -> None:
+    norm = "Module.0.decoder.final_layernorm.RMSNorm.forward.0.parameters.weight"
+    assert merged(table, norm) == "alike on ranks 2, 3; because RMSNorm holds it so"
+
+
+def test_a_value_of_a_single_rank_names_it(table: pd.DataFrame) -> None:
+    there = table[table["Bench Name"] != "N/A"]
+    assert len(there) > 0
+    assert set(there["Bench Merged"]) == {"as recorded on rank 0"}
+    assert set(table[table["Bench Name"] == "N/A"]["Bench Merged"]) == {"N/A"}
+    # Values that no side has a recipe for are told by the ranks of their call.
+    assert "N/A" not in set(table[table["NPU Name"] != "N/A"]["NPU Merged"])
+
+
+def test_nothing_is_said_where_nothing_was_merged(demo_database: Path) -> None:
+    table = msprobe_builder.read_table(demo_database, own_columns=True)
+    assert set(table["NPU Merged"]) == set(table["Bench Merged"]) == {"N/A"}
