@@ -35,7 +35,10 @@ CONSISTENT, MESSAGE, STACK, DATA = (
 )
 RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 # Ours, behind a switch: the verdict corrected where the documented one is wrong, and more.
-OWN = ("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order")
+OWN = (
+    *("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order"),
+    *("Group", "Group Error", "Group Grade"),
+)
 
 # Of arrays that were saved under a tag; the words are those of the document.
 SAVED_ERRORS = (
@@ -54,6 +57,7 @@ NUMERIC = frozenset(
         "Error",
         "Times Expected",
         "Order",
+        "Group Error",
         *SAVED_ERRORS,
         *SAVED_NAMES[:3],
     ]

@@ -342,6 +342,20 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
         "Times Expected": UNKNOWN if call.times_expected is None else call.times_expected,
         "Section": section_word(one.section),
         "Order": call.order,
+        **_group(call),
+    }
+
+
+def _group(call: Call) -> dict[str, Cell]:
+    """The group that a call belongs to, by the calls of the other side."""
+    group = call.group
+    if group is None:
+        return dict.fromkeys(("Group", "Group Error", "Group Grade"), UNKNOWN)
+    others = group.bench if call.npu_name else group.npu
+    return {
+        "Group": f"{group.operation}: {others}",
+        "Group Error": UNKNOWN if group.error is None else _number(group.error),
+        "Group Grade": group.grade,
     }
 
 

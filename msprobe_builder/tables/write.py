@@ -43,6 +43,7 @@ _WIDTHS = {
     MESSAGE: 60,
     STACK: 60,
     DATA: 60,
+    "Group": 60,
 }
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
 _BATCH = 10_000  # rows of Parquet that are held at once
