@@ -26,8 +26,8 @@ def elsewhere(
     _, other_call = kind_and_call(connection, operation.bench)
     follows_calls = own == Kind.MODULE and own_call == other_call
     for pair in pairs:
-        npu = calls_of_name(connection, operation.npu, pair.npu.graph_id)
-        bench = calls_of_name(connection, operation.bench, pair.bench.graph_id)
+        npu = calls_of_name(connection, operation.npu, pair.npu)
+        bench = calls_of_name(connection, operation.bench, pair.bench)
         asked = {own_call: other_call}
         if follows_calls and npu.keys() == bench.keys():
             asked = {call: call for call in sorted(npu, key=lambda one: one or 0)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msprobe_builder.database.problems import DamagedError
@@ -33,6 +35,11 @@ def read_pairs(connection: sqlite3.Connection) -> list[GraphPair]:
     for graph in read_graphs(connection):
         sides.setdefault((graph.step, graph.rank), {})[graph.side] = graph
     return [GraphPair(one[NPU], one[BENCH]) for one in sides.values() if len(one) == 2]
+
+
+def nodes_in(graph: Graph, ordered: Sequence[int]) -> Sequence[int]:
+    """Those of rising node ids that a graph holds."""
+    return ordered[bisect_left(ordered, graph.first) : bisect_right(ordered, graph.last)]
 
 
 def pair_of(pairs: list[GraphPair], npu_node: int) -> GraphPair:

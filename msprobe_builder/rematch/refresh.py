@@ -29,7 +29,7 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
 from msprobe_builder.metrics.grading import collection_errors, grades
 from msprobe_builder.metrics.measure import measure
-from msprobe_builder.rematch.graphs import GraphPair
+from msprobe_builder.rematch.graphs import GraphPair, nodes_in
 from msprobe_builder.rematch.parts import load_part, load_tree
 
 Int = NDArray[np.int64]
@@ -45,13 +45,13 @@ def refresh(
     collections = read_collections(connection, npu | parent.keys())
     changed = npu | bench | collections.keys()
     before = read_grades(connection, changed)
+    ordered, ordered_collections = sorted(npu), sorted(collections)
     for pair in pairs:
-        of_pair = {node for node in npu if node in pair.npu}
+        of_pair = set(nodes_in(pair.npu, ordered))
         if of_pair:
             _measure_again(connection, pair, of_pair, task, profile)
-        for node, end in collections.items():
-            if node in pair.npu:
-                _grade_collection(connection, pair.npu, node, end, profile)
+        for node in nodes_in(pair.npu, ordered_collections):
+            _grade_collection(connection, pair.npu, node, collections[node], profile)
     grade_bench(connection, bench)
     _roll_up(connection, parent, before, read_grades(connection, changed))
     return changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from msprobe_builder.base.codes import Source
+from msprobe_builder.base.codes import Grade, Source
 from msprobe_builder.database.read.edits import read_edit_state
 from msprobe_builder.database.read.names import read_names
 from msprobe_builder.database.read.nodes import NodeState, read_node_states
@@ -20,7 +20,7 @@ from msprobe_builder.rematch.edits import (
     undo,
 )
 from msprobe_builder.rematch.everywhere import elsewhere
-from msprobe_builder.rematch.graphs import GraphPair, pair_of, read_pairs
+from msprobe_builder.rematch.graphs import GraphPair, nodes_in, pair_of, read_pairs
 from msprobe_builder.rematch.imports import import_pairs
 from msprobe_builder.rematch.operations import Conflict, Operation, Outcome, carry_out
 from msprobe_builder.rematch.refresh import refresh
@@ -36,6 +36,7 @@ ACTIONS = {
     pb.MATCH_ACTION_REJECT: REJECT,
 }
 CODES = {action: code for code, action in ACTIONS.items()}
+_PREVIEWED = 100  # steps and ranks; the Match tab shows as many changes
 
 
 def match(connection: sqlite3.Connection, body: pb.MatchRequest, report: pb.MatchReport) -> None:
@@ -185,17 +186,21 @@ def _conflict_problem(connection: sqlite3.Connection, met: Conflict) -> Exceptio
 def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> None:
     """Bring up to date what follows from the changes, and report them."""
     connection = edits.connection
+    measured = _first_changed(pairs, edits.changes) if report.dry_run else pairs
+    ids = sorted(change.npu for change in edits.changes)
+    inside = {node for pair in measured for node in nodes_in(pair.npu, ids)}
+    changes = [change for change in edits.changes if change.npu in inside]
     # Who answers for a match has no part in how it is measured.
-    moved = [change for change in edits.changes if change.action != CONFIRM]
+    moved = [change for change in changes if change.action != CONFIRM]
     npu = {change.npu for change in moved}
     bench = {change.bench for change in moved}
-    changed = refresh(connection, pairs, npu, bench) if moved else set()
-    changed |= {node for change in edits.changes for node in (change.npu, change.bench)}
+    changed = refresh(connection, measured, npu, bench) if moved else set()
+    changed |= {node for change in changes for node in (change.npu, change.bench)}
     states = read_node_states(connection, changed)
     _add_changes(connection, pairs, edits.changes, states, report)
-    for pair in pairs:
-        for_npu = [node for node in sorted(changed) if node in pair.npu]
-        for_bench = [node for node in sorted(changed) if node in pair.bench]
+    ordered = sorted(changed)
+    for pair in measured:
+        for_npu, for_bench = nodes_in(pair.npu, ordered), nodes_in(pair.bench, ordered)
         if for_npu or for_bench:
             first = pair.npu.first, pair.bench.first
             report.updates.add(
@@ -207,6 +212,20 @@ def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> Non
     report.edits.CopyFrom(encode_edit_state(read_edit_state(connection)))
 
 
+def _first_changed(pairs: list[GraphPair], changes: list[Change]) -> list[GraphPair]:
+    """The first of the steps and ranks that change: a preview shows the grades of no more."""
+    found: list[GraphPair] = []
+    for change in changes:
+        if found and change.npu in found[-1].npu:
+            continue
+        pair = pair_of(pairs, change.npu)
+        if pair not in found:
+            found.append(pair)
+        if len(found) == _PREVIEWED:
+            break
+    return found
+
+
 def _add_changes(
     connection: sqlite3.Connection,
     pairs: list[GraphPair],
@@ -215,9 +234,11 @@ def _add_changes(
     report: pb.MatchReport,
 ) -> None:
     names = read_names(connection, {node for one in changes for node in (one.npu, one.bench)})
+    pair = None
     for change in changes:
-        pair = pair_of(pairs, change.npu)
-        state = states[change.npu]
+        if pair is None or change.npu not in pair.npu:
+            pair = pair_of(pairs, change.npu)
+        state = states.get(change.npu)
         report.changes.add(
             action=pb.MatchAction.Name(CODES[change.action]),
             step=pair.step,
@@ -227,8 +248,8 @@ def _add_changes(
             npu_name=names[change.npu],
             bench_name=names[change.bench],
             cause=change.cause,
-            grade=pb.Grade.Name(state.grade),
-            error=state.error,
+            grade=pb.Grade.Name(Grade.UNGRADED if state is None else state.grade),
+            error=None if state is None else state.error,
         )
 
 

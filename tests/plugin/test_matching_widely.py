@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
+from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.builder.rematch.rebuild import matched
-from tests.conftest import BuildDatabase
+from tests.conftest import REPOSITORY, BuildDatabase
 from tests.plugin.changing import change, operation, post, report, revision_of
 from tests.plugin.conftest import client_of
 
@@ -20,6 +23,12 @@ def indices(database: Path, side: str = "npu") -> dict[str, int]:
     with closing(sqlite3.connect(database)) as connection:
         query = "SELECT name, seq FROM node_view WHERE side = ?"
         return dict(connection.execute(query, (side,)))
+
+
+def generate(database: Path, *options: str) -> Path:
+    generator = REPOSITORY / "benchmarks" / "generate_database.py"
+    subprocess.run([sys.executable, str(generator), "-o", str(database), *options], check=True)
+    return database
 
 
 def test_the_same_is_done_in_all_steps_and_ranks_unless_they_are_matched_otherwise(
@@ -99,3 +108,32 @@ def test_a_subtree_matches_through_renamed_classes(
     assert {name: path_of(partners.get(name, "none.of.all.0")) for name in modules} == {
         name: path_of(name) for name in modules
     }
+
+
+def test_a_preview_of_many_ranks_tells_the_grades_of_those_it_shows(tmp_path: Path) -> None:
+    ranks, asked_rank = 103, 101
+    database = generate(tmp_path / FILE, "--layers", "1", "--ranks", str(ranks))
+    with closing(sqlite3.connect(database)) as connection:
+        query = (
+            "SELECT name, seq FROM node_view WHERE side = 'npu' AND rank = ? AND matched = name"
+            " AND grade NOT IN ('ok', 'ungraded') AND name LIKE 'Module%forward.0' ORDER BY seq"
+        )
+        name, npu = connection.execute(query, (asked_rank,)).fetchone()
+        query = "SELECT seq FROM node_view WHERE side = 'bench' AND rank = ? AND name = ?"
+        [(bench,)] = connection.execute(query, (asked_rank, name))
+    ask = client_of(tmp_path)
+    at = {"step": 0, "rank": asked_rank}
+    report(change(ask, FILE, operation(npu, bench, "UNMATCH", everywhere=True), **at))
+    wanted = operation(npu, bench, everywhere=True)
+
+    preview = report(change(ask, FILE, wanted, dry_run=True, **at))
+    assert preview.changes[0].rank == asked_rank
+    assert [one.rank for one in preview.changes[1:]] == sorted({*range(ranks)} - {asked_rank})
+    done = report(change(ask, FILE, wanted, **at))
+    assert len(done.updates) == ranks
+    assert [one.npu_name for one in done.changes] == [name] * ranks
+    shown = [(one.rank, one.grade, one.error) for one in done.changes][:100]
+    assert [(one.rank, one.grade, one.error) for one in preview.changes][:100] == shown
+    assert all(grade not in (pb.GRADE_UNGRADED, pb.GRADE_UNMATCHED) for _, grade, _ in shown)
+    assert {one.rank for one in preview.updates} == {rank for rank, _, _ in shown}
+    assert [one.grade for one in preview.changes[100:]] == [pb.GRADE_UNGRADED] * (ranks - 100)
