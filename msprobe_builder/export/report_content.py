@@ -13,6 +13,13 @@ from msprobe_builder.database.read.around import PlaceRow, read_around
 from msprobe_builder.database.read.configuration import Configuration, read_configuration
 from msprobe_builder.database.read.counts import GraphCounts, read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.graphs import NPU, Graph, other_side, read_graphs
+from msprobe_builder.database.read.groups import (
+    NamedGroup,
+    PlacedGroup,
+    count_groups,
+    name_group,
+    worst_groups,
+)
 from msprobe_builder.database.read.lists import (
     ReasonCount,
     UnmatchedNode,
@@ -42,6 +49,7 @@ class Finding:
     partner: str
     rows: list[ParameterRow]  # its tensors as ``npu``, whatever side it is on
     arguments: list[ParameterRow]  # what was passed besides tensors, where both sides differ
+    group: NamedGroup | None = None  # of calls that the node belongs to
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,8 @@ class Content:
     places: list[GraphCounts]
     worst: list[Finding]
     overflowing: list[Finding]
+    group_counts: tuple[int, int]  # groups, and npu nodes in them
+    groups: list[PlacedGroup]  # the worst
     reasons: list[ReasonCount]
     unmatched: list[UnmatchedNode]
     diagnostics: list[Diagnostic]
@@ -72,6 +82,8 @@ def read_report(connection: sqlite3.Connection, nodes: int) -> Content:
         places=read_graph_counts(connection),
         worst=_findings(connection, worst_nodes(connection, nodes)),
         overflowing=_findings(connection, overflowing_nodes(connection, nodes)),
+        group_counts=count_groups(connection),
+        groups=worst_groups(connection, nodes),
         reasons=read_reasons(connection),
         unmatched=read_unmatched(connection, 5 * nodes),
         diagnostics=read_diagnostics(connection, _DIAGNOSTICS),
@@ -127,6 +139,7 @@ def _finding(connection: sqlite3.Connection, graph: Graph, node: int) -> Finding
         "" if partner is None else partner.name,
         tensors,
         differing,
+        None if detail.group is None else name_group(connection, detail.group),
     )
 
 

@@ -72,6 +72,7 @@ def page(name: str, content: Content) -> str:
     if content.overflowing:
         parts.append(f"<h2>Overflow ({len(content.overflowing)})</h2>")
         parts += [_finding(one, colours) for one in content.overflowing]
+    parts.append(_groups(content, colours))
     parts += ["<h2>Unmatched</h2>", _unmatched(content)]
     parts += ["<h2>What the build noticed</h2>", _diagnostics(content)]
     return (
@@ -120,7 +121,9 @@ def _coverage(content: Content) -> str:
     total = sum(graph.nodes for graph in own)
     matched = total - sum(graph.grades[Grade.UNMATCHED] for graph in own)
     share = 100 * matched / max(1, total)
-    return f"<p>{matched:,} of {total:,} nodes have a counterpart ({share:.1f} %).</p>"
+    _, grouped = content.group_counts
+    more = f"; {grouped:,} more are in groups of calls" if grouped else ""
+    return f"<p>{matched:,} of {total:,} nodes have a counterpart ({share:.1f} %){more}.</p>"
 
 
 def _overview(content: Content, colours: dict[str, str]) -> str:
@@ -140,6 +143,27 @@ def _legend(content: Content, colours: dict[str, str]) -> str:
         if band.low is not None
     ]
     return _table(("grade", "error from", "to"), rows) if rows else ""
+
+
+def _groups(content: Content, colours: dict[str, str]) -> str:
+    """How many groups of calls there are, and the worst; empty without any."""
+    count, _ = content.group_counts
+    if not count:
+        return ""
+    rows = [
+        (
+            *(_Markup(_grade(one.group.grade, colours)), one.group.error, one.group.operation),
+            *(one.step, one.rank, one.group.npu, one.group.bench),
+        )
+        for one in content.groups
+    ]
+    head = ("grade", "error", "operation", "step", "rank", "debug", "reference")
+    listed = "" if len(rows) == count else f" Here are the {len(rows):,} with the largest errors."
+    return (
+        f"<h2>Groups of calls ({count:,})</h2><p>Calls of one side that do together what calls of"
+        f" the other side do, compared at what goes in and comes out.{listed}</p>"
+        f"{_table(head, rows)}"
+    )
 
 
 def _finding(finding: Finding, colours: dict[str, str]) -> str:
@@ -173,7 +197,7 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
         for row, one in zip(finding.rows, measured, strict=True)
     ]
     path = " › ".join(_escape(name) for name in (*node.path, node.name))
-    matched = _escape(finding.partner or reason_words(node.unmatched_reason))
+    matched = _escape(finding.partner or _without_partner(finding))
     arguments = [
         (row.npu.name, row.npu.value, row.bench.value)
         for row in finding.arguments
@@ -188,6 +212,17 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
         f"{_table(titles, rows) if rows else ''}"
         f"{f'<pre>{_escape(stack)}</pre>' if stack else ''}"
     )
+
+
+def _without_partner(finding: Finding) -> str:
+    """Why a node has no partner; in a group, the calls that it is compared with."""
+    said = reason_words(finding.node.unmatched_reason)
+    if finding.group is None:
+        return said
+    group = finding.group
+    others = group.bench if finding.side == SIDES[0] else group.npu
+    error = "" if group.error is None else f", error {_number(group.error)}"
+    return f"{said}: {group.operation} against {others} ({group.grade}{error})"
 
 
 def _tensor_cells(row: ParameterRow) -> list[Cell]:

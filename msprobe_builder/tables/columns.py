@@ -38,6 +38,7 @@ RESULT, ACCURACY = "Result", "Accuracy Reached or Not"
 MERGED = ("NPU Merged", "Bench Merged")
 OWN = (
     *("Corrected Result", "Error", "Grade", "Role", "Times Expected", "Section", "Order"),
+    *("Group", "Group Error", "Group Grade"),
     *MERGED,
 )
 
@@ -58,6 +59,7 @@ NUMERIC = frozenset(
         "Error",
         "Times Expected",
         "Order",
+        "Group Error",
         *SAVED_ERRORS,
         *SAVED_NAMES[:3],
     ]

@@ -12,7 +12,7 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
-from msprobe_builder.tables.columns import columns_of
+from msprobe_builder.tables.columns import NUMERIC, columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables, wanted_places
 from msprobe_builder.tables.inputs import DataMapping, built, mapping_file
 from msprobe_builder.tables.read import read_rows
@@ -119,7 +119,8 @@ def read_table(
                     column.append(cell)
     content: dict[str, Any] = {"step": cells[0], "rank": cells[1]}
     for name, column in zip(columns.names, cells[2:], strict=True):
-        content[name] = typed(name, column)
+        kind = "float64" if name in NUMERIC else None  # also where no row has a number
+        content[name] = pandas.Series(typed(name, column), dtype=kind)
     table: pd.DataFrame = pandas.DataFrame(content)
     return table
 

@@ -344,6 +344,20 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
         "Order": call.order,
         names.MERGED[0]: _merged(pair.npu, call.npu_ranks),
         names.MERGED[1]: _merged(pair.bench, call.bench_ranks),
+        **_group(call),
+    }
+
+
+def _group(call: Call) -> dict[str, Cell]:
+    """The group that a call belongs to, by the calls of the other side."""
+    group = call.group
+    if group is None:
+        return dict.fromkeys(("Group", "Group Error", "Group Grade"), UNKNOWN)
+    others = group.bench if call.npu_name else group.npu
+    return {
+        "Group": f"{group.operation}: {others}",
+        "Group Error": UNKNOWN if group.error is None else _number(group.error),
+        "Group Grade": group.grade,
     }
 
 

@@ -44,6 +44,7 @@ _WIDTHS = {
     MESSAGE: 60,
     STACK: 60,
     DATA: 60,
+    "Group": 60,
     **dict.fromkeys(MERGED, 60),
 }
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
+import re
 import sqlite3
+from collections import defaultdict
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from msprobe_builder.align.align import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.command.main import main
 from msprobe_builder.dump.source import Source
 from msprobe_builder.export.table import export_table
 from msprobe_builder.match.choose import match_nodes
@@ -63,6 +67,39 @@ def groups(npu: Source, bench: Source) -> dict[Members, str]:
 def of_pair(pairs: Path, name: str, change: Change = same) -> dict[Members, str]:
     npu, bench = (recording(rank(pairs / name / side)) for side in ("npu", "bench"))
     return groups(change(npu).source(), change(bench).source())
+
+
+@pytest.fixture
+def sdpa(pairs: Path, build_database: BuildDatabase) -> Path:
+    """One attention against its parts, as a database of its own."""
+    return build_database(*(rank(pairs / "sdpa" / side) for side in ("npu", "bench")))
+
+
+def members_of(database: Path) -> list[tuple[list[str], list[str]]]:
+    """Names of both sides of each group, as SQL tells them."""
+    found: dict[int, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    with closing(sqlite3.connect(database)) as connection:
+        for group, side, name in connection.execute(
+            "SELECT call_group_id, side, name FROM group_member JOIN node_view USING (node_id)"
+            " ORDER BY node_id"
+        ):
+            found[group][side != "npu"].append(name)
+    return list(found.values())
+
+
+def table(database: Path, *options: str) -> list[dict[str, str]]:
+    folder = database.with_name(f"table{len(options)}")
+    arguments = ["table", str(database), "-o", str(folder), "--format", "csv", "--quiet"]
+    assert main([*arguments, *options]) == 0
+    [path] = folder.glob("compare_result_*.csv")
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def report(database: Path, *options: str) -> str:
+    output = database.with_name("report.html")
+    assert main(["report", str(database), "-o", str(output), *options]) == 0
+    return output.read_text(encoding="utf-8")
 
 
 def linear(stem: str, *calls: int) -> set[str]:
@@ -214,3 +251,95 @@ def test_the_export_says_what_made_each_match_and_which_group_a_call_is_in(
         ("attention", "ok")
     }
     assert {row["unmatched_reason"] for row in grouped} == {"grouped"}
+
+
+def test_a_row_of_a_call_in_a_group_says_so(sdpa: Path) -> None:
+    rows = table(sdpa, "--own")
+    of_name = {
+        (side, name): "attention: " + ", ".join(others)
+        for mine, theirs in members_of(sdpa)
+        for side, names, others in (("npu", mine, theirs), ("bench", theirs, mine))
+        for name in names
+    }
+    seen = set()
+    for row in rows:
+        side, value = ("npu", row["NPU Name"])
+        if value == "N/A":
+            side, value = ("bench", row["Bench Name"])
+        call = side, re.sub(r"\.(input|output|kwargs|parameters)\..*", "", value)
+        assert row["Group"] == of_name.get(call, "N/A"), value
+        if row["Group"] == "N/A":
+            assert (row["Group Error"], row["Group Grade"]) == ("N/A", "N/A")
+            continue
+        assert 0 <= float(row["Group Error"]) < 1e-4
+        assert row["Group Grade"] == "ok"
+        assert "N/A" in (row["NPU Name"], row["Bench Name"])
+        seen.add(call)
+    assert seen == set(of_name)
+
+
+def test_documented_columns_know_no_groups(sdpa: Path) -> None:
+    own, documented = table(sdpa, "--own"), table(sdpa)
+    assert not any("Group" in name for name in documented[0])
+    assert [{name: row[name] for name in documented[0]} for row in own] == documented
+
+
+def test_the_report_tells_groups_the_worst_first(sdpa: Path) -> None:
+    with closing(sqlite3.connect(sdpa)) as connection:
+        connection.execute("UPDATE call_group SET error = 0.75, grade = 4 WHERE call_group_id = 3")
+        connection.commit()
+        [[names]] = connection.execute(
+            "SELECT group_concat(name, ', ') FROM (SELECT name FROM group_member"
+            " JOIN node_view USING (node_id) WHERE call_group_id = 3 AND side = 'bench'"
+            " ORDER BY node_id)"
+        )
+    text = report(sdpa, "--nodes", "2")
+    section = text[text.index("<h2>Groups of calls (8)</h2>") : text.index("<h2>Unmatched</h2>")]
+    first, second = re.findall("<tr><td>.*?</tr>", section)
+    assert names in first
+    assert ">0.75<" in first
+    assert "serious" in first
+    assert "serious" not in second
+    assert "the 2 with the largest errors" in section
+    assert "8 more are in groups of calls" in text
+
+
+def test_the_report_says_nothing_of_groups_where_there_are_none(demo_database: Path) -> None:
+    with closing(sqlite3.connect(demo_database)) as connection:
+        assert connection.execute("SELECT count(*) FROM call_group").fetchone() == (0,)
+    output = demo_database.with_name("without_groups.html")
+    assert main(["report", str(demo_database), "-o", str(output)]) == 0
+    text = output.read_text(encoding="utf-8")
+    output.unlink()
+    assert "Groups of calls" not in text
+    assert "in groups" not in text
+
+
+def test_hostile_groups_stay_text(sdpa: Path) -> None:
+    hostile = "=<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+    with closing(sqlite3.connect(sdpa)) as connection:
+        connection.execute("UPDATE call_group SET operation = ?, error = 9e999", (hostile,))
+        connection.execute("UPDATE text SET value = value || ?", (hostile,))
+        connection.commit()
+    text = report(sdpa)
+    assert "<script" not in text
+    assert "<img" not in text
+    assert html.escape(hostile) in text[text.index("Groups of calls") :]
+    assert all(row["Group"][0] in "N'" for row in table(sdpa, "--own"))
+    assert main(["table", str(sdpa), "-o", str(sdpa.with_name("book")), "--own", "--quiet"]) == 0
+
+
+def test_a_group_without_a_side_is_told_as_damage(
+    sdpa: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(sdpa)) as connection:
+        connection.execute(
+            "DELETE FROM group_member WHERE node_id IN (SELECT node_id FROM node"
+            " JOIN graph USING (graph_id) WHERE side = 1)"
+        )
+        connection.commit()
+    folder = sdpa.with_name("damaged")
+    for command, output in (("report", folder / "report.html"), ("table", folder)):
+        assert main([command, str(sdpa), "-o", str(output)]) == 1
+        assert "a group lacks the nodes of one side" in capsys.readouterr().err
+    assert not folder.exists() or not list(folder.iterdir())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from msprobe_builder.base.codes import Direction, Kind
 from msprobe_builder.database.read.cells import text
+from msprobe_builder.database.read.groups import count_groups
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,7 @@ class AlignmentFacts:
 def read_alignment(connection: sqlite3.Connection) -> AlignmentFacts:
     """Of all steps and ranks together."""
     [[matched, found]] = connection.execute("SELECT count(*), count(evidence) FROM match")
-    [[groups]] = connection.execute("SELECT count(*) FROM call_group")
-    [[grouped]] = connection.execute(
-        "SELECT count(*) FROM group_member JOIN node USING (node_id)"
-        " JOIN graph USING (graph_id) WHERE side = 0"
-    )
+    groups, grouped = count_groups(connection)
     [[nodes]] = connection.execute("SELECT ifnull(sum(node_count), 0) FROM graph WHERE side = 0")
     modules = _matched_modules(connection) if found or groups else set()
     return AlignmentFacts(nodes, matched, found, groups, grouped, modules)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msprobe_builder.base.codes import CallRole, Grade, words
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer
 from msprobe_builder.database.read.graphs import read_graphs
+from msprobe_builder.database.read.groups import NamedGroup, groups_of_nodes
 from msprobe_builder.database.read.names import read_names, stored_name
 from msprobe_builder.database.read.parameters import (
     Comparison,
@@ -66,6 +67,7 @@ class Call:
     order: int
     role: str = ""  # of the verdict; empty where there is none
     times_expected: float | None = None  # its error against what its inputs make normal
+    group: NamedGroup | None = None  # that it belongs to; it has no partner of its own then
     npu_ranks: tuple[int, ...] = ()  # that a merged node came from
     bench_ranks: tuple[int, ...] = ()
 
@@ -96,6 +98,7 @@ def read_calls(
     if only is not None:
         alone = [(end, node) for end, node in alone if -node in only]
     done = 0
+    groups = groups_of_nodes(connection, place.step, place.rank)
     rows = connection.execute(_NODES, _bounds(place.npu))
     while chunk := rows.fetchmany(_AT_ONCE):
         if only is not None:
@@ -104,7 +107,7 @@ def read_calls(
         for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
             order = node - place.npu.start
             while partner is not None and done < len(alone) and alone[done] < (end, -partner):
-                yield from _only_bench(connection, -alone[done][1], order)
+                yield from _only_bench(connection, -alone[done][1], order, groups)
                 done += 1
             pairs = pair_parameters(
                 values.parameters[node],
@@ -121,11 +124,12 @@ def read_calls(
                     order=order,
                     role="" if partner is None else _role(judged[0]),
                     times_expected=_times(number(judged[1]), number(judged[2])),
+                    group=groups.get(node),
                     npu_ranks=values.ranks.get(node, ()),
                     bench_ranks=values.ranks.get(partner, ()),
                 )
     for _, node in alone[done:]:
-        yield from _only_bench(connection, -node, len(place.npu))
+        yield from _only_bench(connection, -node, len(place.npu), groups)
 
 
 @dataclass(frozen=True)
@@ -156,13 +160,23 @@ def _origins(connection: sqlite3.Connection, nodes: list[int]) -> dict[int, tupl
     return found
 
 
-def _only_bench(connection: sqlite3.Connection, node: int, order: int) -> Iterator[Call]:
+def _only_bench(
+    connection: sqlite3.Connection, node: int, order: int, groups: Mapping[int, NamedGroup]
+) -> Iterator[Call]:
     parameters = read_parameters_of(connection, [node], values_only=True)[node]
     rows = [ParameterRow(None, parameter) for parameter in parameters]
     if rows:
         name = read_names(connection, [node])[node]
-        ranks = _origins(connection, [node]).get(node, ())
-        yield Call("", name, rows, "unmatched", None, order, bench_ranks=ranks)
+        yield Call(
+            npu_name="",
+            bench_name=name,
+            rows=rows,
+            grade="unmatched",
+            stack_id=None,
+            order=order,
+            group=groups.get(node),
+            bench_ranks=_origins(connection, [node]).get(node, ()),
+        )
 
 
 def _role(role: int | None) -> str:

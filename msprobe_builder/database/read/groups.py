@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msprobe_builder.base.codes import Grade, words
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, text
 from msprobe_builder.database.read.names import read_names
@@ -43,6 +44,30 @@ class CallGroup:
     rows: tuple[GroupRow, ...] = ()
 
 
+@dataclass(frozen=True)
+class NamedGroup:
+    """A group as it is told: the calls of each side by name, separated by commas; of many the
+    first, and how many more there are."""
+
+    operation: str
+    npu: str
+    bench: str
+    grade: str
+    error: float | None
+
+
+@dataclass(frozen=True)
+class PlacedGroup:
+    """A group, and the step and rank that it belongs to."""
+
+    step: int
+    rank: int
+    group: NamedGroup
+
+
+_NAMED = 20  # calls of a side
+_GRADES = words(Grade)
+_LACKING = "a group lacks the nodes of one side"
 _GROUPS = (
     "SELECT call_group_id, operation, certainty, error, grade, graph.first_node, other.first_node"
     " FROM call_group JOIN graph USING (graph_id) JOIN graph AS other ON"
@@ -65,7 +90,7 @@ def read_members(
     for group, node, side in rows:
         found.setdefault(integer(group, 0, MAX_NODE), ([], []))[side].append(node)
     if any(not npu or not bench for npu, bench in found.values()):
-        raise DamagedError("a group lacks the nodes of one side")
+        raise DamagedError(_LACKING)
     return dict(sorted(found.items(), key=lambda item: item[1][0]))
 
 
@@ -86,14 +111,80 @@ def read_group_of(connection: sqlite3.Connection, node: int) -> CallGroup | None
     ).fetchone()
     if found is None:
         return None
+    group = _read_group(connection, found[0])
+    return replace(group, rows=_rows(connection, found[0], [*group.npu, *group.bench]))
+
+
+def name_group(connection: sqlite3.Connection, group: CallGroup) -> NamedGroup:
+    """A group by the names of its calls."""
+    return _named(group, read_names(connection, _first_nodes(group)))
+
+
+def groups_of_nodes(connection: sqlite3.Connection, step: int, rank: int) -> dict[int, NamedGroup]:
+    """The group of each node of a step and rank that is in one, by the id of the node."""
+    groups = read_groups(connection, step, rank)
+    names = read_names(connection, [node for group in groups for node in _first_nodes(group)])
+    found: dict[int, NamedGroup] = {}
+    for group in groups:
+        found |= dict.fromkeys((*group.npu, *group.bench), _named(group, names))
+    return found
+
+
+def count_groups(connection: sqlite3.Connection) -> tuple[int, int]:
+    """How many groups there are in all steps and ranks, and how many npu nodes are in them."""
+    [[groups]] = connection.execute("SELECT count(*) FROM call_group")
+    [[members]] = connection.execute(
+        "SELECT count(*) FROM group_member JOIN node USING (node_id)"
+        " JOIN graph USING (graph_id) WHERE side = 0"
+    )
+    return groups, members
+
+
+def worst_groups(connection: sqlite3.Connection, limit: int) -> list[PlacedGroup]:
+    """The groups with the largest errors of all steps and ranks, the largest first."""
+    rows = connection.execute(
+        "SELECT call_group_id, step, rank FROM call_group JOIN graph USING (graph_id)"
+        " ORDER BY error DESC, call_group_id LIMIT ?",
+        (limit,),
+    ).fetchall()
+    return [
+        PlacedGroup(
+            integer(step), integer(rank), name_group(connection, _read_group(connection, group))
+        )
+        for group, step, rank in rows
+    ]
+
+
+def _read_group(connection: sqlite3.Connection, group: int) -> CallGroup:
+    """A group without rows."""
     nodes: tuple[list[int], list[int]] = ([], [])
     for _, member, side in connection.execute(
-        f"{_MEMBERS} WHERE call_group_id = ? ORDER BY 2", found
+        f"{_MEMBERS} WHERE call_group_id = ? ORDER BY 2", (group,)
     ):
-        nodes[side].append(member)
-    rows = connection.execute(f"{_GROUPS} WHERE call_group_id = ?", found)
-    group = _group({row[0]: row[1:] for row in rows}, found[0], *nodes)
-    return replace(group, rows=_rows(connection, found[0], [*nodes[0], *nodes[1]]))
+        nodes[integer(side, 0, 1)].append(member)
+    if not nodes[0] or not nodes[1]:
+        raise DamagedError(_LACKING)
+    rows = connection.execute(f"{_GROUPS} WHERE call_group_id = ?", (group,))
+    return _group({row[0]: row[1:] for row in rows}, group, *nodes)
+
+
+def _first_nodes(group: CallGroup) -> tuple[int, ...]:
+    return group.npu[:_NAMED] + group.bench[:_NAMED]
+
+
+def _named(group: CallGroup, names: dict[int, str]) -> NamedGroup:
+    return NamedGroup(
+        group.operation,
+        _listed(group.npu, names),
+        _listed(group.bench, names),
+        _GRADES[group.grade],
+        group.error,
+    )
+
+
+def _listed(nodes: Sequence[int], names: dict[int, str]) -> str:
+    more = f" and {len(nodes) - _NAMED:,} more" if len(nodes) > _NAMED else ""
+    return ", ".join(names[node] for node in nodes[:_NAMED]) + more
 
 
 def _group(
