@@ -147,7 +147,8 @@ def flow_of(
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
     error[meaningless(npu, producer, texts)] = np.nan
     empty = meaningless(bench, bench_producer, texts)
-    error[(bench_of >= 0) & empty[bench_of]] = np.nan
+    rows = np.flatnonzero(bench_of >= 0)
+    error[rows[empty[bench_of[rows]]]] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
     twin = twins(calls)
     noise = _own_noise(

@@ -278,12 +278,13 @@ def _tainted(flow: Flow) -> dict[int, Place]:
     """
     found: dict[int, Place] = dict(flow.apart)
     npu, bench = flow.npu.table, flow.bench.table
-    rows = np.flatnonzero(flow.producer >= 0)
+    rows = np.flatnonzero((flow.producer >= 0) & (flow.bench_of >= 0))
     other = flow.bench_producer[flow.bench_of[rows]]
-    lacking = (flow.bench_of[rows] >= 0) & (other >= 0)
-    lacking[lacking] = flow.bench_lone[bench.node[other[lacking]]]
+    rows, other = rows[other >= 0], other[other >= 0]
+    lacking = flow.bench_lone[bench.node[other]]
     for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
         found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
+    rows = np.flatnonzero(flow.producer >= 0)
     own = npu.node[flow.producer[rows]]
     extra = flow.lone[own]
     if flow.is_merged:

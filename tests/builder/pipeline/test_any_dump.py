@@ -99,6 +99,7 @@ def build_or_sentence(config: BuildConfig, output: Path) -> BuildResult | None:
         assert list(output.iterdir()) == [result.path]
         return result
     assert is_one_sentence(problem), problem
+    assert "unexpected" not in problem, problem
     assert not output.exists() or list(output.iterdir()) == []
     return None
 
@@ -217,4 +218,62 @@ def test_a_file_with_damaged_text(
     result = build_or_sentence(BuildConfig(npu), folder / "out")
     if result is not None:
         check(result.path).close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def layer(dumps: Path) -> dict[str, Any]:
+    """One layer of a language model with its loss, forward and backward."""
+    place = dumps / "llama_statistics/step0/rank"
+    content = {name: read_json(place / f"{name}.json") for name in FILES}
+    construct, data = content["construct"], content["dump"]["data"]
+    kept = [name for name in construct if "layers.0" in str(construct[name]) or name in data]
+    content["construct"] = {name: construct[name] for name in kept[:250] + kept[-100:]}
+    content["dump"]["data"] = {
+        name: record for name, record in data.items() if name in content["construct"]
+    }
+    return content
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A way of leaving things out: most calls or few, whole sections, all tensors."""
+    share = draw(st.sampled_from([0.0, 0.02, 0.5, 0.95, 1.0]))
+    sections = draw(st.sets(st.sampled_from(["input_args", "input_kwargs", "output", "input"])))
+    tensors = draw(st.sampled_from(["kept", "kept", "numbers", "null"]))
+    random = draw(st.randoms(use_true_random=False))
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, list):
+            return [bare(item) for item in value]
+        if isinstance(value, dict) and value.get("type") == "torch.Tensor":
+            return {"kept": value, "numbers": {"type": "int", "value": 1}, "null": None}[tensors]
+        if isinstance(value, dict):
+            return {key: bare(item) for key, item in value.items()}
+        return value
+
+    def leave_out(content: dict[str, Any]) -> dict[str, Any]:
+        data = {
+            name: bare({key: record[key] for key in record if key not in sections})
+            for name, record in content["dump"]["data"].items()
+            if random.random() < share
+        }
+        return {**content, "dump": {**content["dump"], "data": data}}
+
+    return leave_out
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@given(npu=parts(), bench=parts())
+def test_parts_of_a_real_dump_compare(
+    tmp_path_factory: pytest.TempPathFactory,
+    layer: dict[str, Any],
+    npu: Callable[[dict[str, Any]], dict[str, Any]],
+    bench: Callable[[dict[str, Any]], dict[str, Any]],
+) -> None:
+    """A side without calls, without tensors or without their outputs is as good as any."""
+    folder = tmp_path_factory.mktemp("parts")
+    left, right = npu(layer), bench(layer)
+    paths = write(folder / "npu", left), write(folder / "bench", right)
+    ends_well(folder, *paths, {paths[0]: left, paths[1]: right})
     shutil.rmtree(folder)
