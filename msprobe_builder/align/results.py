@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import around
+from msprobe_builder.align.anchors import by_micro_step
 from msprobe_builder.align.flow import is_leaf
 from msprobe_builder.align.inside import note
-from msprobe_builder.align.operators import FORMS
+from msprobe_builder.align.operators import FORMS, LAYOUTS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import levels
 from msprobe_builder.align.traits import Traits
@@ -61,6 +62,44 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
         pairs.take_back(node)
     if contradicted.any():
         _pair_by_ends(pairs, forms)
+
+
+def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
+    """Leave grey automatic pairs that differ though what comes of them agrees.
+
+    A fault shows up to the end. Where the last calls of all agree nothing was wrong before: then
+    modules with other numbers of parameters that put out other tensors do other things, and
+    calls that only show a tensor in another form show other tensors.
+    """
+    if not pairs.known.trust.equal or not _ends_agree(pairs):
+        return
+    npu, bench = pairs.npu, pairs.bench
+    nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & npu.forward)
+    other = pairs.partner[nodes]
+    differs = levels(npu.outputs, bench.outputs, nodes, other) == 0
+    differs &= ~np.isnan(npu.outputs.values[0, nodes] + bench.outputs.values[0, other])
+    differs &= (npu.outputs.numel[nodes] == bench.outputs.numel[other]) & (
+        npu.outputs.numel[nodes] > 1
+    )
+    is_module = npu.outline.kind[nodes] == Kind.MODULE
+    sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
+    works_otherwise = is_module & (sizes[0] != sizes[1])
+    layouts = [number for name, number in operators.items() if name in LAYOUTS]
+    shows_another = np.isin(npu.operator[nodes], layouts)
+    for node in nodes[differs & (works_otherwise | shows_another)].tolist():
+        pairs.take_back(node)
+
+
+def _ends_agree(pairs: Pairs) -> bool:
+    """Whether the last pairs of calls in each micro-step put out the same."""
+    npu, bench = pairs.npu, pairs.bench
+    leaves = np.flatnonzero(is_leaf(npu) & (pairs.partner > 0) & (npu.outputs.numel > 1))
+    known = npu.outputs.values[0, leaves] + bench.outputs.values[0, pairs.partner[leaves]]
+    ends = [step[-_LAST:] for step in by_micro_step(npu, leaves[np.isfinite(known)])]
+    last = np.concatenate([np.empty(0, np.int64), *ends])
+    return bool(len(last)) and bool(
+        (levels(npu.outputs, bench.outputs, last, pairs.partner[last]) == 2).all()
+    )
 
 
 def _modules(side: Traits) -> Bool:
