@@ -68,8 +68,8 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     """Leave grey automatic pairs that differ though what comes of them agrees.
 
     A fault shows up to the end. Where the last calls of all agree nothing was wrong before: then
-    modules with other numbers of parameters that put out other tensors do other things, and
-    calls that only show a tensor in another form show other tensors.
+    modules with other parameters that put out other tensors do other things, and calls that only
+    show a tensor in another form show other tensors.
     """
     if not pairs.known.trust.equal or not _ends_agree(pairs):
         return
@@ -83,7 +83,8 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     )
     is_module = npu.outline.kind[nodes] == Kind.MODULE
     sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
-    works_otherwise = is_module & (sizes[0] != sizes[1])
+    own = npu.parameters.count[nodes], bench.parameters.count[other]
+    works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
     layouts = [number for name, number in operators.items() if name in LAYOUTS]
     shows_another = np.isin(npu.operator[nodes], layouts)
     for node in nodes[differs & (works_otherwise | shows_another)].tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,10 @@ _SHORT = {
 
 @dataclass(frozen=True)
 class Label:
-    """Words of a module's attribute and of its class, and the last number in its path."""
+    """Words of a module's attribute and of its class, and its number in a list, else -1.
+
+    The place in a sequence of unlike modules is no number: nothing counts them.
+    """
 
     attribute: frozenset[str]
     class_name: frozenset[str]
@@ -54,14 +57,21 @@ class Words:
         self._label: list[Label] = []
         self.of_node = np.zeros(len(tree), dtype=np.int64)
         known: dict[str, int] = {}
+        row: dict[tuple[str, str], set[int]] = {}  # labels of one class with numbers in one list
         for node, name in enumerate(tree.parsed):
             if name.kind is not Kind.MODULE:
                 continue
             found = known.get(name.stem)
             if found is None:
                 found = known[name.stem] = len(self._label)
-                self._label.append(_label(name.stem))
+                label = _label(name.stem)
+                self._label.append(label)
+                if label.number >= 0:
+                    path, _, class_name = name.stem.rpartition(".")
+                    row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
             self.of_node[node] = found
+        for alone in (min(labels) for labels in row.values() if len(labels) == 1):
+            self._label[alone] = replace(self._label[alone], number=-1)
         if not self._label:
             self._label.append(_NOTHING)
 
