@@ -125,15 +125,23 @@ def published(
 def written(output: Path) -> Iterator[BinaryIO]:
     """A stream whose content takes the place of ``output`` once everything is written.
 
-    Missing directories are made; BuildError when the file cannot be written.
+    Missing directories are made, and removed again on any exception; BuildError when the file
+    cannot be written.
     """
+    folders = output.parent, *output.parent.parents
+    made = [folder for folder in folders if not os.path.lexists(folder)]
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with published(output, overwrite=True) as temporary, temporary.open("xb") as stream:
             yield stream
             stream.flush()
+        made.clear()
     except OSError as error:
         raise BuildError(f"Cannot write {output}: {error.strerror}.") from error
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _rename_to_free(temporary: Path, target: Path, instead: Callable[[], Path] | None) -> None:

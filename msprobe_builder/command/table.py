@@ -86,10 +86,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the tables."""
-    from msprobe_builder.pipeline.config import read_config
-    from msprobe_builder.tables.inputs import built
-    from msprobe_builder.tables.single_saves import is_saved_tree
-
     if (options.database is None) == (options.input_path is None):
         raise UsageError("Give either FILE.vis.db or -i compare.json.")
     if options.database is not None:
@@ -100,6 +96,11 @@ def run(options: argparse.Namespace) -> int:
                 )
         _write(options.database, options)
         return EXIT_OK
+    # Here, as a file that is there needs none of the builder.
+    from msprobe_builder.pipeline.config import read_config
+    from msprobe_builder.tables.inputs import built
+    from msprobe_builder.tables.single_saves import is_saved_tree
+
     config = read_config(options.input_path)
     if config.npu_layout is not None:
         raise UsageError("parallel_merge needs a file: build it with msprobe-build -i first.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.publish import published, reserve
+from msprobe_builder.base.publish import published, reserve, written
 
 
 def test_appears_when_the_block_succeeds(tmp_path: Path) -> None:
@@ -53,3 +53,21 @@ def test_output_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match="not a directory"):
         reserve(tmp_path / "file", "a.vis.db")
+
+
+def test_a_refused_file_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+
+    def refuse(output: Path) -> None:
+        with written(output) as stream:
+            stream.write(b"half")
+            raise KeyError
+
+    for output in (there / "a.csv", there / "new" / "deep" / "a.csv"):
+        with pytest.raises(KeyError):
+            refuse(output)
+    assert list(there.iterdir()) == []
+    with written(there / "new" / "deep" / "a.csv") as stream:
+        stream.write(b"whole")
+    assert (there / "new" / "deep" / "a.csv").read_bytes() == b"whole"
