@@ -77,7 +77,7 @@ def test_without_statistics_blocks_are_not_counted_by_their_place_among_others(
 ) -> None:
     """A block at place 0 of each of its sequences is no layer 0; values of outputs judge."""
     npu, bench = sides(pairs, "unet")
-    found = partners(*(without_statistics(side).source() for side in (npu, bench)))
+    found = partners(without_statistics(npu).source(), without_statistics(bench).source())
 
     def norm(side: Recording, name: str) -> float:
         output = side.data.get(name, {}).get("output") or [None]
