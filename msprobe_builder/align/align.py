@@ -20,6 +20,7 @@ from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.results import take_back_other_results, take_back_other_values
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
@@ -116,6 +117,8 @@ def align_rest(
     pair_by_weights(pairs, *twins)
     _pair_wrappers(pairs, core, other_core)
     take_back(pairs)
+    take_back_other_results(pairs, operators)
+    take_back_other_values(pairs, operators)
     groups = _grouped(pairs, npu.table, bench.table)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():

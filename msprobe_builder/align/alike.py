@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.match.hashing import mixed, same_ids
-from msprobe_builder.match.sequence import align
+from msprobe_builder.match.sequence import align, longest_increasing
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -21,6 +21,8 @@ Bool = NDArray[np.bool_]
 
 _SAME_CODE = 0.8  # least share of equal calls, of the longer list
 _LIKELY = 0.7  # by which an exchange may be worse and still be likely
+_LOOP = 8  # equal calls in a row, as many on both sides: steps of a loop, whose order is one
+_ROUNDS = 8  # of finding what stands fast between what stood fast before
 
 
 def order_tells(pairs: Pairs, a: Int, b: Int) -> bool:
@@ -40,28 +42,42 @@ def _keys(side: Traits, pairs: Pairs, nodes: Int) -> NDArray[np.uint64]:
     return mixed(side.operator[nodes], *extents)
 
 
-def exchangeable(score: Float, rows: Int, columns: Int) -> Bool:
-    """Which of the pairs could as well be made with a neighbour: nothing stands between them.
+def exchangeable(score: Float, rows: Int, columns: Int, fast: Bool) -> Bool:
+    """Which of the pairs could as well be made with other items of the two lists.
 
-    ``rows`` ascend. A neighbour is the next pair, which may trade partners, or a node without a
-    partner before the next pair.
+    What could be paired in one way alone stands ``fast``, and so does what only trades partners
+    across that. The rest is exchangeable: the calls of query, key and value, or the passes of a
+    loop over experts, whole blocks at a time. Of many passes, as many on both sides, each is told
+    by its number: time goes forward whoever writes the loop.
     """
-    result = np.zeros(len(rows), dtype=bool)
-    for one in range(len(rows) - 1):
-        i, j = rows[one], columns[one]
-        k, m = rows[one + 1], columns[one + 1]
-        if score[i, m] + score[k, j] > score[i, j] + score[k, m] - 2 * _LIKELY:
-            result[one : one + 2] |= not _stands_between(columns, j, m)
-    for own, other, table in ((rows, columns, score), (columns, rows, score.T)):
-        order = np.argsort(own)
-        own, other = own[order], other[order]
-        bounds = np.r_[-1, own, len(table)]
-        for place, (i, j) in enumerate(zip(own.tolist(), other.tolist(), strict=True)):
-            near = np.r_[bounds[place] + 1 : i, i + 1 : bounds[place + 2]]
-            result[order[place]] |= bool((table[near, j] > table[i, j] - _LIKELY).any())
-    return result
+    own = score[rows, columns]
+    traded = score[np.ix_(rows, columns)]
+    swaps = traded + traded.T > own[:, None] + own - 2 * _LIKELY
+    np.fill_diagonal(swaps, False)
+    free_rows = np.setdiff1d(np.arange(score.shape[0]), rows)
+    free_columns = np.setdiff1d(np.arange(score.shape[1]), columns)
+    by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
+    by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
+    in_order = np.zeros(len(rows), dtype=bool)
+    in_order[longest_increasing(columns)] = True
+    told = fast.copy()
+    for _ in range(_ROUNDS):
+        anchors = told & in_order
+        apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
+        others = (swaps & ~apart).sum(axis=1)
+        is_loop = others >= _LOOP - 1
+        free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
+        free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
+        now = fast | (~free & ((others == 0) | is_loop))
+        if np.array_equal(now, told):
+            break
+        told = now
+    return ~told
 
 
-def _stands_between(columns: Int, j: int, m: int) -> bool:
-    low, high = min(j, m), max(j, m)
-    return bool(((columns > low) & (columns < high)).any())
+def _apart(anchors: Int, a: Int, b: Int) -> Bool:
+    """Where an anchor stands between two places, for each pair of ``a`` × ``b``."""
+    anchors = np.sort(anchors)
+    low, high = np.minimum(a[:, None], b), np.maximum(a[:, None], b)
+    first_behind = np.searchsorted(anchors, low, side="right")
+    return np.asarray(np.searchsorted(anchors, high) > first_behind)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import THRESHOLD
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _COMPARABLE = 0.8  # least share of pairs whose weights are as many
 _MORE = 1.5  # times as many parameters; an adapter or a bias adds less
@@ -31,7 +31,7 @@ def take_back(pairs: Pairs) -> None:
         return
     sized, hollow = _of_other_size(pairs, nodes)
     for node in hollow.tolist():
-        _drop(pairs, node)
+        pairs.take_back(node)
     torn = _torn(pairs, nodes)
     for node in [*_equal_calls_around(pairs, torn).tolist(), *sized.tolist(), *torn.tolist()]:
         _drop_with_content(pairs, node)
@@ -41,7 +41,8 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
     """Pairs of modules of other sizes though the right size is there; those without any weight.
 
     A padded vocabulary or an adapter has no counterpart of its own size, and stays. What holds no
-    weight is no counterpart of what holds modules with weights.
+    weight is no counterpart of what holds modules with weights; these are returned apart, with
+    those that put out far more than the other.
     """
     other = pairs.partner[nodes]
     sizes, other_sizes = pairs.npu.parameters_below[1], pairs.bench.parameters_below[1]
@@ -63,7 +64,17 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
         some & (a != b) & ((simple & there[0] & there[1]) | (much & (there[0] | there[1])))
     )
     hollow = ((a == 0) & (b > other_own)) | ((b == 0) & (a > own))
-    return nodes[contradicted], nodes[hollow]
+    return nodes[contradicted], nodes[hollow | _puts_out_far_more(pairs, nodes)]
+
+
+def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
+    """Where one of two modules puts out far more than the other, though most calls agree."""
+    if not pairs.known.trust.same_sizes:
+        return np.zeros(len(nodes), dtype=bool)
+    mine, theirs, other = pairs.npu.outputs, pairs.bench.outputs, pairs.partner[nodes]
+    a, b = mine.numel[nodes], theirs.numel[other]
+    much = np.maximum(a, b) >= _MORE * np.minimum(a, b)
+    return np.asarray((mine.count[nodes] == theirs.count[other]) & (np.minimum(a, b) > 0) & much)
 
 
 def _torn(pairs: Pairs, nodes: Int) -> Int:
@@ -99,23 +110,11 @@ def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:
 
 def _drop_with_content(pairs: Pairs, node: int) -> None:
     other = int(pairs.partner[node])
-    if not _drop(pairs, node):
+    if not pairs.take_back(node):
         return
     end = int(pairs.npu.outline.tree.subtree_end[node])
     other_end = int(pairs.bench.outline.tree.subtree_end[other])
     inside = np.arange(node + 1, end + 1)
     partner = pairs.partner[inside]
     for held in inside[(partner > other) & (partner <= other_end)].tolist():
-        _drop(pairs, held)
-
-
-def _drop(pairs: Pairs, node: int) -> bool:
-    """Take an automatic pair back; it stays as a candidate."""
-    other = int(pairs.partner[node])
-    if other < 0 or pairs.asked[node] or pairs.evidence[node] == 0:
-        return False
-    weight = min(float(pairs.weight[node]), THRESHOLD)  # what contradicts it weighs as much
-    pairs.drop(node)
-    pairs.open[0].setdefault(node, [(other, weight)])
-    pairs.open[1].setdefault(other, [(node, weight)])
-    return True
+        pairs.take_back(held)

@@ -242,7 +242,7 @@ def pair_gap(
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
     if not in_order:
-        told = ~exchangeable(score, rows, columns) | (pairs.npu.operator[a[rows]] < 0)
+        told = ~exchangeable(score, rows, columns, pairs.npu.operator[a[rows]] < 0)
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])

@@ -49,6 +49,19 @@ class Pairs:
         self.partner[i] = -1
         self.evidence[i] = 0
 
+    def take_back(self, i: int) -> bool:
+        """Leave an automatic pair grey; it stays as a candidate, for what contradicts it weighs
+        as much as what spoke for it.
+        """
+        other = int(self.partner[i])
+        if other < 0 or self.asked[i] or self.evidence[i] == 0:
+            return False
+        weight = min(float(self.weight[i]), THRESHOLD)
+        self.drop(i)
+        self.open[0].setdefault(i, [(other, weight)])
+        self.open[1].setdefault(other, [(i, weight)])
+        return True
+
     def likely(self, side: int) -> Likely:
         """Who the nodes of a side without a partner may belong to; both have none.
 

@@ -225,13 +225,13 @@ def _of_modules(
     result = 0.8 + _flow(npu, bench, a, b, known.trust)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
-    weights = npu.parameters.numel[a][:, None] != bench.parameters.numel[b]
-    result -= 5.0 * (weights & _other_outputs(npu, bench, a, b, known.trust))
+    sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
+    result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]
     held = npu.parameters.count[a][:, None] == 0  # what it holds may be another in part
     elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
     result -= np.where(held, 5.0, 7.0) * elsewhere
-    result += known.words.agreement(a, known.other_words, b)
+    result += known.words.agreement(a, known.other_words, b, (sizes == other_sizes) & (sizes > 0))
     result -= 5.0 * holds(npu, bench, a, b)
     result -= 5.0 * holds(bench, npu, b, a).T
     result += 0.3 * (depth[:, None] == other_depth)

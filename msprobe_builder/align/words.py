@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from msprobe_builder.graph.tree import Tree
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+_SEVERAL = 2  # modules that show by how much numbers differ
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
@@ -34,7 +37,10 @@ _SHORT = {
 
 @dataclass(frozen=True)
 class Label:
-    """Words of a module's attribute and of its class, and the last number in its path."""
+    """Words of a module's attribute and of its class, and its number in a list, else -1.
+
+    The place in a sequence of unlike modules is no number: nothing counts them.
+    """
 
     attribute: frozenset[str]
     class_name: frozenset[str]
@@ -51,24 +57,53 @@ class Words:
         self._label: list[Label] = []
         self.of_node = np.zeros(len(tree), dtype=np.int64)
         known: dict[str, int] = {}
+        row: dict[tuple[str, str], set[int]] = {}  # labels of one class with numbers in one list
         for node, name in enumerate(tree.parsed):
             if name.kind is not Kind.MODULE:
                 continue
             found = known.get(name.stem)
             if found is None:
                 found = known[name.stem] = len(self._label)
-                self._label.append(_label(name.stem))
+                label = _label(name.stem)
+                self._label.append(label)
+                if label.number >= 0:
+                    path, _, class_name = name.stem.rpartition(".")
+                    row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
             self.of_node[node] = found
+        for alone in (min(labels) for labels in row.values() if len(labels) == 1):
+            self._label[alone] = replace(self._label[alone], number=-1)
         if not self._label:
             self._label.append(_NOTHING)
 
-    def agreement(self, a: Int, other: Words, b: Int) -> Float:
-        """Up to about 3 for equal names, down to -1 for other numbers."""
+    def agreement(self, a: Int, other: Words, b: Int, alike: Bool) -> Float:
+        """Up to about 3 for equal names, down to -1 for other numbers.
+
+        ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
+        among the layers, so numbers agree where they differ by as much as those of most such.
+        """
         result = np.zeros((len(a), len(b)))
-        for i, mine in enumerate(self.of_node[a].tolist()):
-            for j, theirs in enumerate(other.of_node[b].tolist()):
-                result[i, j] = _agreement(self._label[mine], other._label[theirs])
+        mine = [self._label[one] for one in self.of_node[a].tolist()]
+        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        shift = _shift(
+            np.array([label.number for label in mine], dtype=np.int64),
+            np.array([label.number for label in theirs], dtype=np.int64),
+            alike,
+        )
+        for i, own in enumerate(mine):
+            for j, their in enumerate(theirs):
+                result[i, j] = _agreement(own, their, shift)
         return result
+
+
+def _shift(numbers: Int, others: Int, alike: Bool) -> int:
+    """By how much the numbers of two lists differ, 0 unless several modules say otherwise."""
+    both = alike & (numbers[:, None] >= 0) & (others >= 0)
+    shifts, counts = np.unique((numbers[:, None] - others)[both], return_counts=True)
+    if not len(shifts):
+        return 0
+    best = int(counts.argmax())
+    equal = counts[shifts == 0].sum()
+    return int(shifts[best]) if counts[best] >= _SEVERAL and counts[best] > equal else 0
 
 
 def _label(stem: str) -> Label:
@@ -90,10 +125,10 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(_SHORT.get(word, word) for word in words)
 
 
-def _agreement(mine: Label, theirs: Label) -> float:
+def _agreement(mine: Label, theirs: Label, shift: int) -> float:
     result = 0.0
     if mine.number >= 0 and theirs.number >= 0:
-        result += 1.0 if mine.number == theirs.number else -1.0
+        result += 1.0 if mine.number == theirs.number + shift else -1.0
     for own, other, weight in (
         (mine.attribute, theirs.attribute, 1.2),
         (mine.class_name, theirs.class_name, 0.8),

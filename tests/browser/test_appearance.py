@@ -19,11 +19,13 @@ def test_switches_to_chinese_without_reload_and_remembers_it(
 ) -> None:
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, "Tensor.pow.4.forward")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("The inputs agree")
     frame.evaluate("window.mark = 'same page'")
     before = resting_scene(frame)
 
     frame.click("ga-toolbar #language")
     expect(frame.locator("ga-legend button[data-key='grade-5']")).to_contain_text("严重")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text("输入一致")
     expect(frame.get_by_role("tab", name="张量")).to_be_visible()
     expect(frame.locator("ga-tensor-table")).to_contain_text("调试侧")
     assert frame.evaluate("window.mark") == "same page"

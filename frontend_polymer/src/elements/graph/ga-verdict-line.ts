@@ -119,7 +119,7 @@ export class GaVerdictLine extends LocalizedElement {
   }
 
   _sentence(verdict: Verdict | null, text: Texts): string {
-    return verdict?.sentence ?? text.verdict.none;
+    return verdict ? text.verdict.told(verdict.sentence) : text.verdict.none;
   }
 
   /** Where few nodes have a counterpart, nothing else on the page means much. */

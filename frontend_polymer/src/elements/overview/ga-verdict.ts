@@ -91,7 +91,7 @@ export class GaVerdict extends LocalizedElement {
       <ol hidden$="[[!_isLong(suspects)]]">
         <template is="dom-repeat" items="[[suspects]]">
           <li>
-            <button class="plain" title="[[item.evidence]]" on-click="_go">
+            <button class="plain" title="[[_evidence(item, text)]]" on-click="_go">
               <ga-icon name="jump"></ga-icon>
               <span class="muted">[[_place(item, text)]]</span>
               <span class="mono cut">[[item.name]]</span>
@@ -136,7 +136,11 @@ export class GaVerdict extends LocalizedElement {
   }
 
   _sentence(verdict: Verdict | null, text: Texts): string {
-    return verdict?.sentence ?? text.verdict.none;
+    return verdict ? text.verdict.told(verdict.sentence) : text.verdict.none;
+  }
+
+  _evidence({ evidence }: Suspect, text: Texts): string {
+    return text.verdict.told(evidence);
   }
 
   _isLong(suspects: readonly Suspect[]): boolean {

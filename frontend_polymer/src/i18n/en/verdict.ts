@@ -2,6 +2,8 @@ export const verdictEn = {
   title: 'Verdict',
   conclusions: { fault: 'Fault found', clean: 'No fault found', undecided: 'Undecided' },
   none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
+  /** What the build says of its verdict; it says it in English. */
+  told: (sentence: string) => sentence,
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',

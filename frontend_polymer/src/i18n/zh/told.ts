@@ -1,0 +1,249 @@
+// What a build says of its verdict, in Chinese. The file holds English sentences of a closed set,
+// msprobe_builder/verdict; they are recognised one after the other from the beginning. Where one is
+// not known, everything stays as it was written: half a sentence in each language helps nobody.
+
+/** No verdict is as long; what is longer is not looked at. */
+const LONGEST = 4000;
+
+const NAME = '(\\S{1,500}?)'; // of a tensor or a node; has no space
+const NAMES = '(\\S{1,500}?(?:, \\S{1,500}?){0,5}(?: and \\d+ more)?)';
+const END = '(?= |$)';
+
+type Told = readonly [pattern: RegExp, chinese: (...parts: string[]) => string];
+
+function told(pattern: string, chinese: (...parts: string[]) => string): Told {
+  return [new RegExp(pattern + END, 'y'), chinese];
+}
+
+const STATISTICS: Readonly<Record<string, string>> = {
+  max: '最大值',
+  min: '最小值',
+  mean: '均值',
+  norm: '范数',
+};
+
+/** How a tensor differs: what stands in many sentences, and its Chinese behind the tensor's name. */
+const DIFFERENCE =
+  '(holds NaN or infinity, that of the reference does not' +
+  '|is finite, that of the reference holds NaN or infinity' +
+  '|has [-+.\\w]+ times the norm of the reference' +
+  '|has (?:max|min|mean|norm) [-+.\\w]+ instead of [-+.\\w]+' +
+  '|differs)';
+
+function difference(text: string): string {
+  if (text.startsWith('holds')) return '含有 NaN 或无穷值，而标杆没有';
+  if (text.startsWith('is finite')) return '为有限值，而标杆含有 NaN 或无穷值';
+  const times = /^has (\S+) times/.exec(text);
+  if (times) return `的范数是标杆的 ${times[1]} 倍`;
+  const instead = /^has (\S+) (\S+) instead of (\S+)$/.exec(text);
+  if (instead) return `的${STATISTICS[instead[1]!]}为 ${instead[2]}，标杆为 ${instead[3]}`;
+  return '与标杆不同';
+}
+
+function names(text: string): string {
+  return text.replaceAll(', ', '、').replace(/ and (\d+) more$/, ' 等，另有 $1 个');
+}
+
+function side(text: string): string {
+  return text.toLowerCase() === 'this run' ? '本次运行' : '标杆';
+}
+
+function ranks(text: string): string {
+  return text.replaceAll(', ', '、');
+}
+
+const VALUES = '(max \\S+, min \\S+, mean \\S+, norm \\S+?)';
+
+function values(text: string): string {
+  return text.replaceAll(/(max|min|mean|norm) /g, (_, name: string) => `${STATISTICS[name]} `);
+}
+
+/** In the order in which they are tried: what is more of a sentence stands first. */
+const SENTENCES: readonly Told[] = [
+  told(
+    `The inputs agree, ${NAME} ${DIFFERENCE}\\.`,
+    (name, how) => `输入一致，${name} ${difference(how)}。`,
+  ),
+  told(
+    'The inputs agree and so does the output as far as its statistics tell\\.',
+    () => '输入一致，就统计值而言输出也一致。',
+  ),
+  told(
+    `Its output looks the same, but behind it ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
+    (name, at, how) => `它的输出看起来相同，但其后 ${at} 的 ${name} ${difference(how)}。`,
+  ),
+  told(
+    `Behind it ${NAME} of ${NAME} ${DIFFERENCE}, although everything before it agrees\\.`,
+    (name, at, how) => `其后 ${at} 的 ${name} ${difference(how)}，而在此之前全部一致。`,
+  ),
+  told(
+    `Something inside it that was not recorded: ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
+    (name, at, how) => `问题在其内部未采集的部分：${at} 的 ${name} ${difference(how)}。`,
+  ),
+  told('This run lacks the call\\.', () => '本次运行缺少这次调用。'),
+  told('The reference has no such call\\.', () => '标杆没有这次调用。'),
+  told(
+    '(This run|The reference) does not make the call; nothing behind it was recorded that would show it\\.',
+    (who) => `${side(who)}没有这次调用；其后没有采集到能体现其影响的数据。`,
+  ),
+  told(
+    'It casts to a type coarser than any that (this run|the reference) uses\\. What that rounds averages out in the statistics behind it\\.',
+    (who) =>
+      `它转换到了比${side(who)}所用的任何类型都更粗的类型；由此产生的舍入在其后的统计值中相互抵消。`,
+  ),
+  told('Ranks that should be alike are not\\.', () => '本应一致的 rank 并不一致。'),
+  told(
+    `${NAME} was drawn otherwise from inputs that agree: seed both runs alike\\. What is made of it cannot be compared\\.`,
+    (name) =>
+      `输入一致，但 ${name} 的随机数不同：请为两次运行设置相同的种子。由它得到的结果无法比较。`,
+  ),
+  told(
+    `${NAME} needs a gradient on one side only: a branch is cut off from training\\.`,
+    (name) => `${name} 只在一侧需要梯度：有一条分支没有参与训练。`,
+  ),
+  told(
+    `${NAME} ${DIFFERENCE} and comes from outside: other data was given\\.`,
+    (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
+  ),
+  told(
+    `${NAME} ${DIFFERENCE}: another weight was given\\.`,
+    (name, how) => `${name} ${difference(how)}：所用的权重不同。`,
+  ),
+  told(
+    `${NAME} ${DIFFERENCE}, and so do most weights differ\\.`,
+    (name, how) => `${name} ${difference(how)}，大多数权重也不同。`,
+  ),
+  told(
+    `${NAME} ${DIFFERENCE}, although what it came from agrees: another tensor is given\\.`,
+    (name, how) => `${name} ${difference(how)}，而它的来源一致：传入的是另一个张量。`,
+  ),
+  told(
+    `In the reference ${NAMES} do the same together\\.`,
+    (theirs) => `标杆中由 ${names(theirs)} 共同完成同样的计算。`,
+  ),
+  told(
+    `It is judged as one with ${NAMES}, which do what ${NAMES} does in the reference\\.`,
+    (own, theirs) =>
+      `它与 ${names(own)} 作为一个整体判断，它们完成标杆中 ${names(theirs)} 的计算。`,
+  ),
+  told(
+    'Argument (\\S{1,500}?) is (.{1,300}?), in the reference (.{1,300}?)\\.',
+    (name, own, theirs) => `参数 ${name} 为 ${own}，标杆为 ${theirs}。`,
+  ),
+  told('No rounding explains that\\.', () => '舍入无法解释这一误差。'),
+  told(
+    "That is ([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
+    (times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍。`,
+  ),
+  told('([\\d,]+) later nodes? inherits? it\\.', (count) => `其后 ${count} 个节点继承了该误差。`),
+  told(
+    'The overflow check finds the origin of NaN or infinity here\\.',
+    () => '溢出检测表明 NaN 或无穷值源于此处。',
+  ),
+  told(
+    `[Tt]he part of rank (\\d+) is not what the reference has there: ${VALUES}\\.`,
+    (rank, shown) => `rank ${rank} 的部分与标杆的相应部分不同：${values(shown)}。`,
+  ),
+  told(
+    `(The stage of r|R)ank (\\d+) has ${VALUES}(?:, rank (\\d+) is off)?\\.`,
+    (stage, rank, shown, off) =>
+      `rank ${rank}${stage === 'R' ? '' : ' 所在的流水线阶段'}的值为 ${values(shown)}` +
+      `${off ? `，rank ${off} 有偏差` : ''}。`,
+  ),
+  told(
+    'It comes from rank (\\d+), where it was wrong before\\.',
+    (rank) => `它来自 rank ${rank}，在那里此前就已出错。`,
+  ),
+  told('It follows from step (\\d+)\\.', (step) => `它由 step ${step} 引起。`),
+  told(
+    'It may follow from what was drawn in step (\\d+)\\.',
+    (step) => `它可能由 step ${step} 中的随机数引起。`,
+  ),
+  told(
+    'Where a gradient is next to nothing, an optimizer may make that of its rounding\\.',
+    () => '梯度接近于零时，优化器可能由其舍入误差造成这一差异。',
+  ),
+  told('Most weights of step (\\d+) differ, too\\.', (step) => `step ${step} 的大多数权重也不同。`),
+  told(
+    'The step before agrees: look at what happened in between, such as the optimizer, its settings, clipping, or weights that were loaded\\.',
+    () => '前一步一致：请查看两步之间发生了什么，例如优化器及其设置、梯度裁剪或加载的权重。',
+  ),
+  told(
+    'Only on ranks? (\\d+(?:, \\d+)*) of (\\d+)\\.',
+    (some, all) => `仅出现在 rank ${ranks(some)} 上（共 ${all} 个）。`,
+  ),
+  told('On all (\\d+) ranks alike\\.', (all) => `在全部 ${all} 个 rank 上均如此。`),
+];
+
+/** Sentences that accuse nobody. */
+const OTHERS: readonly Told[] = [
+  told(
+    'No fault beyond rounding in ([\\d,]+) nodes\\.',
+    (count) => `${count} 个节点中没有超出舍入的误差。`,
+  ),
+  told(
+    'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
+    (name) =>
+      `${name} 之前没有问题；它的输入在舍入范围内一致，却选出了与标杆不同的索引，其后无法判断。`,
+  ),
+  told('Cannot tell, because no call could be compared\\.', () => '无法判断：没有可比较的调用。'),
+  told(
+    'Cannot tell, because only ([\\d,]+) of ([\\d,]+) nodes could be judged; nothing is wrong with those\\.',
+    (some, all) => `无法判断：${all} 个节点中只有 ${some} 个可以判断，它们没有问题。`,
+  ),
+  told(
+    'Cannot tell, because dumps of task structure hold no numbers\\.',
+    () => '无法判断：task 为 structure 的 dump 不含数值。',
+  ),
+  told(
+    '([\\d,]+) nodes have no partner in the reference\\.',
+    (count) => `${count} 个节点在标杆中没有配对。`,
+  ),
+  told(
+    'What differs here came from another rank or step\\.',
+    () => '此处的差异来自其他 rank 或 step。',
+  ),
+];
+
+/** Every sentence of a text in Chinese; nothing where one of them is unknown. */
+function all(text: string, known: readonly Told[]): string | undefined {
+  let at = 0;
+  let result = '';
+  while (at < text.length) {
+    let next = '';
+    for (const [pattern, chinese] of known) {
+      pattern.lastIndex = at;
+      const found = pattern.exec(text);
+      if (!found) continue;
+      next = chinese(...found.slice(1));
+      at = pattern.lastIndex + 1; // and the space behind it
+      break;
+    }
+    if (!next) return undefined;
+    result += next;
+  }
+  return result || undefined;
+}
+
+const ACCUSATION =
+  /^(Nothing certain; look first at )?(?:Step (\d+), rank (\d+): )?(.{1,1500}?)( of the reference)?(?: \(([^()]{1,300}:\d+)\))?: (?=[A-Z\d]|\S+ [a-z])/;
+
+/** A suspect and what speaks against it. */
+function accusation(text: string): string | undefined {
+  const found = ACCUSATION.exec(text);
+  if (!found) return undefined;
+  const [head, doubt, step, rank, name, ofReference, source] = found;
+  const evidence = all(text.slice(head.length), SENTENCES);
+  if (!evidence) return undefined;
+  const where = step === undefined ? '' : `step ${step}、rank ${rank}：`;
+  return (
+    `${doubt ? '尚不能确定，请先查看 ' : ''}${where}${ofReference ? '标杆的 ' : ''}${name}` +
+    `${source ? `（${source}）` : ''}：${evidence}`
+  );
+}
+
+/** A verdict or the evidence of a suspect in Chinese; as it is where any of it is unknown. */
+export function toldZh(text: string): string {
+  if (text.length > LONGEST) return text;
+  return all(text, OTHERS) ?? all(text, SENTENCES) ?? accusation(text) ?? text;
+}

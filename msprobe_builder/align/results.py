@@ -1,0 +1,198 @@
+"""Modules known by the calls that make their results.
+
+What a module puts out is made by one of its last calls. The partner of that call makes what the
+partner of the module puts out: if it does not, one of the two modules does more than the other,
+such as an addition or a norm at its end, and they are no counterparts. Results are compared
+with calls of the same side alone, so a fault or another seed changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.across import around
+from msprobe_builder.align.anchors import by_micro_step
+from msprobe_builder.align.flow import is_leaf
+from msprobe_builder.align.inside import note
+from msprobe_builder.align.operators import FORMS, LAYOUTS
+from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import levels
+from msprobe_builder.align.traits import Traits
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.names import Kind
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_LAST = 8  # calls at the end of a module among which the one is that makes its result
+_HAND_ON = FORMS | {"dropout"}  # operators that may leave a tensor as it is
+_WEIGHT = 5.0  # of modules that begin and end with the same calls
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of some modules of a side, the last calls (modules, ``_LAST``), and which make the result."""
+
+    modules: Int
+    calls: Int
+    makes: Bool
+
+
+def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
+    """Leave grey automatic pairs of modules whose results are made by calls that are no pair.
+
+    ``operators`` are the names behind the ids. Where modules remain that begin and end with the
+    same calls, they are matched instead.
+    """
+    forms = np.array([number for name, number in operators.items() if name in _HAND_ON], np.int64)
+    is_module = pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
+    nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & is_module)
+    if not len(nodes):
+        return
+    sides = (pairs.npu, nodes, pairs.partner), (pairs.bench, pairs.partner[nodes], pairs.back)
+    results = [_results(side, modules, forms) for side, modules, _ in sides]
+    first, second = (_hands_on(side, modules, forms) for side, modules, _ in sides)
+    contradicted = (first >= 0) & (second >= 0) & (first != second)
+    for own, other in ((0, 1), (1, 0)):
+        contradicted |= _other_result(results[own], results[other], sides[own][2], sides[other][0])
+    for node in nodes[contradicted].tolist():
+        pairs.take_back(node)
+    if contradicted.any():
+        _pair_by_ends(pairs, forms)
+
+
+def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
+    """Leave grey automatic pairs that differ though what comes of them agrees.
+
+    A fault shows up to the end. Where the last calls of all agree nothing was wrong before: then
+    modules with other parameters that put out other tensors do other things, and calls that only
+    show a tensor in another form show other tensors.
+    """
+    if not pairs.known.trust.equal or not _ends_agree(pairs):
+        return
+    npu, bench = pairs.npu, pairs.bench
+    nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & npu.forward)
+    other = pairs.partner[nodes]
+    differs = levels(npu.outputs, bench.outputs, nodes, other) == 0
+    differs &= ~np.isnan(npu.outputs.values[0, nodes] + bench.outputs.values[0, other])
+    differs &= (npu.outputs.numel[nodes] == bench.outputs.numel[other]) & (
+        npu.outputs.numel[nodes] > 1
+    )
+    is_module = npu.outline.kind[nodes] == Kind.MODULE
+    sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
+    own = npu.parameters.count[nodes], bench.parameters.count[other]
+    works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
+    layouts = [number for name, number in operators.items() if name in LAYOUTS]
+    shows_another = np.isin(npu.operator[nodes], layouts)
+    for node in nodes[differs & (works_otherwise | shows_another)].tolist():
+        pairs.take_back(node)
+
+
+def _ends_agree(pairs: Pairs) -> bool:
+    """Whether the last pairs of calls in each micro-step put out the same."""
+    npu, bench = pairs.npu, pairs.bench
+    leaves = np.flatnonzero(is_leaf(npu) & (pairs.partner > 0) & (npu.outputs.numel > 1))
+    known = npu.outputs.values[0, leaves] + bench.outputs.values[0, pairs.partner[leaves]]
+    ends = [step[-_LAST:] for step in by_micro_step(npu, leaves[np.isfinite(known)])]
+    last = np.concatenate([np.empty(0, np.int64), *ends])
+    return bool(len(last)) and bool(
+        (levels(npu.outputs, bench.outputs, last, pairs.partner[last]) == 2).all()
+    )
+
+
+def _modules(side: Traits) -> Bool:
+    """Modules going forward that make calls."""
+    tree = side.outline.tree
+    holds = tree.subtree_end > np.arange(len(side))
+    return np.asarray(side.forward & holds & (side.outline.kind == Kind.MODULE))
+
+
+def _hands_on(side: Traits, modules: Int, forms: Int) -> Int:
+    """1 where a module without weights puts out what it takes in, 0 where not, -1 if unknown.
+
+    It does not where it makes calls that change a tensor and its statistics differ; without
+    statistics it does where it makes no call, though the dump has calls.
+    """
+    tensors = side.inputs, side.outputs
+    simple = (tensors[0].count[modules] == 1) & (tensors[1].count[modules] == 1)
+    simple &= side.parameters_below[1, modules] == 0
+    known = simple & ~np.isnan(tensors[0].values[0, modules] + tensors[1].values[0, modules])
+    equal = known & (levels(*tensors, modules, modules) == 2)
+    work = np.cumsum(np.r_[0, (side.operator >= 0) & ~np.isin(side.operator, forms)])
+    calls = work[side.outline.tree.subtree_end[modules] + 1] - work[modules + 1]
+    nothing = ~known & (side.outline.tree.subtree_end[modules] == modules) & (work[-1] > 0)
+    nothing &= tensors[0].numel[modules] == tensors[1].numel[modules]
+    told = np.where(equal | nothing, 1, np.where(calls > 0, 0, -1))
+    return np.where(simple, told, -1)
+
+
+def _results(side: Traits, modules: Int, forms: Int) -> Results:
+    """The calls that put out what a module does; without statistics, the last of its size."""
+    leaves = np.flatnonzero(is_leaf(side))
+    if not len(leaves):
+        empty = np.full((len(modules), _LAST), -1, dtype=np.int64)
+        return Results(modules, empty, empty >= 0)
+    end = np.searchsorted(leaves, side.outline.tree.subtree_end[modules], side="right")
+    place = end[:, None] - 1 - np.arange(_LAST)
+    calls = np.where(place >= 0, leaves[place], -1)
+    calls = np.where(calls > modules[:, None], calls, -1)
+    own = modules[:, None]
+    there = (calls >= 0) & (side.outputs.count[calls] > 0)
+    equal = there & (levels(side.outputs, side.outputs, calls, own) == 2)
+    last = there & ~np.isin(side.operator[calls], forms)
+    last &= np.cumsum(last, axis=1) == 1
+    last &= side.outputs.numel[calls] == side.outputs.numel[own]
+    is_known = ~np.isnan(side.outputs.values[0, own])
+    return Results(modules, calls, np.where(is_known, equal, last))
+
+
+def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -> Bool:
+    """Where the partners of what makes the results stand outside, and put out something else.
+
+    A partner inside that is not what makes the result may be a part of a group: a convolution
+    beside one that adds its bias in a call of its own.
+    """
+    makes = mine.makes & (partner[mine.calls] >= 0)
+    found = np.where(makes, partner[mine.calls], 0)[:, :, None]
+    wanted = np.where(theirs.makes, theirs.calls, 0)[:, None, :]
+    both = makes[:, :, None] & theirs.makes[:, None, :]
+    modules = theirs.modules[:, None, None]
+    same = (modules < found) & (found <= other.outline.tree.subtree_end[modules])
+    same = same | (levels(other.outputs, other.outputs, found, wanted) > 0)
+    return np.asarray(both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2)))
+
+
+def _pair_by_ends(pairs: Pairs, forms: Int) -> None:
+    """Match modules without a partner whose first and last calls are those of one free module."""
+    npu, bench = pairs.npu, pairs.bench
+    nodes = np.flatnonzero((pairs.partner < 0) & _modules(npu))
+    others = np.flatnonzero((pairs.back < 0) & _modules(bench))
+    free: dict[tuple[int, int], list[int]] = {}
+    for other, ends in zip(others.tolist(), _ends(bench, others, forms), strict=True):
+        free.setdefault(ends, []).append(other)
+    for node, (first, last) in zip(nodes.tolist(), _ends(npu, nodes, forms), strict=True):
+        if first < 0 or last < 0:
+            continue
+        ends = int(pairs.partner[first]), int(pairs.partner[last])
+        found = free.get(ends, []) if min(ends) >= 0 else []
+        if len(found) != 1 or not around(pairs, np.array([node]), np.array(found)).all():
+            continue
+        if pairs.add(node, found[0], Evidence.LEAVES, _WEIGHT):
+            note(pairs, node, found[0])
+
+
+def _ends(side: Traits, modules: Int, forms: Int) -> list[tuple[int, int]]:
+    """The first call of each module, and the last of those that make its result; -1 if unknown."""
+    results = _results(side, modules, forms)
+    leaves = np.flatnonzero(is_leaf(side) & ~np.isin(side.operator, forms))
+    if not len(leaves):
+        return [(-1, -1)] * len(modules)
+    first = leaves[np.minimum(np.searchsorted(leaves, modules), len(leaves) - 1)]
+    inside = (first > modules) & (first <= side.outline.tree.subtree_end[modules])
+    last = np.where(
+        results.makes & ~np.isin(side.operator[results.calls], forms), results.calls, -1
+    )
+    return list(zip(np.where(inside, first, -1).tolist(), last.max(axis=1).tolist(), strict=True))

@@ -1,0 +1,58 @@
+"""What the verdict can say stands in the list that the viewer's translations are tested with."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+SAYING = ("conclusion", "evidence", "across", "judgement", "disagreeing")
+SENTENCES = json.loads((ROOT / "frontend_polymer/test/i18n/told.json").read_text("utf-8"))
+
+
+def _texts(path: Path) -> list[ast.expr]:
+    """The texts of a module that are no documentation."""
+    tree = ast.parse(path.read_text("utf-8"))
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and isinstance(node.body[0], ast.Expr)
+    }
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+        if part is not node
+    }
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in documentation | inside
+    ]
+
+
+def _pattern(text: ast.expr) -> str:
+    """A regular expression with a place for each value that is put in."""
+    if isinstance(text, ast.Constant):
+        return re.escape(text.value) if isinstance(text.value, str) else ""
+    assert isinstance(text, ast.JoinedStr)
+    return "".join(
+        re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".*"
+        for part in text.values
+    )
+
+
+def test_each_sentence_of_the_verdict_is_in_the_list() -> None:
+    said = 0
+    for name in SAYING:
+        for text in _texts(ROOT / f"msprobe_builder/verdict/{name}.py"):
+            pattern = _pattern(text)
+            if len(re.findall(r"[A-Za-z]{2,}", pattern)) < 3:
+                continue  # a name, a number or a part of a sentence
+            said += 1
+            assert any(re.search(pattern, sentence) for sentence in SENTENCES), pattern
+    assert said > 40
