@@ -83,8 +83,8 @@ def resized(
     numbers = {stem: number for number, stem in enumerate(npu.calls.stems)}
     known = bench.calls.of_stems(lambda stem: numbers.get(stem, -1))
     given = table.is_tensor & (table.section == Section.INPUT)
-    there = bench.table.numel[np.maximum(bench_of, 0)]
-    same = (bench_of >= 0) & ~off & (table.numel == there)
+    same = (bench_of >= 0) & ~off
+    same[same] = table.numel[same] == bench.table.numel[bench_of[same]]
     result, differs = (np.zeros(len(npu.tree), dtype=bool) for _ in range(2))
     result[[node for node in told if npu.calls.stem[node] == known[partner[node]]]] = True
     differs[table.node[given & ~same]] = True
