@@ -13,7 +13,12 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.doubts import half_unit, is_within, was_given_more
+from msprobe_builder.verdict.doubts import (
+    half_unit,
+    is_given_another_size,
+    is_within,
+    was_given_more,
+)
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
@@ -49,7 +54,10 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
-        or (one.cause is Cause.OUTPUT and is_within(flow, one, half))
+        or (
+            one.cause is Cause.OUTPUT
+            and (is_within(flow, one, half) or is_given_another_size(flow, one))
+        )
         or (merged and one.at > last)
         else _strength(
             flow,

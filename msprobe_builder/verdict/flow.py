@@ -25,6 +25,7 @@ from msprobe_builder.verdict.mispaired import (
     other_edges,
     other_parameters,
     other_places,
+    resized,
     swapped_operands,
 )
 from msprobe_builder.verdict.operators import (
@@ -140,7 +141,19 @@ def flow_of(
     producer = producers(npu.tree, calls, table)
     bench_producer = producers(bench.tree, bench.calls, bench.table)
     off = error > SUSPICIOUS * floor
-    error[other_parameters(table, bench.table, bench_of, texts) & off] = np.nan
+    arguments = differing_arguments(
+        calls,
+        table,
+        bench.table,
+        partner,
+        texts,
+        other_types=other_types,
+        ranges_differ=is_merged,
+    )
+    other = other_parameters(table, bench.table, bench_of, texts) & off
+    if not is_merged:  # ranks hold parts
+        other &= ~resized(npu, bench, partner, bench_of, off, arguments)[table.node]
+    error[other] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
@@ -150,6 +163,7 @@ def flow_of(
     rows = np.flatnonzero(bench_of >= 0)
     error[rows[empty[bench_of[rows]]]] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
+    wrongly_matched = _with_rows(npu, off & np.isnan(error))
     twin = twins(calls)
     noise = _own_noise(
         calls,
@@ -192,15 +206,7 @@ def flow_of(
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
-        arguments=differing_arguments(
-            calls,
-            table,
-            bench.table,
-            np.where(_wrongly_matched(npu, off & np.isnan(error)), -1, partner),
-            texts,
-            other_types=other_types,
-            ranges_differ=is_merged,
-        ),
+        arguments={node: one for node, one in arguments.items() if not wrongly_matched[node]},
         apart=apart or {},
         consumers=_consumers(table, producer),
     )
@@ -211,7 +217,7 @@ def _is_discrete(dtype: str) -> bool:
     return word.startswith(("int", "uint", "bool", "long"))
 
 
-def _wrongly_matched(npu: Part, rows: Bool) -> Bool:
+def _with_rows(npu: Part, rows: Bool) -> Bool:
     """Calls with such rows."""
     result = np.zeros(len(npu.tree), dtype=bool)
     result[npu.table.node[rows]] = True

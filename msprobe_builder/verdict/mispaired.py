@@ -6,6 +6,8 @@ another one. And a sum does not mind which of its operands comes first.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,6 +68,29 @@ def other_parameters(
     result = np.zeros(len(npu), dtype=bool)
     result[rows[wrong]] = True
     return result
+
+
+def resized(
+    npu: Part, bench: Part, partner: Int, bench_of: Int, off: Bool, told: Iterable[int]
+) -> Bool:
+    """Which npu calls put out something of another size because they were told so.
+
+    ``told`` are calls with arguments that differ. One of the same name that is given the same
+    tensors belongs to its partner, whatever the size of what comes out: a number of best elements,
+    a range. What depends on the data alone, as with masks, is no evidence of that.
+    """
+    table = npu.table
+    numbers = {stem: number for number, stem in enumerate(npu.calls.stems)}
+    known = bench.calls.of_stems(lambda stem: numbers.get(stem, -1))
+    given = table.is_tensor & (table.section == Section.INPUT)
+    same = (bench_of >= 0) & ~off
+    same[same] = table.numel[same] == bench.table.numel[bench_of[same]]
+    result, differs = (np.zeros(len(npu.tree), dtype=bool) for _ in range(2))
+    result[[node for node in told if npu.calls.stem[node] == known[partner[node]]]] = True
+    differs[table.node[given & ~same]] = True
+    has_any = np.zeros_like(result)
+    has_any[table.node[given]] = True
+    return np.asarray(result & has_any & ~differs)
 
 
 def _is_keyword(name: str) -> bool:

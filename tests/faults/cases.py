@@ -2,51 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tests.faults.architectures import (
-    decoders,
-    fresh,
-    latecomers,
-    mixers,
-    newcomers,
-    sequence,
-    strangers,
-    unseen,
-    vision,
-)
-
-ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
-    "llama": (decoders.Llama, "words"),
-    "gpt2": (decoders.Gpt2, "words"),
-    "moe": (decoders.Moe, "words"),
-    "vit": (vision.Vit, "pictures"),
-    "resnet": (vision.ResNet, "pictures"),
-    "lstm": (sequence.Lstm, "words"),
-    "t5": (unseen.T5, "words"),
-    "unet": (unseen.UNet, "pictures"),
-    "scan": (mixers.Scan, "words"),
-    "recommender": (mixers.Recommender, "bags"),
-    "tagger": (mixers.Tagger, "words"),
-    "routed": (fresh.Routed, "words"),
-    "depthwise": (fresh.Depthwise, "pictures"),
-    "tied": (fresh.Tied, "words"),
-    "latent": (strangers.Latent, "words"),
-    "modulated": (strangers.Modulated, "pictures"),
-    "graph": (strangers.Graph, "words"),
-    "speech": (strangers.Speech, "words"),
-    "towers": (strangers.Towers, "bags"),
-    "mixer": (newcomers.TimeMixer, "words"),
-    "listener": (newcomers.Listener, "words"),
-    "variational": (newcomers.Variational, "pictures"),
-    "objects": (newcomers.Objects, "pictures"),
-    "written": (latecomers.Written, "words"),
-    "denoiser": (latecomers.Denoiser, "pictures"),
-    "mixed": (latecomers.Mixed, "pictures"),
-    "coded": (latecomers.Coded, "pictures"),
-}
+from tests.faults.architectures.catalogue import ARCHITECTURES
 
 SAME, NOISE, HALF = "same", "noise", "bf16"
 AUTOCAST, FP16 = "autocast", "fp16"  # mixed precision against float32
@@ -331,6 +289,35 @@ def sixth() -> list[Case]:
     return _of_all_kinds(SIXTH, _NEW, seed=300)
 
 
+SEVENTH = [
+    Case("transducer", "told_too_late", seed=401),
+    Case("transducer", "joined_by_product", seed=402),
+    Case("transducer", "wrong_axis", seed=403),
+    Case("translator", "operands_swapped", 1, seed=411),
+    Case("translator", "padding_seen", 0, seed=412),
+    Case("translator", "normal_over_queries", 1, seed=413),
+    Case("translator", "half_in_between", 0, seed=414),
+    Case("translator", "dropout_on", 1, seed=415),
+    Case("translator", "stale_places", seed=416),
+    Case("translator", "one_element_hit", seed=417),
+    Case("opponents", "backward_kernel", direction="backward", seed=421),
+    Case("opponents", "group_epsilon", seed=422),
+    Case("opponents", "one_axis_only", seed=423),
+    Case("opponents", "reflected", seed=424),
+    Case("opponents", "detach_missing", seed=425),
+    Case("opponents", "log_of_nothing", seed=426),
+    Case("topped", "not_transposed", seed=431),
+    Case("topped", "one_too_few", seed=432),
+    Case("topped", "aliased", seed=433),
+    Case("topped", "wide_eps", seed=434),
+]
+
+
+def seventh() -> list[Case]:
+    """New architectures and kinds of faults, written when all rules stood."""
+    return _of_all_kinds(SEVENTH, _NEWEST, seed=400)
+
+
 _SOME = [
     *(SECOND[number] for number in (2, 9, 18)),
     *(THIRD[number] for number in (2, 10, 15, 18, 21)),
@@ -370,7 +357,8 @@ def held_out() -> list[Case]:
 
 
 _NEW = ("written", "denoiser", "mixed", "coded")
-_UNSEEN = ("t5", "unet", "mixer", "listener", "variational", "objects", *_NEW)
+_NEWEST = ("transducer", "translator", "opponents", "topped")
+_UNSEEN = ("t5", "unet", "mixer", "listener", "variational", "objects", *_NEW, *_NEWEST)
 
 
 def developed() -> list[Case]:

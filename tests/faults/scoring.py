@@ -1,6 +1,7 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Parts are developed (the default), held-out, second, third, fourth, fifth, sixth and other-ways.
+Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh and
+other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -27,6 +28,7 @@ from tests.faults.cases import (
     held_out,
     other_ways,
     second,
+    seventh,
     sixth,
     third,
 )
@@ -80,6 +82,7 @@ def main(arguments: list[str]) -> None:
         "fourth": fourth,
         "fifth": fifth,
         "sixth": sixth,
+        "seventh": seventh,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -35,6 +35,7 @@ FEW = [
     Case("latent", "states_detached", kind=REFERENCE_RECOMPUTED),
     Case("mixed", "clamped_in_place", 0, kind=HALF, seed=323),
     Case("denoiser", "groups_halved", 1, kind=NOISE, seed=311),
+    Case("topped", "one_too_few", kind=HALF, seed=432),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),

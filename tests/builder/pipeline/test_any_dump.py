@@ -6,7 +6,9 @@ import copy
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msprobe_builder import BuildConfig, BuildError, BuildOptions, build
+from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_builder.pipeline.build import BuildResult
 from tests.builder.integrity import check, check_names, is_one_sentence, read_json
 from tests.builder.small_dumps import forward, tensor
@@ -241,7 +244,8 @@ def parts(draw: st.DrawFn) -> Callable[[dict[str, Any]], dict[str, Any]]:
     share = draw(st.sampled_from([0.0, 0.02, 0.5, 0.95, 1.0]))
     sections = draw(st.sets(st.sampled_from(["input_args", "input_kwargs", "output", "input"])))
     tensors = draw(st.sampled_from(["kept", "kept", "numbers", "null"]))
-    random = draw(st.randoms(use_true_random=False))
+    # Draws for each call would be more than an example may have.
+    random = Random(draw(st.integers(0, 2**32)))  # noqa: S311
 
     def bare(value: Any) -> Any:
         if isinstance(value, list):
@@ -276,4 +280,49 @@ def test_parts_of_a_real_dump_compare(
     left, right = npu(layer), bench(layer)
     paths = write(folder / "npu", left), write(folder / "bench", right)
     ends_well(folder, *paths, {paths[0]: left, paths[1]: right})
+    shutil.rmtree(folder)
+
+
+ONE, TWO = ({"rank_size": size, "tp": size, "pp": 1} for size in (1, 2))
+# Checksums, modules alone, no numbers at all, other names, ranks that are merged into one model.
+PAIRS = [
+    ("llama_md5", "llama_md5_wrong_attention_scale", None),
+    ("llama_statistics_L0", "llama_statistics", None),
+    ("llama_structure", "llama_statistics", None),
+    ("llama_statistics_renamed_all", "llama_statistics_bf16", None),
+    ("ddp2_statistics", "ddp2_statistics", None),
+    ("megatron_tp2pp1", "megatron_tp1pp1", (TWO, ONE)),
+    ("megatron_tp2pp1_L0", "megatron_tp1pp1_L0", (TWO, ONE)),
+]
+
+
+@pytest.mark.parametrize(("own", "other", "layouts"), PAIRS, ids=[one for one, _, _ in PAIRS])
+@settings(suppress_health_check=list(HealthCheck), max_examples=5, deadline=None)
+@given(npu=parts(), bench=parts(), noise=st.none() | parts())
+def test_parts_of_any_kind_of_dump_compare(
+    tmp_path_factory: pytest.TempPathFactory,
+    dumps: Path,
+    own: str,
+    other: str,
+    layouts: tuple[dict[str, int], dict[str, int]] | None,
+    npu: Callable[[dict[str, Any]], dict[str, Any]],
+    bench: Callable[[dict[str, Any]], dict[str, Any]],
+    noise: Callable[[dict[str, Any]], dict[str, Any]] | None,
+) -> None:
+    folder = tmp_path_factory.mktemp("kinds")
+    paths = {}
+    for side, name, leave_out in (("npu", own, npu), ("bench", other, bench), ("n", other, noise)):
+        if leave_out is None:
+            continue
+        paths[side] = folder / side
+        for place in sorted((dumps / name / "step0").iterdir()):
+            content = {file: read_json(place / f"{file}.json") for file in FILES}
+            write(paths[side] / place.name, leave_out(content))
+    config = BuildConfig(paths["npu"], paths["bench"], noise_path=paths.get("n"))
+    if layouts is not None:
+        left, right = (parse_layout(one, "any") for one in layouts)
+        config = replace(config, npu_layout=left, bench_layout=right)
+    result = build_or_sentence(config, folder / "out")
+    if result is not None:
+        check(result.path).close()
     shutil.rmtree(folder)

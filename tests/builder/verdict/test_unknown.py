@@ -95,3 +95,31 @@ def test_structure_alone_decides_nothing(
     answer = asked(tmp_path, capsys, drawn(2.4), drawn(2.1), task="structure")
     assert (answer["conclusion"], answer["suspects"]) == ("undecided", [])
     assert answer["sentence"].startswith("Cannot tell, because")
+
+
+def picked(count: int, chosen: Record) -> dict[str, Record]:
+    """The best of four are picked; what is made of them has one size, however many they are."""
+    best = named(4.0 - 1.0 / count, shape=(12, count))
+    total = named(3.0 * count, shape=(12, 1))
+    return {
+        "Functional.relu.0.forward": forward([named(6.0)], [named(5.0, shape=(12, 4))]),
+        "Tensor.topk.0.forward": forward([named(5.0, shape=(12, 4)), chosen], [best]),
+        "Tensor.sum.0.forward": forward([best], [total]),
+        "Torch.tanh.0.forward": forward([total], [named(2.0 * count, shape=(12, 1))]),
+    }
+
+
+def test_who_was_told_another_size_is_accused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = asked(tmp_path, capsys, picked(1, number(1)), picked(2, number(2)))
+    best = answer["suspects"][0]
+    assert (best["node"], best["strength"]) == ("Tensor.topk.0.forward", "strong")
+
+
+def test_who_is_given_another_size_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many were picked followed from data: which tensors belong together is not known."""
+    answer = asked(tmp_path, capsys, picked(1, number(0.5)), picked(2, number(0.5)))
+    assert [one["node"] for one in answer["suspects"] if one["strength"] == "strong"] == []
