@@ -13,6 +13,7 @@ from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
 from msprobe_builder.align.sequences import clear, decide
+from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -202,6 +203,8 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
     if ((pairs.partner[a] >= 0) & (pairs.partner[a] != b)).any():
         return False
     if ((pairs.back[b] >= 0) & (pairs.back[b] != a)).any():
+        return False
+    if at_other_sites(pairs.known.site[a], pairs.known.other_site[b]).any():
         return False
     is_module = npu.operator[a] < 0
     below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]

@@ -6,7 +6,7 @@ import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.stack import Stacks
+from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import Cause, Finding
@@ -14,8 +14,6 @@ from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
 
 _SHOWN_ARGUMENTS = 3
-# Who calls through them is meant; models of other packages are somebody's code.
-_FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
 
 
 def evidence(
@@ -142,16 +140,8 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
             continue
         frames = [frame for frame in stacks.stacks[number] if frame.file]
         for frame in frames:
-            if not _is_framework(str(frame.file)):
+            if not is_framework(str(frame.file)):
                 return f"{str(frame.file).rpartition('/')[2]}:{frame.line}"
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
-
-
-def _is_framework(file: str) -> bool:
-    """Whether a file is of a framework, of what records it, or of Python itself."""
-    path = f"/{file}".replace("\\", "/")
-    if any(part in path for part in _FRAMEWORKS):
-        return True
-    return "/lib/python" in path and "-packages/" not in path
