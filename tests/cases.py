@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 
-def tried_first(cases: Iterable[object], count: int = 1) -> list[ParameterSet]:
-    """All cases, those behind the first ``count`` marked as slow."""
+def tried_first(cases: Iterable[object], count: int = 1) -> list[Any]:
+    """All cases, those behind the first ``count`` marked as slow.
+
+    A plain tuple is the values of several parameters.
+    """
     return [
         pytest.param(
-            *(case if isinstance(case, tuple) else (case,)),
+            *(case if type(case) is tuple else (case,)),
             marks=() if place < count else pytest.mark.slow,
         )
         for place, case in enumerate(cases)
