@@ -20,7 +20,7 @@ from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 
 LAYER = "Module.layers.1.mlp.up.Linear"
-STAGES = ("zero1_dp2", "zero3_dp2")
+STAGES = ("zero1_dp2", "zero2_dp2", "zero3_dp2")
 
 
 def compare(npu: Path, dumps: Path, output: Path) -> BuildResult:
