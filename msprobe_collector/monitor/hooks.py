@@ -18,10 +18,15 @@ Taken = Callable[[str, str, torch.Tensor], None]  # kind, name, tensor
 
 
 class Hooks:
-    """Installed from the beginning to :meth:`remove`; ``take`` is given what they see."""
+    """Installed from the beginning to :meth:`remove`; ``take`` is given what they see.
 
-    def __init__(self, take: Taken, fail: Callable[[Exception], None]) -> None:
-        self._take, self._fail = take, fail
+    They look at nothing while ``is_open`` says no.
+    """
+
+    def __init__(
+        self, take: Taken, fail: Callable[[Exception], None], is_open: Callable[[], bool]
+    ) -> None:
+        self._take, self._fail, self._is_open = take, fail, is_open
         self._handles: list[Any] = []
         self._hooked: set[int] = set()
 
@@ -67,9 +72,8 @@ class Hooks:
             return
 
         def accumulated(own: torch.Tensor) -> None:
-            if own.grad is not None and not torch.compiler.is_compiling():
-                gradient = own.grad
-                self._guarded(lambda: self._take("local_gradient", name, gradient))
+            if not torch.compiler.is_compiling():
+                self._guarded(lambda: self._take_gradient(name, own))
 
         self._hooked.add(id(parameter))
         self._handles.append(parameter.register_post_accumulate_grad_hook(accumulated))
@@ -80,12 +84,29 @@ class Hooks:
         for place, tensor in enumerate(tensors):
             self._take("activation", name if len(tensors) == 1 else f"{name}:{place}", tensor)
 
+    def _take_gradient(self, name: str, parameter: torch.Tensor) -> None:
+        gradient = _accumulated(parameter)
+        if gradient is not None:
+            self._take("local_gradient", name, gradient)
+
     def _guarded(self, run: Callable[[], None]) -> None:
+        if not self._is_open():
+            return
         try:
             with torch.no_grad(), unseen():
                 run()
         except Exception as error:  # the training goes on
             self._fail(error)
+
+
+def _accumulated(parameter: torch.Tensor) -> torch.Tensor | None:
+    """Megatron adds to ``main_grad`` after this, unless the backward pass has done so."""
+    gradient, main = parameter.grad, getattr(parameter, "main_grad", None)
+    if not isinstance(main, torch.Tensor) or main.shape != parameter.shape:
+        return gradient
+    if gradient is None or getattr(parameter, "grad_added_to_main_grad", False):
+        return main
+    return main + gradient
 
 
 def _is_sharded(parameter: Any) -> bool:
