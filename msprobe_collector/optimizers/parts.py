@@ -92,7 +92,7 @@ def _known(
 
 def _partition(name: str, parameter: Any, changed: Mapping[torch.Tensor, str]) -> Iterator[Part]:
     """DeepSpeed, ZeRO 3: the optimizer knows where this rank's part lies."""
-    optimizer = getattr(parameter, "_z3_optimizer", None)
+    optimizer: Any = getattr(parameter, "_z3_optimizer", None)
     place = getattr(optimizer, "grad_position", {}).get(parameter.ds_id)
     if place is None:
         return
