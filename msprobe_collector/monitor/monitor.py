@@ -106,14 +106,17 @@ class Monitor:
 
     # -- what is seen -------------------------------------------------------------------------
 
-    def _take(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Measure a tensor for the step that is open; call inside ``unseen``."""
+    def _take(self, kind: str, name: str, tensor: torch.Tensor, has_grown: bool) -> None:
+        """Measure a tensor for the step that is open, beside what was seen under this name.
+
+        One that has grown replaces it. Call inside ``unseen``.
+        """
         found = self._measured(tensor)
         if found is None:
             return
         earlier = self._open.setdefault((kind, name), [])
-        if kind == "local_gradient":
-            earlier.clear()  # it has grown since
+        if has_grown:
+            earlier.clear()
         earlier.append(found)
 
     def _measured(self, tensor: torch.Tensor) -> Numbers | Waiting | None:
@@ -160,7 +163,8 @@ class Monitor:
             if not is_own or parameter in own:
                 self._add("weight", name, weight_of(parameter))
         for name, gradient in gradients(call.parts, self._parameters):
-            before = self._open.get(("local_gradient", name), [None])[0]
+            parts = self._open.get(("local_gradient", name), [])
+            before = parts[0] if len(parts) == 1 else None
             if self._settings.wants("gradient", name) and is_unchanged(gradient, before):
                 assert before is not None
                 self._open[("gradient", name)] = [before]

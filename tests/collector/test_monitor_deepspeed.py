@@ -100,11 +100,14 @@ def test_a_zero_training_is_recorded_as_the_plain_one_computes_it(
                 assert norm == pytest.approx(tensor.norm().item(), rel=1e-4)
                 assert total == pytest.approx(tensor.sum().item(), abs=1e-4 * norm * count**0.5)
         for rank, part in enumerate(parts):
-            # From ZeRO 2 on each micro-batch is reduced by itself.
-            for name, _ in Model().named_parameters():
-                found = local[rank][step]["all" if stage < 2 else "last", name]
-                norm = part[step, "local_gradient", name]["norm"]
-                assert norm == pytest.approx(found.norm().item(), rel=1e-4), name
+            # From ZeRO 2 on each micro-batch is reduced by itself: two make twice the values.
+            for name, one in Model().named_parameters():
+                own = local[rank][step]
+                last, before = own["last", name], own["all", name] - own["last", name]
+                found = own["all", name] if stage < 2 else torch.stack([last, before])
+                row = part[step, "local_gradient", name]
+                assert row["norm"] == pytest.approx(found.norm().item(), rel=1e-4), name
+                assert row["count"] == found.numel() == one.numel() * (1 + (stage > 1))
             rates = {
                 name: one["norm"]
                 for (number, kind, name), one in part.items()
