@@ -210,8 +210,28 @@ def _parts(finding: Finding, colours: dict[str, str]) -> tuple[str, str]:
         f"<p><code>{path}</code></p>"
         f'<p class="soft">reference: <code>{matched}</code></p>{differing}'
         f"{_table(titles, rows) if rows else ''}"
+        f"{_merged(finding)}"
         f"{f'<pre>{_escape(stack)}</pre>' if stack else ''}"
     )
+
+
+def _merged(finding: Finding) -> str:
+    """Of which ranks a merged node is, and how each of its values was made of theirs."""
+    ranks = finding.node.origin_ranks
+    own = side_words(finding.side)
+    sides = own, side_words(next(one for one in SIDES if one != finding.side))
+    told = [
+        (side, one.name, one.recipe)
+        for row in finding.rows
+        for side, one in zip(sides, (row.npu, row.bench), strict=True)
+        if one is not None and one.recipe
+    ]
+    if not ranks and not told:
+        return ""
+    listed = ", ".join(map(str, ranks))
+    from_ranks = f"merged of {'rank' if len(ranks) == 1 else 'ranks'} {listed}" if ranks else ""
+    made = _table(("side", "parameter", "how it was made of the ranks"), told) if told else ""
+    return f'<p class="soft">{_escape(from_ranks)}</p>{made}'
 
 
 def _without_partner(finding: Finding) -> str:

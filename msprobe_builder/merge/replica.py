@@ -19,6 +19,7 @@ from msprobe_builder.merge.join.stages import join_stages
 from msprobe_builder.merge.ranks.layout import ParallelLayout, Replica
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.recorded_groups import check_expert_groups, check_groups
+from msprobe_builder.merge.values.sharded import Held, parts_of_replicas
 from msprobe_builder.merge.values.tensor_parallel import merge_ranks
 
 # Reads one rank; the integer of a diagnostic's rank is filled in by the caller.
@@ -30,12 +31,14 @@ class ReplicaSource:
     """The ranks of one replica and the layout they were run in.
 
     ``peers`` are other replicas whose tokens went to the same experts, here or on the other side.
+    ``holders`` are all replicas, where parts of what is sharded over them are to be put together.
     """
 
     layout: ParallelLayout
     replica: Replica
     sources: Mapping[int, Source]
     peers: tuple[Replica, ...] = ()
+    holders: tuple[Replica, ...] = ()
 
     def __str__(self) -> str:
         return str(self.sources[self.replica.label])
@@ -65,7 +68,8 @@ def read_replica(
                 sides, found = _read(source, ranks, texts, read_rank)
                 diagnostics += found
                 task = _common_task(source, ranks, sides, task)
-                found = _slices(slices, source, replica, ranks, sides, texts)
+                holders = _holders(source, number, ranks, sides, texts, read_rank)
+                found = _slices(slices, source, replica, ranks, sides, texts, holders)
                 diagnostics += found
         first = slices[0].graph
         length = sequence_length(first.tree, first.table, texts) or length
@@ -94,6 +98,29 @@ def _read(
     return sides, diagnostics + check_expert_groups(layout, sides[0], ranks[0])
 
 
+def _holders(
+    source: ReplicaSource,
+    number: int,
+    ranks: Sequence[int],
+    sides: Sequence[Side],
+    texts: Texts,
+    read_rank: ReadRank,
+) -> list[Held]:
+    """The rank of each replica that holds parts of the same tensors, if there are such parts.
+
+    What went wrong with reading them is told with their own replicas.
+    """
+    layout = source.layout
+    if layout.tp * layout.cp * layout.ep > 1 or not parts_of_replicas(sides[0].table, texts):
+        return []
+    held = []
+    for replica in source.holders:
+        [[rank]] = replica.ranks[number]
+        side = sides[0] if rank == ranks[0] else read_rank(source.sources[rank])[0]
+        held.append(Held(rank, side))
+    return held
+
+
 def _common_task(
     source: ReplicaSource, ranks: Sequence[int], sides: Sequence[Side], task: Task | None
 ) -> Task:
@@ -117,12 +144,13 @@ def _slices(
     ranks: Sequence[int],
     sides: Sequence[Side],
     texts: Texts,
+    holders: Sequence[Held],
 ) -> list[Diagnostic]:
     """Join tensor-parallel ranks and add them to the slices of a stage."""
     is_own = replica is source.replica
     shares = [source.layout.expert_place(rank)["ep"] for rank in ranks]
     if len(set(shares)) == 1:
-        merged, found = merge_ranks(sides, ranks, texts)
+        merged, found = merge_ranks(sides, ranks, texts, holders)
         slices.append(Slice(merged, shares[0], has_dense=is_own))
         return found
     found = []

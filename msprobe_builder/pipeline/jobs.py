@@ -116,7 +116,14 @@ def pair_up_replicas(
     if bench is not None and layouts[1] is not None:
         right_ranks = _ranks_by_step(bench, layouts[1], "bench")
     # Now the sizes are known to be those of what is there.
-    left = _replica_sources(left_ranks, layouts[0], _experts_together(*layouts))
+    # Parts that ranks keep of a gradient are of its mean over the replicas; with replicas on the
+    # other side too, each may have recorded its own gradient before it is reduced.
+    left = _replica_sources(
+        left_ranks,
+        layouts[0],
+        _experts_together(*layouts),
+        joins_parts=layouts[1] is None or layouts[1].dp == 1,
+    )
     # Merged nodes have the names of an unsplit model; how shards were cut is no difference.
     options = replace(options, layer_mapping=True)
     if bench is None or layouts[1] is None:
@@ -128,7 +135,7 @@ def pair_up_replicas(
         return jobs, found
     found += _strays(bench, 1)
     together = _experts_together(layouts[1], layouts[0])
-    right = _replica_sources(right_ranks, layouts[1], together)
+    right = _replica_sources(right_ranks, layouts[1], together, joins_parts=layouts[0].dp == 1)
     if left.keys() != right.keys():
         raise BuildError(
             f"npu_path {npu.root} holds steps {sorted(left)} and bench_path {bench.root} steps "
@@ -256,8 +263,13 @@ def _replica_sources(
     steps: dict[int, dict[int, Source]],
     layout: ParallelLayout,
     together: Sequence[frozenset[int]],
+    *,
+    joins_parts: bool,
 ) -> dict[int, list[ReplicaSource]]:
-    """The replicas of each step with those whose experts they share."""
+    """The replicas of each step with those whose experts they share.
+
+    ``joins_parts`` says that what is sharded over the replicas is to be put together.
+    """
     parts = replicas(layout)
     peers = {
         index: tuple(parts[other] for other in sorted(one - {index}) if other < len(parts))
@@ -266,7 +278,14 @@ def _replica_sources(
     }
     return {
         step: [
-            ReplicaSource(layout, replica, ranks, peers.get(replica.index, ())) for replica in parts
+            ReplicaSource(
+                layout,
+                replica,
+                ranks,
+                peers.get(replica.index, ()),
+                tuple(parts) if joins_parts and layout.dp > 1 else (),
+            )
+            for replica in parts
         ]
         for step, ranks in steps.items()
     }

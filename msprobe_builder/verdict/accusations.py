@@ -23,6 +23,7 @@ from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import CASTS, Family, carries, families
+from msprobe_builder.verdict.splitting import keeps_its_gradient
 
 Int = NDArray[np.int64]
 
@@ -82,7 +83,9 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
         root = one.root
         while root >= 0 and strength[root] is Strength.WEAK and strength[number] > strength[root]:
             root = roles.findings[root].root
-        if root < 0:
+        # In halves, parts that were added in another order are off by as much as one is rounded.
+        is_rounding = merged and one.cause is Cause.OUTPUT and one.error < half
+        if root < 0 and not is_rounding:
             sure = strength[number]
             order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
             found.append(Accusation(number, one, sure, int(heirs[number]), order))
@@ -90,11 +93,11 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
     for place, row in cut_off(flow, kept_history(flow, rows)):
-        if (place.side, place.node) not in known:
+        if (place.side, place.node) not in known and not (
+            place.side == 0 and keeps_its_gradient(flow, place.node)
+        ):
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            # Inside of a function with a backward of its own, such as ring attention, nothing has
-            # a history: ranks that exchange tensors have such functions where one rank has none.
             sure = Strength.WEAK if merged else Strength.STRONG
             order = (-float(sure), _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))

@@ -254,6 +254,8 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
     undecided = [place for place in places if place.conclusion == UNDECIDED]
     if undecided:
         return UNDECIDED, undecided[0].sentence
+    if len(places) == 1:
+        return CLEAN, places[0].sentence
     compared = sum(place.compared for place in places)
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
 

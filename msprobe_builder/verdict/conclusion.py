@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.base.codes import Strength
+from msprobe_builder.verdict.arguments import Argument
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
 
@@ -42,3 +43,13 @@ def conclude(
             "judged; nothing is wrong with those."
         )
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:
+    """Which arguments were passed over, because they only say how the ranks of a layer talk."""
+    first = min(explained)
+    one = explained[first][0]
+    return (
+        f"Calls whose flags differ as the split of their layer explains: {len(explained):,}; first "
+        f"{names[first]}, argument {one.name} is {one.npu}, in the reference {one.bench}."
+    )

@@ -20,7 +20,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, Family
+from msprobe_builder.verdict.operators import CASTS, Family, families
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -282,6 +282,8 @@ def _tainted(flow: Flow) -> dict[int, Place]:
     other = flow.bench_producer[flow.bench_of[rows]]
     rows, other = rows[other >= 0], other[other >= 0]
     lacking = flow.bench_lone[bench.node[other]]
+    if flow.is_merged:
+        lacking &= families(flow.bench.calls)[bench.node[other]] != Family.COMMUNICATION
     for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
         found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
     rows = np.flatnonzero(flow.producer >= 0)

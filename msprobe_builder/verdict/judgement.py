@@ -13,7 +13,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
-from msprobe_builder.verdict.conclusion import UNDECIDED, conclude
+from msprobe_builder.verdict.conclusion import CLEAN, UNDECIDED, conclude, told_of_flags
 from msprobe_builder.verdict.disagreeing import disagreeing, told_of_ranks
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import Cause, Finding, Roles
@@ -21,6 +21,7 @@ from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
+from msprobe_builder.verdict.splitting import flags_of_layers
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -92,6 +93,9 @@ def judge_pair(result: PairResult) -> Judgement | None:
             result.comparisons.pairs,
         ),
     )
+    explained = flags_of_layers(flow)
+    left = {node: one for node, one in flow.arguments.items() if node not in explained}
+    flow = replace(flow, arguments=left)
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
@@ -109,6 +113,9 @@ def judge_pair(result: PairResult) -> Judgement | None:
         unjudged=unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
+    if explained and conclusion == CLEAN:
+        sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
+
     return Judgement(
         step=result.step,
         rank=result.rank,

@@ -73,8 +73,8 @@ def families(calls: Calls) -> NDArray[np.int64]:
 
 
 def _family(stem: str) -> int:
-    if stem.startswith(("Distributed.", "MintDistributed.")):
-        return Family.COMMUNICATION
+    if stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion"):
+        return Family.COMMUNICATION  # Megatron's functions around collectives are called …Region
     return _FAMILY.get(operator_of(stem), Family.PLAIN)
 
 

@@ -13,7 +13,10 @@ function english(text: string): string[] {
     .split(/[\s，。：、；（）]+/)
     .filter((word) => /^[A-Za-z][a-z]{3,}$/.test(word))
     .filter(
-      (word) => !['rank', 'step', 'task', 'structure', 'dump', 'None', 'bias'].includes(word),
+      (word) =>
+        !['rank', 'step', 'task', 'structure', 'dump', 'None', 'True', 'False', 'bias'].includes(
+          word,
+        ),
     );
 }
 

@@ -17,6 +17,14 @@ Table = Literal["nodes", "tensors"]
 _SECTION = "CASE {} WHEN 0 THEN 'input' WHEN 1 THEN 'output' WHEN 2 THEN 'parameters'"
 _SECTION += " ELSE 'parameters_grad' END"
 
+# Of which ranks a merged value is and how it was made; one without a recipe is a rank's record.
+_MERGED = (
+    "coalesce((SELECT recipe FROM recipe_view"
+    " WHERE recipe_view.node_id = {0}.node_id AND recipe_view.ordinal = {0}.ordinal),"
+    " (SELECT CASE count(*) WHEN 0 THEN NULL WHEN 1 THEN 'as recorded on rank '"
+    " ELSE 'as recorded on one of ranks ' END || group_concat(rank, ', ') FROM"
+    " (SELECT rank FROM origin WHERE origin.node_id = {0}.node_id ORDER BY rank)))"
+)
 _NODES = f"""
 SELECT {{columns}}
 FROM node_view JOIN node USING (node_id)
@@ -183,6 +191,8 @@ def _pair_columns() -> dict[str, str]:
         "requires_grad_equal": "comparison.requires_grad_equal",
         "error": "comparison.error",
         "note": "note.value",
+        "npu_merged": _MERGED.format("own"),
+        "bench_merged": _MERGED.format("other"),
     }
 
 
@@ -197,6 +207,7 @@ def _lone_columns() -> dict[str, str]:
         "node_grade": "node_view.grade",
         "section": _SECTION.format("other.section"),
         **_side_columns("bench", "other"),
+        "bench_merged": _MERGED.format("other"),
     }
 
 

@@ -85,7 +85,7 @@ def merge_slices(
     def exchange(tables: Sequence[ParameterTable], ranks: Sequence[int]) -> list[State]:
         return classify_exchange(tree, tables, texts, ranks)
 
-    rows = _aligned(parts, holders)
+    rows = _lists_in_order(_aligned(parts, holders), texts)
     done: list[_Rows] = []
     order: list[int] = []
     for (members, own), keys in _by_members(rows, region).items():
@@ -152,6 +152,32 @@ def _aligned(parts: Sequence[StageGraph], holders: Sequence[Group]) -> dict[Key,
             if own in of_node[member]:
                 rows.setdefault((of_node[member][own], section, name), {})[member] = row
     return rows
+
+
+def _lists_in_order(rows: dict[Key, dict[int, int]], texts: Texts) -> dict[Key, dict[int, int]]:
+    """The same with the elements of a list side by side, whichever ranks have them.
+
+    Tensors are paired by their place: the experts of a later rank stand behind those of the first,
+    not behind everything else that the call took.
+    """
+    first: dict[tuple[int, int, str], int] = {}
+    order: list[tuple[int, tuple[int, ...], int]] = []
+    for place, (node, section, name) in enumerate(rows):
+        stem, numbers = _list_place(texts.values[name])
+        order.append((first.setdefault((node, section, stem), place), numbers, place))
+    keys = list(rows)
+    return {keys[place]: rows[keys[place]] for *_, place in sorted(order)}
+
+
+def _list_place(name: str) -> tuple[str, tuple[int, ...]]:
+    """``input.1.10`` as ``input`` and 1, 10."""
+    numbers: list[int] = []
+    stem, _, last = name.rpartition(".")
+    while last.isdecimal():
+        numbers.append(int(last))
+        name = stem
+        stem, _, last = name.rpartition(".")
+    return name, tuple(reversed(numbers))
 
 
 def _by_members(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.texts import Texts
@@ -17,29 +16,34 @@ from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.sharding import classify
 from msprobe_builder.merge.ranks.part import StageGraph
-from msprobe_builder.merge.ranks.placements import is_whole, placements, with_local_shapes
+from msprobe_builder.merge.ranks.placements import with_local_shapes
 from msprobe_builder.merge.values.blocks import find_blocks
 from msprobe_builder.merge.values.combine import combine
 from msprobe_builder.merge.values.data import files_of
+from msprobe_builder.merge.values.rows_alike import common_rows
+from msprobe_builder.merge.values.sharded import Held, join_parts, parts_of_replicas
 
-Int = NDArray[np.int64]
 _ALL_MISSING = 0b1111
 _PART = "each data-parallel rank holds a part of it"
 
 
 def merge_ranks(
-    sides: Sequence[Side], ranks: Sequence[int], texts: Texts
+    sides: Sequence[Side], ranks: Sequence[int], texts: Texts, holders: Sequence[Held] = ()
 ) -> tuple[StageGraph, list[Diagnostic]]:
-    """One stage from its tensor-parallel ranks, whose texts share one id space."""
+    """One stage from its tensor-parallel ranks, whose texts share one id space.
+
+    ``holders`` are the ranks of all replicas that hold a part each of what is sharded over them.
+    """
     first = sides[0]
     # The table holds all there is to know of the parameters; the columns as read are let go.
     dump = replace(first.dump, task=task_of(first.dump).value, parameters=Parameters(texts))
     if len(sides) == 1:
-        table, provenance = without_parts(
-            first.table, Provenance(assemblies=files_of(first)), texts
-        )
+        table, provenance = first.table, Provenance(assemblies=files_of(first))
+        if holders:
+            table, provenance = join_parts(first, holders, provenance, texts)
+        table, provenance = without_parts(table, provenance, texts)
         return StageGraph(dump, first.tree, table, tuple(ranks), provenance), []
-    rows, alone = _common_rows(sides)
+    rows, alone = common_rows(sides)
     diagnostics = about(
         "warning",
         "rank_without_twin",
@@ -80,29 +84,13 @@ def without_parts(
 
     Such as gradients that are sharded over data-parallel ranks.
     """
-    rows = [row for row, one in placements(table, texts).items() if not is_whole(one)]
+    rows = [
+        row
+        for row in parts_of_replicas(table, texts)
+        if row not in provenance.recipes  # was joined
+    ]
     if not rows:
         return table, provenance
     missing, statistics = table.missing.copy(), table.statistics.copy()
     missing[rows], statistics[:, rows] = _ALL_MISSING, np.nan
     return replace(table, missing=missing, statistics=statistics), provenance.without(rows, _PART)
-
-
-def _common_rows(sides: Sequence[Side]) -> tuple[list[Int], list[str]]:
-    """Rows of each rank that all ranks have, in the order of the first; names of the others."""
-    keyed = [_rows_by_key(side) for side in sides]
-    shared = [key for key in keyed[0] if all(key in other for other in keyed[1:])]
-    common = set(shared)
-    alone = sorted({key[0] for own in keyed for key in own if key not in common})
-    return [np.array([own[key] for key in shared], dtype=np.int64) for own in keyed], alone
-
-
-def _rows_by_key(side: Side) -> dict[tuple[str, int, int], int]:
-    names = side.tree.names
-    table: ParameterTable = side.table
-    return {
-        (names[node], section, name): row
-        for row, (node, section, name) in enumerate(
-            zip(table.node.tolist(), table.section.tolist(), table.name_id.tolist(), strict=True)
-        )
-    }

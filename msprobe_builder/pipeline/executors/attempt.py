@@ -93,7 +93,7 @@ def _ranks(source: Source | ReplicaSource | None) -> list[Source]:
         return []
     if not isinstance(source, ReplicaSource):
         return [source]
-    replicas = (source.replica, *source.peers)
+    replicas = dict.fromkeys((source.replica, *source.peers, *source.holders))
     return [source.sources[rank] for one in replicas for rank in one.all_ranks()]
 
 

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -45,11 +46,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = (
-            linear(x).view(BATCH, LENGTH, -1, HEAD).transpose(1, 2)
+            linear(x).view(len(x), LENGTH, -1, HEAD).transpose(1, 2)
             for linear in (self.q, self.k, self.v)
         )
         weights = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * 0.5, -1)
-        return self.o(torch.matmul(weights, v).transpose(1, 2).reshape(BATCH, LENGTH, -1))
+        return self.o(torch.matmul(weights, v).transpose(1, 2).reshape(len(x), LENGTH, -1))
 
 
 class MLP(nn.Module):
@@ -103,6 +104,14 @@ def split_sequence(model: Model) -> None:
         parallelize_module(layer, mesh, {**plan, **norms, "attention": gathers, "mlp": gathers})
 
 
+def words_of(replica: int, way: str) -> Tensor:
+    """The samples of a replica; ``all4`` has those of four replicas in one batch."""
+    if way.startswith("all"):
+        return torch.cat([words_of(one, "") for one in range(int(way.removeprefix("all")))])
+    generator = torch.Generator().manual_seed(replica)
+    return torch.randint(0, WORDS, (BATCH, LENGTH), generator=generator)
+
+
 def train(rank: int, way: str, path: str) -> None:
     """One step of one rank; with replicas each has samples of its own."""
     torch.manual_seed(1)
@@ -116,24 +125,25 @@ def train(rank: int, way: str, path: str) -> None:
         if way == "tp_fault" and rank == 1:
             with torch.no_grad():
                 model.get_parameter(FAULTY).to_local().mul_(1.05)
-    if way == "fsdp":
-        mesh = init_device_mesh("cpu", (2,))
+    if way.startswith("fsdp"):
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         for layer in model.layers:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
+        if way == "fsdp_fault" and rank == 1:
+            with torch.no_grad():
+                model.get_parameter(FAULTY).to_local().mul_(1.05)
     debugger = PrecisionDebugger(config_path=write_config(Path(path), task="statistics"))
     debugger.start(model)
-    sample = rank if way in ("dp", "fsdp") else 0
-    generator = torch.Generator().manual_seed(sample)
-    y = model(torch.randint(0, WORDS, (BATCH, LENGTH), generator=generator))
+    y = model(words_of(rank if way == "dp" or way.startswith("fsdp") else 0, way))
     y.square().mean().backward()
     debugger.stop()
     PrecisionDebugger.close()
 
 
-def dump(path: Path, way: str) -> Path:
-    """The dump of a step on one rank (``one``) or on two."""
+def dump(path: Path, way: str, ranks: int = 2) -> Path:
+    """The dump of a step on one rank (``one``, ``all4``) or on several."""
     path.mkdir(parents=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    run_in(1 if way == "one" else 2, train, way, str(path))
+    run_in(1 if way == "one" or way.startswith("all") else ranks, train, way, str(path))
     return path / "dump" / "step0"

@@ -68,6 +68,12 @@ def _unreduced(layer: Any, x: Tensor) -> Tensor:
     return own + 0.0 * whole.detach()
 
 
+def _never_reduced(model: GPT, _: Ranks) -> None:
+    """A row-parallel layer lacks its reduction on all ranks, as if the line were forgotten."""
+    layer: nn.Module = model.get_submodule("layers.1.mlp.linear_fc2")
+    layer.forward = types.MethodType(lambda own, x: torch.matmul(x, own.weight.t()), layer)
+
+
 def _shifted(layer: Any, words: Tensor) -> Tensor:
     return type(layer).forward(layer, (words + 1) % 24)
 
@@ -100,6 +106,7 @@ FAULTS: dict[str, Plant] = {
     ),
     "rows of words exchanged": reordered("embedding.weight", lambda rows: rows.flip(0)),
     "dropped reduction": computing("layers.0.mlp.linear_fc2", _unreduced),
+    "no reduction": _never_reduced,
     "words shifted": computing("embedding", _shifted),
     "another epsilon": computing("layers.1.input_layernorm", _other_epsilon),
     "another scale": computing("layers.1.self_attention", _hotter),

@@ -18,6 +18,7 @@ from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Parameters
 from msprobe_builder.merge.detect import AutoLayout
+from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_builder.merge.ranks.placements import cut_dimension
 from tests.builder.merge.distributed_model import FAULTY, dump
 
@@ -168,3 +169,47 @@ def test_fully_sharded_data_parallelism(tmp_path: Path) -> None:
         " WHERE side = 'npu' AND direction = 'parameters_grad'",
     )
     assert notes == [("each data-parallel rank holds a part of it: unknown",)]
+
+
+def against_the_whole_batch(npu: Path, bench: Path, ranks: int, output: Path) -> BuildResult:
+    """Replicas of a sharded training against one rank that had all of their samples."""
+    layouts = [parse_layout({"rank_size": size, "tp": 1, "pp": 1}, "") for size in (ranks, 1)]
+    config = BuildConfig(npu, bench, npu_layout=layouts[0], bench_layout=layouts[1])
+    return build(config, output, workers=1)
+
+
+@needs_gloo
+@pytest.mark.parametrize("ranks", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_sharded_gradients_are_put_together(ranks: int, tmp_path: Path) -> None:
+    """The mean over the replicas is the gradient of one batch with the samples of all."""
+    npu, bench = dump(tmp_path / "npu", "fsdp", ranks), dump(tmp_path / "bench", f"all{ranks}")
+    result = against_the_whole_batch(npu, bench, ranks, tmp_path / "out")
+    for rank in range(ranks):
+        rows = query(
+            result,
+            "SELECT node, name, norm, max_diff, min_diff, norm_diff, recipe FROM tensor_view"
+            " JOIN recipe_view USING (node_id, ordinal) WHERE side = 'npu' AND matched IS NOT NULL"
+            f" AND direction = 'parameters_grad' AND rank = {rank}",
+        )
+        assert len(rows) == 26
+        for node, name, norm, *differences, recipe in rows:
+            assert np.abs(differences).max() <= 1e-5 * norm, (node, name)
+            several = ", ".join(map(str, range(ranks)))
+            assert recipe.startswith(f"shards of ranks {several} along dimension 0: "), node
+    [(shape,)] = query(
+        result,
+        "SELECT shape FROM tensor_view WHERE side = 'npu' AND direction = 'parameters_grad'"
+        " AND node LIKE '%layers.0.mlp.up%' AND name LIKE '%weight' AND rank = 0",
+    )
+    assert shape == "[32, 16]"
+
+
+@needs_gloo
+def test_a_shard_of_a_rank_that_is_too_large(tmp_path: Path) -> None:
+    npu, bench = dump(tmp_path / "npu", "fsdp_fault"), dump(tmp_path / "bench", "all2")
+    result = against_the_whole_batch(npu, bench, 2, tmp_path / "out")
+    module = FAULTY.removesuffix(".weight")
+    for conclusion, sentence in query(result, "SELECT conclusion, sentence FROM verdict"):
+        assert conclusion == "fault"
+        assert f"Module.{module}.Linear.forward.0" in sentence
+        assert "parameters.weight has" in sentence

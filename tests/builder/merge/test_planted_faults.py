@@ -26,6 +26,7 @@ FIRST = {
     "larger shard": "Module.layers.1.self_attention.linear_proj.RowParallelLinear.forward.0",
     "larger head": "Module.output_layer.ColumnParallelLinear.forward.0",
     "dropped reduction": "Module.layers.0.mlp.linear_fc2.RowParallelLinear.forward.0",
+    "no reduction": "Torch.matmul.11.forward",  # inside of layers.1.mlp.linear_fc2
     "another epsilon": "Tensor.__add__.4.forward",  # of epsilon to the mean square
     "another scale": "Torch.softmax.1.forward",
     "layers swapped": "Tensor.__mul__.2.forward",  # by the weight of the first norm
@@ -114,3 +115,21 @@ def test_what_statistics_cannot_tell_is_said(fault: str, results: dict[str, Buil
         " AND name = 'parameters.weight' ORDER BY node_id LIMIT 1",
     )
     assert "whether elements are in their places cannot be told from statistics" in recipe
+
+
+@pytest.mark.parametrize(
+    ("fault", "layer"),
+    [
+        ("dropped reduction", "Module.layers.0.mlp.linear_fc2"),  # on one rank
+        ("no reduction", "Module.layers.1.mlp.linear_fc2"),  # on both
+    ],
+)
+def test_the_verdict_accuses_the_layer_that_lacks_its_reduction(
+    fault: str, layer: str, results: dict[str, BuildResult]
+) -> None:
+    [(conclusion, sentence)] = query(
+        results[fault], "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
+    )
+    assert conclusion == "fault"
+    assert f"{layer}.RowParallelLinear.forward.0 (" in sentence.partition(": ")[0]
+    assert "Ranks that should be alike are not. Rank 1 has max " in sentence

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +21,31 @@ from msprobe_builder.merge.ranks.layout import parse_layout
 TELLING = ("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2vpp2")
 
 
+# What the training script computes of gradient norms depends on which parameters a rank has: its
+# numbers are other ones, and the verdict says so instead of passing them over.
+OWN_NORMS = (
+    *("megatron_tp1pp2", "megatron_tp1pp2vpp2", "megatron_tp2pp1", "megatron_tp2pp2"),
+    *("megatron_tp2pp1dp2", "recompute_tp2pp2sp", "uneven_tp1pp4", "optimizer_tp1pp2vpp2"),
+)
+LINEAR = "Torch.LinearWithGradAccumulationAndAsyncCommunication.0.forward"
+
+
+def judge(split: Split, folder: Path, truth: Path, output: Path) -> list[tuple[str, str]]:
+    """Conclusions and sentences of the verdict."""
+    layout = parse_layout(split.layout, split.name)
+    config = BuildConfig(
+        folder / "step0",
+        truth / "step0",
+        npu_layout=layout,
+        bench_layout=parse_layout({"rank_size": layout.dp, "tp": 1, "pp": 1}, split.truth),
+    )
+    result = build(config, output, workers=1)
+    with closing(sqlite3.connect(result.path)) as connection:
+        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+    assert found
+    return found
+
+
 @pytest.mark.parametrize(
     "split",
     [
@@ -27,15 +56,58 @@ TELLING = ("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2
 def test_no_fault_is_found_against_the_unsplit_run(
     split: Split, dumps: Path, tmp_path: Path
 ) -> None:
-    layout = parse_layout(split.layout, split.name)
-    config = BuildConfig(
-        dumps / split.name / "step0",
-        dumps / split.truth / "step0",
-        npu_layout=layout,
-        bench_layout=parse_layout({"rank_size": layout.dp, "tp": 1, "pp": 1}, split.truth),
-    )
-    result = build(config, tmp_path, workers=1)
-    with closing(sqlite3.connect(result.path)) as connection:
-        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
-    assert found
+    found = judge(split, dumps / split.name, dumps / split.truth, tmp_path)
     assert [sentence for conclusion, sentence in found if conclusion == "fault"] == []
+    if split.name not in OWN_NORMS:
+        assert [sentence for conclusion, sentence in found if conclusion != "clean"] == []
+
+
+def edited(source: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A copy of a dump with the records of all ranks changed alike."""
+    shutil.copytree(source, target)
+    for path in target.glob("step0/rank*/dump.json"):
+        content = json.loads(path.read_text("utf-8"))
+        change(content["data"])
+        path.write_text(json.dumps(content), encoding="utf-8")
+    return target
+
+
+def _stops_dropping(data: dict[str, Any]) -> None:
+    data["Functional.dropout.3.forward"]["input_kwargs"]["training"]["value"] = False
+
+
+def _puts_out_more(data: dict[str, Any]) -> None:
+    [output] = data[LINEAR]["output"]
+    for key in ("Max", "Min", "Mean", "Norm"):
+        output[key] *= 1.05
+
+
+@pytest.mark.parametrize(
+    ("change", "concluded", "told"),
+    [
+        (
+            None,
+            "clean",
+            f"explains: 3; first {LINEAR}, argument 5 is True, in the reference False.",
+        ),
+        # A flag outside of parallel layers, and one of a layer that puts out something else.
+        (_stops_dropping, "undecided", "Argument training is False, in the reference True."),
+        (_puts_out_more, "fault", "Argument 5 is True, in the reference False."),
+    ],
+)
+def test_only_flags_of_layers_that_agree_are_explained(
+    change: Callable[[dict[str, Any]], None] | None,
+    concluded: str,
+    told: str,
+    dumps: Path,
+    tmp_path: Path,
+) -> None:
+    [split] = [one for one in SPREAD_SPLITS if one.name == "moe_tp2sp"]
+    folder = dumps / split.name
+    if change is not None:
+        folder = edited(folder, tmp_path / "changed", change)
+    conclusion, sentence = judge(split, folder, dumps / split.truth, tmp_path / "out")[0]
+    assert told in sentence
+    assert conclusion == concluded
+    place = LINEAR if change is not _stops_dropping else "Functional.dropout.3.forward"
+    assert place in sentence

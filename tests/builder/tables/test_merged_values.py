@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 
 import msprobe_builder
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.export.report import write_report
+from msprobe_builder.export.table import export_table
 from msprobe_builder.merge.ranks.layout import parse_layout
 
 EMBEDDING = "Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0"
 
 
 @pytest.fixture(scope="module")
-def table(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+def database(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = BuildConfig(
         dumps / "megatron_tp2pp2" / "step0",
         dumps / "megatron_tp1pp1" / "step0",
@@ -25,7 +28,12 @@ def table(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame
         bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
     )
     folder = tmp_path_factory.mktemp("merged_table")
-    return msprobe_builder.read_table(build(config, folder, workers=1).path, own_columns=True)
+    return build(config, folder, workers=1).path
+
+
+@pytest.fixture(scope="module")
+def table(database: Path) -> pd.DataFrame:
+    return msprobe_builder.read_table(database, own_columns=True)
 
 
 def merged(table: pd.DataFrame, name: str) -> str:
@@ -65,3 +73,37 @@ def test_a_value_of_a_single_rank_names_it(table: pd.DataFrame) -> None:
 def test_nothing_is_said_where_nothing_was_merged(demo_database: Path) -> None:
     table = msprobe_builder.read_table(demo_database, own_columns=True)
     assert set(table["NPU Merged"]) == set(table["Bench Merged"]) == {"N/A"}
+
+
+def test_an_export_has_the_words_of_the_table(
+    database: Path, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    export_table(database, tmp_path / "tensors.csv", "tensors")
+    exported = pd.read_csv(tmp_path / "tensors.csv", dtype=str, keep_default_na=False)
+    for side, prefix in (("NPU", "npu"), ("Bench", "bench")):
+        names = exported[f"{prefix}_node"] + "." + exported[f"{prefix}_name"]
+        words = dict(zip(names, exported[f"{prefix}_merged"], strict=True))
+        there = table[table[f"{side} Name"].isin(names)]
+        assert len(there) > 1000
+        expected = dict(zip(there[f"{side} Name"], there[f"{side} Merged"], strict=True))
+        assert {name: words[name] for name in expected} == expected
+
+
+def test_an_export_is_silent_where_nothing_was_merged(demo_database: Path, tmp_path: Path) -> None:
+    export_table(demo_database, tmp_path / "tensors.csv", "tensors")
+    exported = pd.read_csv(tmp_path / "tensors.csv", dtype=str, keep_default_na=False)
+    assert set(exported["npu_merged"]) == set(exported["bench_merged"]) == {""}
+
+
+def test_a_report_names_ranks_and_rules(
+    database: Path, demo_database: Path, tmp_path: Path
+) -> None:
+    write_report(database, tmp_path / "merged.html")
+    text = (tmp_path / "merged.html").read_text(encoding="utf-8")
+    assert "how it was made of the ranks" in text
+    assert re.search(r"<td>alike on ranks \d, \d; because [^<]+</td>", text)
+    assert "merged of ranks " in text
+    write_report(demo_database, tmp_path / "plain.html")
+    text = (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "how it was made of the ranks" not in text
+    assert "merged of rank" not in text

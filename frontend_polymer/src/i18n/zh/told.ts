@@ -187,6 +187,11 @@ const OTHERS: readonly Told[] = [
     (count) => `${count} 个节点中没有超出舍入的误差。`,
   ),
   told(
+    'Calls whose flags differ as the split of their layer explains: ([\\d,]+); first (\\S{1,500}), argument (\\S{1,500}) is (\\w+), in the reference (\\w+)\\.',
+    (count, name, argument, own, theirs) =>
+      `有 ${count} 个调用的标志不同，可由其层的切分解释；首个为 ${name}：参数 ${argument} 为 ${own}，标杆中为 ${theirs}。`,
+  ),
+  told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
     (name) =>
       `${name} 之前没有问题；它的输入在舍入范围内一致，却选出了与标杆不同的索引，其后无法判断。`,

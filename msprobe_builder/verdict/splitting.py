@@ -1,0 +1,66 @@
+"""What differs because a model was split over ranks, and is no fault for that.
+
+Parallel layers are told by flags how their ranks talk to each other (whether gradients are reduced
+in the background, whether a sequence is gathered). Unsplit, the same layer has other flags. Such a
+flag is explained where everything the call puts out agrees; where it does not, it stays the
+evidence that it is. Flags outside of parallel layers, and numbers, are explained by nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
+from msprobe_builder.verdict.arguments import Argument
+from msprobe_builder.verdict.findings import SUSPICIOUS
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.part import Part
+
+_FLAGS = frozenset({"True", "False"})
+
+
+def flags_of_layers(flow: Flow) -> dict[int, list[Argument]]:
+    """Differing flags of calls in parallel layers that put out what the reference does."""
+    if not flow.is_merged:
+        return {}
+    return {
+        node: several
+        for node, several in flow.arguments.items()
+        if all({one.npu, one.bench} == _FLAGS for one in several)
+        and _is_in_parallel_layer(flow.npu, node)
+        and _agrees(flow, node)
+    }
+
+
+def _is_in_parallel_layer(part: Part, node: int) -> bool:
+    tree, above = part.tree, int(part.tree.parent[node])
+    if above <= 0 or not part.calls.is_module[above]:
+        return False
+    name = module_class(tree.parsed[above])
+    return boundary_state(name, Direction.FORWARD, Section.OUTPUT) is not None
+
+
+def keeps_its_gradient(flow: Flow, node: int) -> bool:
+    """Whether the module around a call hands back the gradients that the reference's does.
+
+    Inside of a function with a backward of its own, such as ring attention, nothing has a history.
+    Ranks that exchange tensors have such functions where one rank has none.
+    """
+    above = int(flow.npu.tree.parent[node])
+    if not flow.is_merged or above <= 0 or not flow.npu.calls.is_module[above]:
+        return False
+    back = int(flow.twin[above])
+    return back >= 0 and _agrees(flow, above) and _agrees(flow, back)
+
+
+def _agrees(flow: Flow, node: int) -> bool:
+    """Whether the outputs of a call are known and all like those of the reference."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.OUTPUT)]
+    error = flow.error[rows]
+    known = np.isfinite(error)
+    return bool(known.any() and np.all(error[known] <= SUSPICIOUS * flow.floor[rows[known]]))
