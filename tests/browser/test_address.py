@@ -157,11 +157,15 @@ def test_leaving_the_tab_and_coming_back_keeps_the_view(
     frame = open_viewer(page, tensorboard_server(demo_database.parent))
     select_node(frame, SOFTMAX)
     before, link = outline(frame), settle(page)
+    shown = f"{demo_database.name} · step 0 · rank 0 – TensorBoard"
+    expect(page).to_have_title(shown)
 
     page.evaluate("location.hash = '#timeseries'")
     expect(page.locator("iframe")).to_be_hidden()
+    expect(page).to_have_title("TensorBoard")
     page.evaluate("location.hash = '#graph_ascend'")
     expect(page.locator("iframe")).to_be_visible()
+    expect(page).to_have_title(shown)
     wait_for_address(page, "node=")
     assert page.url == link
     frame = plugin_frame(page)

@@ -82,3 +82,23 @@ def test_helps_with_its_keys(
     expect(frame.get_by_role("dialog")).to_be_hidden()
     page.keyboard.press("?")
     expect(frame.get_by_role("dialog")).to_be_visible()
+
+
+def test_forced_colours_keep_the_marks_of_grades(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    page.emulate_media(forced_colors="active", reduced_motion="reduce")
+    severe = frame.locator("ga-legend button", has_text="Severe").locator(".bars")
+    expect(severe).to_have_css("forced-color-adjust", "none")
+    # Drawn in the colour of text, whatever that is.
+    text = frame.evaluate(
+        """() => {
+          const probe = document.body.appendChild(document.createElement('i'));
+          probe.style.color = 'CanvasText';
+          const { color } = getComputedStyle(probe);
+          probe.remove();
+          return color;
+        }"""
+    )
+    expect(severe).to_have_css("color", text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
 from playwright.sync_api import Frame, Locator, Page, expect
 
+from tests.browser.conftest import generate
 from tests.browser.viewer import NPU, SHOWS_GRAPHS, open_tab, open_viewer, resting_scene
 from tests.conftest import StartTensorBoard
 
@@ -179,3 +181,52 @@ def test_without_configurations_the_overview_begins_with_the_verdict(
     frame = open_tab(page, tensorboard_server(ddp_database.parent))
     expect(frame.locator("ga-verdict #title")).to_be_visible()
     expect(frame.locator("ga-configuration")).to_be_hidden()
+
+
+def test_a_ring_marks_where_the_first_suspect_of_each_graph_lies(
+    page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    expect(frame.locator("ga-overview .cell")).to_have_count(8)
+    with sqlite3.connect(ddp_database) as connection:
+        suspects = connection.execute(
+            "SELECT step, rank, name FROM suspect JOIN node_view USING (node_id)"
+            " WHERE overall IS NOT NULL ORDER BY overall"
+        ).fetchall()
+    firsts: dict[tuple[int, int], str] = {}
+    for step, rank, node in suspects:
+        firsts.setdefault((step, rank), node)
+    expect(frame.locator("ga-overview .cell .mark")).to_have_count(len(firsts))
+    for place, node in firsts.items():
+        expect(cell(frame, *place)).to_have_attribute("title", re.compile(re.escape(node)))
+    expect(frame.locator("ga-overview .cell.lead")).to_have_count(1)
+    expect(cell(frame, *suspects[0][:2])).to_have_class(re.compile("lead"))
+
+
+def test_the_cells_of_many_ranks_are_small_and_all_graphs_are_counted(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    shape = ("--layers", "1", "--steps", "3", "--ranks", "70")
+    generate(tmp_path / "ranks.vis.db", *shape)
+    frame = open_tab(page, tensorboard_server(tmp_path))
+    expect(frame.locator("ga-overview .cell")).to_have_count(210)
+    width = cell(frame, 0, 0).evaluate("(button) => button.getBoundingClientRect().width")
+    assert width < 20
+    headings = frame.locator("ga-overview .map thead th").all_text_contents()
+    assert headings[1:] == [str(rank) for rank in range(0, 70, 8)]
+    # A walk along the row brings the last rank into view.
+    cell(frame, 0, 0).focus()
+    page.keyboard.press("End")
+    expect(cell(frame, 0, 69)).to_be_focused()
+    expect(cell(frame, 0, 69)).to_be_in_viewport()
+    page.set_viewport_size({"width": 400, "height": 800})
+    frame.wait_for_function("innerWidth === 400")
+    assert not frame.evaluate("document.scrollingElement.scrollWidth > innerWidth")
+    # Below the totals, a row per graph, the later ones once somebody looks there.
+    rows = frame.locator("ga-overview .counts tbody tr")
+    expect(rows).to_have_count(1 + 200)
+    rows.last.scroll_into_view_if_needed()
+    expect(rows).to_have_count(1 + 210)
+    last = rows.last.get_by_role("button", name="Step 2, rank 69")
+    last.click()
+    shows(frame, 2, 69)

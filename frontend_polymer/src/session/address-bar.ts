@@ -1,4 +1,4 @@
-import { fromFragment, notUnderstood, TAB, toFragment } from './address';
+import { fromFragment, isTabInFront, notUnderstood, TAB, toFragment } from './address';
 import type { Look, ViewState } from './state';
 
 /** Scrolling is written once it rests: browsers refuse more than a few hundred changes in a while. */
@@ -66,8 +66,7 @@ export class AddressBar {
 
   private put(view: ViewState, isJump: boolean): void {
     const { location, history } = this.page;
-    const isOurs = location.hash === '' || location.hash.split('&')[0] === TAB;
-    if (!isOurs) return; // another of TensorBoard's tabs is in front
+    if (!isTabInFront(location)) return;
     const hash = toFragment(view);
     if (location.hash === hash) return;
     const { look } = view;

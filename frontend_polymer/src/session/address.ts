@@ -16,6 +16,11 @@ export const TAB = '#graph_ascend';
 const TABS = ['flow', 'stack', 'communication', 'across', 'match'];
 const PREFIX = 'p.graph_ascend.';
 
+/** Whether none of TensorBoard's other tabs is in front. */
+export function isTabInFront({ hash }: Location): boolean {
+  return hash === '' || hash.split('&')[0] === TAB;
+}
+
 /** The fragment for a view; a step and a rank mean their graph, none of them that the file decides. */
 export function toFragment(view: ViewState): string {
   const parameters = new URLSearchParams();

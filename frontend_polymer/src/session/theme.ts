@@ -1,4 +1,5 @@
 import { readSetting, writeSetting } from '../data/settings';
+import { hostDocument } from './window-title';
 
 export type Theme = 'light' | 'dark';
 export type ThemeChoice = 'auto' | Theme;
@@ -19,14 +20,14 @@ export function rememberThemeChoice(choice: ThemeChoice): void {
  * TensorBoard, or may not look outside, follows the system.
  */
 export function hostTheme(): Theme {
-  const body = hostBody();
+  const body = hostDocument()?.body;
   if (body) return body.classList.contains('dark-mode') ? 'dark' : 'light';
   return matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
 }
 
 /** Calls the listener whenever the surroundings turn dark or light; returns how to stop it. */
 export function onHostThemeChange(listener: () => void): () => void {
-  const body = hostBody();
+  const body = hostDocument()?.body;
   if (body) {
     const observer = new MutationObserver(listener);
     observer.observe(body, { attributes: true, attributeFilter: ['class'] });
@@ -35,13 +36,4 @@ export function onHostThemeChange(listener: () => void): () => void {
   const query = matchMedia('(prefers-color-scheme: dark)');
   query.addEventListener('change', listener);
   return () => query.removeEventListener('change', listener);
-}
-
-function hostBody(): HTMLElement | null {
-  if (window.parent === window) return null;
-  try {
-    return window.parent.document.body;
-  } catch {
-    return null; // another origin embeds us
-  }
 }

@@ -54,4 +54,36 @@ export const appStyles = html`<style>
     flex: 1;
     min-height: 0;
   }
+  /* Zoomed in, or in a small window: the page scrolls, and the graph keeps a place to be seen in. */
+  @media (max-height: 600px), (max-width: 700px) {
+    :host {
+      overflow-y: auto;
+    }
+    ga-toolbar {
+      flex: none;
+    }
+    .stage {
+      flex: 1 0 auto;
+    }
+    :is(.work, .column, .split, main, .graph) {
+      min-height: auto;
+    }
+    ga-hierarchy {
+      min-height: 240px;
+    }
+    ga-find {
+      height: 0;
+      min-height: 100%;
+    }
+  }
+  @media (max-width: 700px) {
+    .split {
+      flex-direction: column;
+    }
+    ga-find {
+      width: auto;
+      height: 360px;
+      min-height: 0;
+    }
+  }
 </style>`;

@@ -21,6 +21,7 @@ import {
   type Theme,
   type ThemeChoice,
 } from '../../session/theme';
+import { WindowTitle } from '../../session/window-title';
 import { appParts } from './app-parts';
 import { appStyles } from './app-styles';
 import { Agreement } from './agreement';
@@ -41,7 +42,7 @@ import { pickRefusal } from '../match/match-choices';
 import { controls, tokens } from '../parts/styles';
 import { takeBack, type TakeBack } from '../match/take-back';
 import { findBelow, stepError, stepSuspect, type Walker } from './walks';
-import { keyOf, titleOf } from './window-words';
+import { keyOf, shownPlace } from './window-words';
 
 /** Before the catalogue is there. */
 const NO_BANDS: readonly GradeBand[] = [];
@@ -75,6 +76,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   declare isListOpen: boolean;
   private address!: AddressBar;
   private readonly agreement = new Agreement();
+  private readonly windowTitle = new WindowTitle();
   private malformed: readonly string[] = [];
   private readonly cleanups: (() => void)[] = [];
 
@@ -101,6 +103,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
       }),
       this.session.store.subscribe((state, previous) => this.stateChanged(state, previous)),
       onReturn(() => void this.session.lookAround()),
+      () => this.windowTitle.end(),
     );
     this.addEventListener('focus-graph', (event) => {
       if (ownsFocus(event.composedPath()[0] as Element)) this.hierarchy.focusGraph();
@@ -232,7 +235,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   private stateChanged(state: AppState, previous: AppState): void {
     const isJump = state.jumps !== previous.jumps;
     this.state = state;
-    document.title = titleOf(state, this.text);
+    this.windowTitle.say(shownPlace(state, this.text), this.text.title);
     if (state.view !== previous.view) {
       this.address.write(this.currentView(state.view), isJump);
     }

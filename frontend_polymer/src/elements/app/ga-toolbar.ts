@@ -78,6 +78,22 @@ export class GaToolbar extends LocalizedElement {
             display: none;
           }
         }
+        @media (max-width: 1200px) {
+          :host {
+            flex-wrap: wrap;
+            gap: 6px 10px;
+            height: auto;
+            min-height: 48px;
+            padding: 6px 12px;
+          }
+          label.file {
+            min-width: 110px;
+          }
+          ga-search {
+            flex-basis: 300px;
+            min-width: min(100%, 300px);
+          }
+        }
       </style>
       <h1 class="visually-hidden">[[text.title]]</h1>
       <label class="file">

@@ -4,10 +4,8 @@ import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
 
 /** What is shown, for those who have many windows. */
-export function titleOf({ view }: AppState, text: Texts): string {
-  const place =
-    view.page === 'graph' ? text.shell.imageTitle(view.file, view.step, view.rank) : view.file;
-  return [place, text.title].filter((part) => part !== '').join(' – ');
+export function shownPlace({ view }: AppState, text: Texts): string {
+  return view.page === 'graph' ? text.shell.imageTitle(view.file, view.step, view.rank) : view.file;
 }
 
 /** A key with Ctrl or Cmd is ours where every program has it; empty where it is the browser's. */

@@ -31,6 +31,12 @@ export const detailStyles = html`<style>
   .tabs button {
     height: 24px;
   }
+  @media (max-width: 1100px) {
+    .tabs {
+      flex-wrap: wrap;
+      gap: 2px 12px;
+    }
+  }
   ga-call-site {
     flex: none;
     padding: 0 8px 0 6px;
@@ -41,8 +47,9 @@ export const detailStyles = html`<style>
   }
   [role='tablist'] {
     display: flex;
+    flex-wrap: wrap;
     gap: 4px;
-    flex: none;
+    flex: 0 1 auto;
   }
   [role='tab'][aria-selected='true'] {
     background: var(--ga-accent-soft);

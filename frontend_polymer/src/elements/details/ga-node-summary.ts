@@ -32,6 +32,14 @@ export class GaNodeSummary extends LocalizedElement {
           gap: 8px;
           height: 28px;
         }
+        @media (max-width: 1100px) {
+          :host {
+            flex-wrap: wrap;
+            gap: 2px 8px;
+            height: auto;
+            min-height: 28px;
+          }
+        }
         h2 {
           font: 600 13px/20px var(--ga-mono);
           margin: 0;

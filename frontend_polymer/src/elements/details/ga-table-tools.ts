@@ -40,6 +40,11 @@ export class GaTableTools extends LocalizedElement {
           gap: 4px;
           min-width: 0;
         }
+        @media (max-width: 1100px) {
+          :host {
+            flex-wrap: wrap;
+          }
+        }
         button {
           height: 24px;
           padding: 0 8px;
@@ -47,6 +52,7 @@ export class GaTableTools extends LocalizedElement {
         .facts {
           margin: 0 8px;
           font-size: 12px;
+          white-space: nowrap;
         }
         .attention {
           color: var(--ga-danger);

@@ -41,6 +41,14 @@ export class GaVerdictLine extends LocalizedElement {
         button.icon {
           height: 26px;
         }
+        @media (max-width: 760px) {
+          :host {
+            flex-wrap: wrap;
+          }
+          .sentence {
+            flex-basis: 240px;
+          }
+        }
         .walk {
           display: flex;
           align-items: center;

@@ -63,12 +63,35 @@ export class GaViewTools extends LocalizedElement {
           width: 60px;
           font-variant-numeric: tabular-nums;
         }
+        @media (max-width: 1200px) {
+          :host {
+            flex-wrap: wrap;
+            height: auto;
+            min-height: 36px;
+          }
+          .wide,
+          .rule {
+            display: none;
+          }
+        }
       </style>
-      <button class="plain" data-command="expand-all" on-click="_run" disabled$="[[disabled]]">
-        <ga-icon name="expand"></ga-icon>[[text.view.expandAll]]
+      <button
+        class="plain"
+        data-command="expand-all"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        aria-label="[[text.view.expandAll]]"
+      >
+        <ga-icon name="expand"></ga-icon><span class="wide">[[text.view.expandAll]]</span>
       </button>
-      <button class="plain" data-command="collapse-all" on-click="_run" disabled$="[[disabled]]">
-        <ga-icon name="collapse"></ga-icon>[[text.view.collapseAll]]
+      <button
+        class="plain"
+        data-command="collapse-all"
+        on-click="_run"
+        disabled$="[[disabled]]"
+        aria-label="[[text.view.collapseAll]]"
+      >
+        <ga-icon name="collapse"></ga-icon><span class="wide">[[text.view.collapseAll]]</span>
       </button>
       <select
         id="level"
@@ -84,8 +107,9 @@ export class GaViewTools extends LocalizedElement {
         hidden$="[[!hasBench]]"
         disabled$="[[disabled]]"
         title="[[text.view.pathToErrorsHint]]"
+        aria-label="[[text.view.pathToErrors]]"
       >
-        <ga-icon name="path"></ga-icon>[[text.view.pathToErrors]]
+        <ga-icon name="path"></ga-icon><span class="wide">[[text.view.pathToErrors]]</span>
       </button>
       <span class="rule"></span>
       <button
@@ -138,8 +162,9 @@ export class GaViewTools extends LocalizedElement {
         aria-pressed$="[[_pressed(state.view.unified)]]"
         title="[[text.view.unifiedHint]]"
         on-click="_unified"
+        aria-label="[[text.view.unified]]"
       >
-        <ga-icon name="merge"></ga-icon>[[text.view.unified]]
+        <ga-icon name="merge"></ga-icon><span class="wide">[[text.view.unified]]</span>
       </button>
       <button
         id="sync"
@@ -148,8 +173,9 @@ export class GaViewTools extends LocalizedElement {
         aria-pressed$="[[_pressed(state.view.sync)]]"
         title="[[text.view.syncHint]]"
         on-click="_sync"
+        aria-label="[[text.view.sync]]"
       >
-        <ga-icon name="link"></ga-icon>[[text.view.sync]]
+        <ga-icon name="link"></ga-icon><span class="wide">[[text.view.sync]]</span>
       </button>
       <ga-menu
         id="menu"

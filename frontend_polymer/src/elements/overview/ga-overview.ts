@@ -11,6 +11,7 @@ import './ga-verdict';
 import '../parts/ga-icon';
 import { graphCounts } from './graph-counts';
 import { firstWrongGraph, heatMap, worstGraph } from './heat-map';
+import { overviewStyles } from './overview-styles';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 
@@ -23,168 +24,7 @@ export interface GraphPlace {
 /** All steps and ranks of a file: how bad each is, what was compared, what the build remarked. */
 export class GaOverview extends LocalizedElement {
   static get template() {
-    return html`${controls}
-      <style>
-        :host {
-          display: block;
-          overflow: auto;
-          background: var(--ga-background);
-          padding: 16px;
-        }
-        .page {
-          display: grid;
-          gap: 16px;
-          grid-template-columns: minmax(0, 3fr) minmax(320px, 2fr);
-          max-width: 2400px;
-          margin: 0 auto;
-          align-items: start;
-        }
-        section {
-          min-width: 0;
-          padding: 12px 16px 16px;
-          border: 1px solid var(--ga-border);
-          border-radius: 12px;
-          background: var(--ga-surface);
-        }
-        section.wide {
-          grid-column: 1 / -1;
-        }
-        h2 {
-          font: 600 15px/24px var(--ga-font);
-          margin: 0;
-        }
-        p {
-          margin: 2px 0 10px;
-        }
-        header {
-          display: flex;
-          flex-wrap: wrap;
-          align-items: center;
-          gap: 4px 12px;
-        }
-        .jumps {
-          display: flex;
-          flex-wrap: wrap;
-          gap: 8px;
-        }
-        header h2 {
-          flex: 1 0 auto;
-        }
-        .scroll {
-          overflow: auto;
-          max-height: 46vh;
-        }
-        table {
-          border-collapse: separate;
-          border-spacing: 0;
-          font-variant-numeric: tabular-nums;
-        }
-        .map {
-          border-spacing: 3px;
-        }
-        .map th {
-          position: sticky;
-          left: 0;
-          top: 0;
-          z-index: 1;
-          padding: 0 6px;
-          background: var(--ga-surface);
-          color: var(--ga-muted);
-          font-weight: normal;
-          white-space: nowrap;
-        }
-        .map .corner {
-          z-index: 2;
-          text-align: left;
-        }
-        .map td {
-          padding: 0;
-        }
-        .cell,
-        .none {
-          position: relative;
-          display: grid;
-          place-items: center;
-          width: 44px;
-          height: 30px;
-          padding: 0;
-          border: 1px solid;
-          border-radius: 5px;
-        }
-        .cell:hover:not(:disabled) {
-          outline: 2px solid var(--ga-accent);
-        }
-        .cell .bars {
-          transform: scale(1.3);
-        }
-        .cell .flag {
-          position: absolute;
-          right: 4px;
-          top: -2px;
-          font-weight: 700;
-        }
-        .cell.alone {
-          border-style: dashed;
-        }
-        .none {
-          border: 1px dashed var(--ga-border);
-          color: var(--ga-muted);
-        }
-        .none.failed {
-          border-color: var(--ga-danger);
-          color: var(--ga-danger);
-        }
-        .counts :is(th, td) {
-          padding: 3px 8px;
-          border-bottom: 1px solid var(--ga-border);
-          white-space: nowrap;
-          background: var(--ga-surface);
-          font-weight: normal;
-        }
-        .counts thead th {
-          max-width: 124px;
-          white-space: normal;
-          vertical-align: bottom;
-          position: sticky;
-          top: 0;
-          z-index: 1;
-          color: var(--ga-muted);
-        }
-        .counts .totals > * {
-          font-weight: 600;
-          text-align: right;
-        }
-        .numeric {
-          text-align: right;
-        }
-        .zero {
-          color: var(--ga-muted);
-        }
-        .swatch {
-          display: inline-grid;
-          place-items: center;
-          width: 22px;
-          height: 14px;
-          margin-right: 6px;
-          border: 1px solid;
-          border-radius: 3px;
-          vertical-align: -2px;
-        }
-        .counts button {
-          height: 22px;
-          min-width: 40px;
-          padding: 0 6px;
-          justify-content: flex-end;
-          color: var(--ga-accent);
-          text-decoration: underline;
-          text-underline-offset: 3px;
-        }
-        @media (max-width: 1100px) {
-          .page {
-            grid-template-columns: minmax(0, 1fr);
-          }
-        }
-      </style>
+    return html`${controls}${overviewStyles}
       <div class="page">
         <section class="wide" hidden$="[[!file.configuration]]">
           <ga-configuration configuration="[[_configuration(file)]]"></ga-configuration>
@@ -214,7 +54,10 @@ export class GaOverview extends LocalizedElement {
               </button>
             </div>
           </header>
-          <p class="muted">[[text.overview.enterHint]]</p>
+          <p class="muted">
+            [[text.overview.enterHint]]
+            <span hidden$="[[!_hasSuspects(file)]]">[[text.overview.markHint]]</span>
+          </p>
           <div
             class="scroll"
             id="map"
@@ -232,7 +75,7 @@ export class GaOverview extends LocalizedElement {
             <h2 id="countsTitle">[[text.overview.counts]]</h2>
             <span class="muted">[[_graphs(file, text)]]</span>
           </header>
-          <div class="scroll" id="counts" on-click="_click"></div>
+          <div class="scroll" id="counts" on-click="_click" on-scroll="_countsScrolled"></div>
         </section>
       </div>`;
   }
@@ -259,6 +102,7 @@ export class GaOverview extends LocalizedElement {
   declare worst: GraphPlace | undefined;
   /** The first wrong graph, where it is not the worst one. */
   declare first: GraphPlace | null;
+  private moreCounts: () => void = () => undefined;
 
   _file(state: AppState): DatabaseFile | undefined {
     return fileOf(state);
@@ -286,6 +130,10 @@ export class GaOverview extends LocalizedElement {
     return first || verdictOf(state)?.suspects.length ? '' : 'primary';
   }
 
+  _hasSuspects(file: DatabaseFile | undefined): boolean {
+    return (file?.verdict?.suspects.length ?? 0) > 0;
+  }
+
   _mapTitle(file: DatabaseFile | undefined, text: Texts): string {
     if (file?.isComparison) return text.overview.heatMap;
     return file?.overflowChecked ? text.overview.heatMapOverflow : text.overview.heatMapPlain;
@@ -308,13 +156,21 @@ export class GaOverview extends LocalizedElement {
     const map = heatMap(file, text);
     map.setAttribute('aria-labelledby', 'mapTitle');
     this.map.replaceChildren(map);
-    (this.$['counts'] as HTMLElement).replaceChildren(graphCounts(file, text));
+    const { table, more } = graphCounts(file, text);
+    (this.$['counts'] as HTMLElement).replaceChildren(table);
+    this.moreCounts = more;
     this.makeCurrent();
   }
 
   _placeChanged(_step: number, _rank: number, page: string): void {
     const cell = this.makeCurrent();
     if (page === 'overview') cell?.focus();
+  }
+
+  /** The next rows are there before the last one is in view. */
+  _countsScrolled(): void {
+    const { scrollTop, clientHeight, scrollHeight } = this.$['counts'] as HTMLElement;
+    if (scrollTop + 2 * clientHeight > scrollHeight) this.moreCounts();
   }
 
   _enterWorst(): void {

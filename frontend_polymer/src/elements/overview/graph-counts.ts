@@ -5,6 +5,9 @@ import { formatCount } from '../parts/format';
 import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
 import { gradeName, overflowName } from '../parts/words';
 
+/** Rows are made so many at a time: a file may hold tens of thousands of graphs. */
+const ROWS_AT_ONCE = 200;
+
 interface Count {
   readonly name: string;
   /** The colours of the heading's swatch. */
@@ -13,8 +16,15 @@ interface Count {
   of(pair: GraphPair): number;
 }
 
+/** A table whose later rows are still to be made. */
+export interface GraphCounts {
+  readonly table: HTMLTableElement;
+  /** Makes the next rows, where there are any. */
+  readonly more: () => void;
+}
+
 /** One row per graph and one for all of them: nodes, grades, unmatched, overflow. */
-export function graphCounts(file: DatabaseFile, text: Texts): HTMLTableElement {
+export function graphCounts(file: DatabaseFile, text: Texts): GraphCounts {
   const counts = [...gradeColumns(file, text), ...overflowColumns(file, text)];
   const table = create('table', 'counts');
   const head = create('thead', '');
@@ -29,9 +39,16 @@ export function graphCounts(file: DatabaseFile, text: Texts): HTMLTableElement {
   title.colSpan = 2;
   totals.append(title, countCell(sum(file.graphs, (pair) => pair.npuNodes)));
   totals.append(...counts.map((count) => countCell(sum(file.graphs, (pair) => count.of(pair)))));
-  body.append(totals, ...file.graphs.map((pair) => graphRow(pair, counts, text)));
+  body.append(totals);
   table.append(head, body);
-  return table;
+  let made = 0;
+  const more = () => {
+    const next = file.graphs.slice(made, made + ROWS_AT_ONCE);
+    body.append(...next.map((pair) => graphRow(pair, counts, text)));
+    made += next.length;
+  };
+  more();
+  return { table, more };
 }
 
 function gradeColumns(file: DatabaseFile, text: Texts): Count[] {

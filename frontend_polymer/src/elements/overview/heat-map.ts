@@ -1,4 +1,11 @@
-import { Grade, Overflow, type DatabaseFile, type GraphPair } from '../../generated/graph_pb';
+import {
+  Grade,
+  Overflow,
+  Side,
+  type DatabaseFile,
+  type GraphPair,
+  type Suspect,
+} from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { isLittleInCommon } from '../../session/verdict';
 import { create } from '../parts/create';
@@ -9,6 +16,21 @@ import { gradeName, overflowName, type OverflowLevel } from '../parts/words';
 const LEVELS: readonly OverflowLevel[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
 const WRONG: readonly Grade[] = [Grade.SEVERE, Grade.SERIOUS, Grade.MODERATE];
 const ERRORS: readonly Grade[] = [...WRONG, Grade.SLIGHT];
+
+/** From this many ranks on cells are small, and the smallest have a heading only now and then. */
+const NARROW_FROM = 24;
+const TINY_FROM = 64;
+const RANKS_PER_HEADING = 8;
+
+/** What the cells of a map have in common. */
+interface Shown {
+  readonly file: DatabaseFile;
+  readonly text: Texts;
+  /** The likeliest suspect of each graph that has one, by its place. */
+  readonly suspects: ReadonlyMap<string, Suspect>;
+  /** The place to begin at: of the first suspect, or of the first wrong graph. */
+  readonly lead: string;
+}
 
 /** The worst level of overflow among these counts; none when nothing overflows or was checked. */
 export function worstOverflow(counts: readonly number[]): Overflow {
@@ -43,18 +65,14 @@ function isGreater(one: readonly number[], other: readonly number[]): boolean {
 
 /** A row per step, a column per rank, a button per graph that carries its place. */
 export function heatMap(file: DatabaseFile, text: Texts): HTMLTableElement {
-  const table = create('table', 'map');
-  table.setAttribute('role', 'grid');
   const places = [...file.graphs, ...file.failedRanks];
   const steps = ascending(places.map((place) => place.step));
   const ranks = ascending(places.map((place) => place.rank));
   const graphs = new Map(file.graphs.map((pair) => [placeKey(pair), pair]));
   const failed = new Map(file.failedRanks.map((rank) => [placeKey(rank), rank.reason]));
-  const header = create('tr', '');
-  header.append(columnHeader(`${text.toolbar.step} \\ ${text.toolbar.rank}`, 'corner'));
-  header.append(...ranks.map((rank) => columnHeader(String(rank), '')));
-  const head = create('thead', '');
-  head.append(header);
+  const shown = shownOf(file, text);
+  const table = create('table', mapClass(ranks.length));
+  table.setAttribute('role', 'grid');
   const body = create('tbody', '');
   for (const step of steps) {
     const row = create('tr', '');
@@ -65,16 +83,47 @@ export function heatMap(file: DatabaseFile, text: Texts): HTMLTableElement {
       const key = placeKey({ step, rank });
       const pair = graphs.get(key);
       const cell = create('td', '');
-      cell.append(pair ? graphCell(pair, file, text) : noCell(step, rank, failed.get(key), text));
+      cell.append(pair ? graphCell(pair, shown) : noCell(step, rank, failed.get(key), text));
       row.append(cell);
     }
     body.append(row);
   }
-  table.append(head, body);
+  table.append(mapHead(ranks, text), body);
   return table;
 }
 
-function graphCell(pair: GraphPair, file: DatabaseFile, text: Texts): HTMLElement {
+function shownOf(file: DatabaseFile, text: Texts): Shown {
+  const suspects = new Map<string, Suspect>();
+  for (const suspect of file.verdict?.suspects ?? []) {
+    const key = placeKey(suspect);
+    if (!suspects.has(key)) suspects.set(key, suspect);
+  }
+  const first = file.verdict?.suspects[0] ?? firstWrongGraph(file);
+  return { file, text, suspects, lead: first ? placeKey(first) : '' };
+}
+
+function mapClass(ranks: number): string {
+  if (ranks >= TINY_FROM) return 'map tiny';
+  return ranks >= NARROW_FROM ? 'map narrow' : 'map';
+}
+
+/** A heading per rank; where cells are narrower than its number, one for some of them. */
+function mapHead(ranks: readonly number[], text: Texts): HTMLElement {
+  const each = ranks.length >= TINY_FROM ? RANKS_PER_HEADING : 1;
+  const header = create('tr', '');
+  header.append(columnHeader(`${text.toolbar.step} \\ ${text.toolbar.rank}`, 'corner'));
+  for (let at = 0; at < ranks.length; at += each) {
+    const heading = columnHeader(String(ranks[at]), '');
+    heading.colSpan = Math.min(each, ranks.length - at);
+    if (each > 1) heading.scope = 'colgroup';
+    header.append(heading);
+  }
+  const head = create('thead', '');
+  head.append(header);
+  return head;
+}
+
+function graphCell(pair: GraphPair, { file, text, suspects, lead }: Shown): HTMLElement {
   const { step, rank } = pair;
   const button = create('button', 'cell');
   button.type = 'button';
@@ -89,9 +138,26 @@ function graphCell(pair: GraphPair, file: DatabaseFile, text: Texts): HTMLElemen
   button.append(bars);
   if (level !== Overflow.NONE) button.append(create('span', 'flag', '!'));
   if (file.isComparison && pair.benchNodes === 0) button.classList.add('alone');
-  button.title = [text.overview.cell(step, rank), ...facts(pair, file, text)].join('\n');
+  const key = placeKey(pair);
+  const suspect = suspects.get(key);
+  if (suspect) button.append(suspectMark(suspect, pair));
+  const told = suspect ? [text.overview.suspect(suspect.name)] : [];
+  if (key === lead) {
+    button.classList.add('lead');
+    if (!suspect) told.push(text.overview.leads);
+  }
+  const lines = [text.overview.cell(step, rank), ...facts(pair, file, text), ...told];
+  button.title = lines.join('\n');
   button.ariaLabel = button.title.replaceAll('\n', ', ');
   return button;
+}
+
+/** Where among the nodes of its graph a suspect lies, the first at the left. */
+function suspectMark({ side, index }: Suspect, pair: GraphPair): HTMLElement {
+  const nodes = side === Side.BENCH ? pair.benchNodes : pair.npuNodes;
+  const mark = create('span', 'mark');
+  mark.style.left = `${10 + (80 * index) / Math.max(1, nodes)}%`;
+  return mark;
 }
 
 /** A graph of which most was not compared must not look clean. */
@@ -134,7 +200,7 @@ function noCell(step: number, rank: number, reason: string | undefined, text: Te
   return cell;
 }
 
-function columnHeader(title: string, className: string): HTMLElement {
+function columnHeader(title: string, className: string): HTMLTableCellElement {
   const header = create('th', className, title);
   header.scope = 'col';
   return header;

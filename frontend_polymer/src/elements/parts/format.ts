@@ -2,9 +2,12 @@
 
 const SHORT_DIGITS = 5;
 
+/** Kept: a number's own `toLocaleString` makes another each time. */
+const GROUPED = new Intl.NumberFormat('en-US');
+
 /** A count with grouped digits. */
 export function formatCount(value: number): string {
-  return value.toLocaleString('en-US');
+  return GROUPED.format(value);
 }
 
 /** At most five significant digits; `NaN` and the infinities by name. */

@@ -145,6 +145,13 @@ export const controls = html`<style>
     background: repeating-linear-gradient(90deg, currentColor 0 3px, transparent 3px 4px);
     clip-path: polygon(0 75%, 100% calc(100% - var(--bars) * 25%), 100% 100%, 0 100%);
   }
+  /* Backgrounds go where colours are forced; how bad something is must stay. */
+  @media (forced-colors: active) {
+    .bars {
+      forced-color-adjust: none;
+      color: CanvasText;
+    }
+  }
   .visually-hidden {
     position: absolute;
     width: 1px;

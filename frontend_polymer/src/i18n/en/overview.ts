@@ -7,6 +7,10 @@ export const overviewEn = {
   worst: (step: number, rank: number) => `Open the worst: step ${step}, rank ${rank}`,
   first: (step: number, rank: number) => `Open the first wrong: step ${step}, rank ${rank}`,
   cell: (step: number, rank: number) => `Step ${step}, rank ${rank}`,
+  suspect: (name: string) => `First suspect here: ${name}`,
+  leads: 'The first wrong graph',
+  markHint:
+    'A ring marks where in its graph the first suspect lies, from its first node at the left to its last.',
   nodes: 'Nodes',
   counts: 'Counts per graph',
   totals: 'All graphs',
