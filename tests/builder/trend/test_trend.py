@@ -144,3 +144,16 @@ def test_rows_of_the_table_are_those_of_the_record(tmp_path: Path) -> None:
             wanted
             == connection.execute("SELECT step, norm FROM value ORDER BY step, norm").fetchall()
         )
+
+
+def test_a_source_without_values_leaves_no_directory(tmp_path: Path) -> None:
+    source = tmp_path / "run" / "monitor" / "rank0" / "values_step0.csv"
+    source.parent.mkdir(parents=True)
+    source.write_text("step,kind\n1")
+    with pytest.raises(BuildError):
+        build_trend(tmp_path / "run", tmp_path / "new" / "logs")
+    (tmp_path / "old").mkdir()
+    with pytest.raises(BuildError):
+        build_trend(tmp_path / "run", tmp_path / "old")
+    assert (tmp_path / "old").is_dir()
+    assert not (tmp_path / "new" / "logs").exists()
