@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -62,6 +62,7 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
         raise UsageError(f"{target} exists already; remove it or choose another --output-name.")
     if not source.exists():
         raise UsageError(f"{source} does not exist; give a directory of a monitor or of dumps.")
+    is_new = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with published(target) as temporary:
@@ -83,6 +84,10 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
         raise BuildError(f"Cannot write {target}: {error.strerror}.") from error
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write {target}: {error}.") from error
+    finally:
+        if is_new and not target.exists():
+            with suppress(OSError):  # something else is in it
+                directory.rmdir()
     return TrendReport(target, kind, *counts, writer.rows * len(STATISTICS), tuple(skipped))
 
 

@@ -80,7 +80,8 @@ def _with_others(
 
 def _read_file(path: Path) -> Pack:
     if not path.is_file():
-        raise UsageError(f"{path} does not exist; give a zip file of 'config collect'.")
+        problem = "is a directory" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {problem}; give a zip file of 'config collect'.")
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(path, archive)

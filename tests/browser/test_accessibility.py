@@ -114,6 +114,20 @@ def test_the_overview_of_ranks_with_overflow(
     faults.check()
 
 
+def test_the_overview_with_configurations_that_differ(
+    page: Page, configured_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_tab(page, tensorboard_server(configured_database.parent))
+    faults = Faults(frame)
+    shown = frame.locator("ga-configuration")
+    expect(shown.locator("tbody tr")).to_have_count(8)
+    faults.look("the differences between configurations")
+    shown.locator("#all").click()
+    expect(shown.locator("tbody tr")).to_have_count(11)
+    faults.look("all of them")
+    faults.check()
+
+
 def test_a_merged_model_and_how_its_values_were_made(
     page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

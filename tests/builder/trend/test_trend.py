@@ -116,7 +116,7 @@ def test_what_is_no_source_is_refused_and_leaves_nothing(
     table.write_text(table.read_text().replace("2,-1,0,0,8", "two,-1,0,0,8", 1))
     assert main(["trend", str(source), "-o", str(out)]) == 1
     assert "values_step0.csv is damaged in row 2" in capsys.readouterr().err
-    assert list(out.iterdir()) == []
+    assert not out.exists()
 
 
 def test_only_a_file_of_ours_is_opened(tmp_path: Path, demo_database: Path) -> None:
@@ -144,3 +144,16 @@ def test_rows_of_the_table_are_those_of_the_record(tmp_path: Path) -> None:
             wanted
             == connection.execute("SELECT step, norm FROM value ORDER BY step, norm").fetchall()
         )
+
+
+def test_a_source_without_values_leaves_no_directory(tmp_path: Path) -> None:
+    source = tmp_path / "run" / "monitor" / "rank0" / "values_step0.csv"
+    source.parent.mkdir(parents=True)
+    source.write_text("step,kind\n1")
+    with pytest.raises(BuildError):
+        build_trend(tmp_path / "run", tmp_path / "new" / "logs")
+    (tmp_path / "old").mkdir()
+    with pytest.raises(BuildError):
+        build_trend(tmp_path / "run", tmp_path / "old")
+    assert (tmp_path / "old").is_dir()
+    assert not (tmp_path / "new" / "logs").exists()
