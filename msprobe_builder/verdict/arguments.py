@@ -19,7 +19,7 @@ _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
 # What they are told about sizes shows in the shape of what they put out.
 _OF_SIZES = frozenset({"view", "reshape", "expand", "flatten", "unflatten", "size", "split"})
 _FILLER = 1e4
-_SAME = 1e-6  # two spellings of one number
+_SAME = 8 * 2.0**-20  # numbers may be taken from tensors, which are rounded
 
 
 @dataclass(frozen=True)

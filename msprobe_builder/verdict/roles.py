@@ -207,14 +207,20 @@ class Pass(Inheritance):
         if family == Family.RANDOM and node not in self.arguments:
             return WORST
         if error == 0.0:
-            return self.floor[row] * self.gain[node]
+            # Even equal terms are added up in another order, and what cancels is all rounding.
+            cancelling = self._cancelling(node, row) if self.backward[node] else 1.0
+            return self.floor[row] * self.gain[node] * cancelling
         if self.backward[node]:
             if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
                 error = max(error, self._amount(node) / self.scale[row])
             reach = self.reach[node] if family == Family.CURVE else 1.0
             error *= max(self._cancelling(node, row), self._subtracted(node, row), reach)
         elif family == Family.SUM and self.scale[row] > 0:
-            error = self._amount(node) / self.scale[row] or error
+            amount = self._amount(node) / self.scale[row]
+            if row in self.updates and node not in self.arguments:
+                update = self.updates[row]
+                amount = max(amount, min(error * update.stretch, update.limit))
+            error = amount or error
         elif family == Family.CURVE:
             error *= self.reach[node]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
