@@ -14,9 +14,9 @@ import numpy as np
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.distance import WORST
+from msprobe_builder.verdict.findings import NONE
 from msprobe_builder.verdict.flow import Flow
 
-NONE = (0.0, -1)
 # Single gradients that cancel are known as such; that sums of several cancel as well is seldom.
 _CANCELLED = 8.0
 

@@ -18,8 +18,8 @@ from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.accumulated import NONE, Gradients
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
+from msprobe_builder.verdict.accumulated import Gradients
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS, Family
 

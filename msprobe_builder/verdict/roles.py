@@ -15,8 +15,8 @@ import numpy as np
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.distance import WORST
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place, Roles
-from msprobe_builder.verdict.inheritance import NONE, Inheritance
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
+from msprobe_builder.verdict.inheritance import Inheritance
 from msprobe_builder.verdict.operators import Family
 
 _OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
@@ -206,6 +206,8 @@ class Pass(Inheritance):
             return WORST
         if family == Family.RANDOM and node not in self.arguments:
             return WORST
+        if error >= WORST:
+            return WORST  # how far beyond it is nobody measured
         if error == 0.0:
             # Even equal terms are added up in another order, and what cancels is all rounding.
             cancelling = self._cancelling(node, row) if self.backward[node] else 1.0
