@@ -38,7 +38,7 @@ from msprobe_builder.verdict.operators import (
 )
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
-from msprobe_builder.verdict.updates import Update, updates
+from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -211,7 +211,7 @@ def flow_of(
         arguments={node: one for node, one in arguments.items() if not wrongly_matched[node]},
         apart=apart or {},
         consumers=_consumers(table, producer),
-        updates=updates(npu, texts),
+        updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )
 
 

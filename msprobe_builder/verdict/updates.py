@@ -13,10 +13,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.part import Part
+
+Int = NDArray[np.int64]
 
 _DIVIDING = frozenset({"addcdiv", "foreach_addcdiv"})
 
@@ -52,6 +55,17 @@ def updates(part: Part, texts: Texts) -> dict[int, Update]:
                 continue
             step = value * max(1.0, dividend / most) / size
             found[row] = Update(float(value * dividend / least / size), float(2.0 * step))
+    return found
+
+
+def updates_of_both(
+    npu: dict[int, Update], bench: dict[int, Update], bench_of: Int
+) -> dict[int, Update]:
+    """By npu row the larger of both sides: no gradient on one may be rounding on the other."""
+    found = {}
+    for row, own in npu.items():
+        other = bench.get(int(bench_of[row]), own)
+        found[row] = Update(max(own.stretch, other.stretch), max(own.limit, other.limit))
     return found
 
 
