@@ -96,10 +96,9 @@ def align_rest(
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)
     known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
-    by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
+    by_name = np.where(elsewhere | contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
-    stays = _stays(left, right, np.where(elsewhere, -1, by_name))
-    kept = np.where(asked | stays, partner, -1)
+    kept = np.where(asked | _stays(left, right, by_name), partner, -1)
     pairs = Pairs(
         left,
         right,

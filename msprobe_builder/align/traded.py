@@ -1,8 +1,9 @@
 """Pairs of equal names that put out what another call of the other side puts out.
 
 Where the lines of a module stand in another order, its calls are counted in another order, and all
-names are there on both sides none the less. What the calls put out tells: it is not what the
-namesake puts out, but what another one does that has not found its own either.
+names are there on both sides none the less; so are the calls of a module that is called more than
+once. What they put out tells: it is not what the namesake puts out, but what another one does that
+has not found its own either.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _MAX, _MIN, _NORM = 0, 1, 3
+_ANYWHERE = -1
 _STEPS = 2000  # of a logarithm; equal statistics share one but where they lie at its edge
 
 
@@ -33,7 +35,8 @@ def traded_places(
     """Which forward calls are paired with one that puts out clearly another tensor by mistake.
 
     The partner of their host has one call of the same operator that puts out the same tensor, and
-    that call is as badly paired.
+    that call is as badly paired; or a module of the same name was called with that result in the
+    same micro-step.
     """
     result = np.zeros(len(partner), dtype=bool)
     rows, other_rows = _first_outputs(npu, outline), _first_outputs(bench, other_outline)
@@ -44,16 +47,22 @@ def traded_places(
     if len(calls) < 2:
         return result
     stems: dict[str, int] = {}
-    hosts = partner[outline.host[calls]]
+    hosts = np.where(outline.kind[calls] == Kind.API, partner[outline.host[calls]], _ANYWHERE)
     keys = _keys(npu, calls, rows, hosts, stems)
     others = partner[calls]
-    other_keys = _keys(bench, others, other_rows, other_outline.host[others], stems)
+    is_call = other_outline.kind[others] == Kind.API
+    other_hosts = np.where(is_call, other_outline.host[others], _ANYWHERE)
+    other_keys = _keys(bench, others, other_rows, other_hosts, stems)
     other_keys, first, count = np.unique(other_keys, return_index=True, return_counts=True)
     place = np.minimum(np.searchsorted(other_keys, keys), len(other_keys) - 1)
     found = (other_keys[place] == keys) & (count[place] == 1)
     calls, others = calls[found], others[first[place[found]]]
-    result[calls[_agree(npu, bench, rows[calls], other_rows[others], EQUAL)]] = True
-    return result
+    calls = calls[_agree(npu, bench, rows[calls], other_rows[others], EQUAL)]
+    # What was called inside a call that traded places did, too.
+    change = np.zeros(len(partner) + 1, dtype=np.int64)
+    np.add.at(change, calls, 1)
+    np.add.at(change, outline.tree.subtree_end[calls] + 1, -1)
+    return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
 def _first_outputs(side: Side, outline: Outline) -> Int:
@@ -68,7 +77,7 @@ def _first_outputs(side: Side, outline: Outline) -> Int:
     result = np.full(len(outline), -1, dtype=np.int64)
     result[table.node[rows]] = rows
     forward = [name.direction is Direction.FORWARD for name in side.tree.parsed]
-    result[(outline.kind != Kind.API) | ~np.array(forward)] = -1
+    result[(outline.kind == Kind.COLLECTION) | ~np.array(forward)] = -1
     return result
 
 
@@ -100,4 +109,5 @@ def _keys(
         )
     else:
         value = np.round(np.log(table.statistics[_NORM, rows]) * _STEPS).astype(np.int64)
-    return mixed(hosts, np.array(stem, dtype=np.int64), value)
+    step = side.tree.micro_step[calls]
+    return mixed(hosts, step, np.array(stem, dtype=np.int64), value)

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch import nn
 
 from msprobe_builder.dump.source import InMemoryDump
 from tests.alignment.respell import recording, without_statistics
@@ -170,3 +171,53 @@ def test_equal_lines_that_put_out_something_else_are_a_fault(tmp_path: Path) -> 
     views = [name for name in found if name.startswith(("Tensor.view.", "Tensor.transpose."))]
     assert len(views) > 10
     assert all(found[name] == name for name in views)
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.down(self.norm(nn.functional.gelu(self.up(x))) * 2.0)
+        return result
+
+
+class Twins(nn.Module):
+    """One encoder for two inputs, which of them first is a matter of taste."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.encoder, self.first = Encoder(), first
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        given = (x, y)
+        encoded = {number: self.encoder(given[number]) for number in (self.first, 1 - self.first)}
+        result: torch.Tensor = (encoded[0] @ encoded[1].T).softmax(-1)
+        return result
+
+
+def test_a_module_called_in_another_order(tmp_path: Path) -> None:
+    """Its calls belong to those with the same results, and so does all that is made inside."""
+    directories = []
+    for side in (0, 1):
+        torch.manual_seed(0)
+        model, x, y = Twins(side), torch.randn(4, 8), torch.randn(4, 8)
+
+        def step(model: nn.Module = model, x: torch.Tensor = x, y: torch.Tensor = y) -> None:
+            model(x, y).square().sum().backward()
+
+        directories.append(record(tmp_path / str(side), step, model).directory)
+    npu, bench = directories
+    truth, other = outputs(npu), outputs(bench)
+    pairs = {truth[key]: other[key] for key in truth.keys() & other.keys()}
+    assert sum(name != partner for name, partner in pairs.items()) > 6
+    found = partners(
+        dump(npu, statistics=True, stacks=False), dump(bench, statistics=True, stacks=False)
+    )
+    assert {name: found.get(name) for name in pairs} == pairs
+    modules = [name for name in found if name.startswith("Module.encoder") and "forward" in name]
+    assert len(modules) == 8
+    for name in modules:
+        stem, _, call = name.rpartition(".")
+        assert found[name] == f"{stem}.{1 - int(call)}"
