@@ -85,7 +85,11 @@ class Inheritance:
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.latent = [0.0] * rows
         self.root = [-1] * rows
-        self.arguments = flow.arguments
+        self.arguments = {
+            node
+            for node, several in flow.arguments.items()
+            if not all(one.is_slight for one in several)
+        }
         self.updates = flow.updates
         self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
         self.gradients = Gradients(flow)

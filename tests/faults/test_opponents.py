@@ -17,11 +17,11 @@ CONTROLS = {
     "autocast": Play(autocast=True),
 }
 FAULTS = {
-    "rate": (Play(rate=2e-3), "addcdiv_"),
+    "rate": (Play(rate=2e-3), "mul_"),  # weights decay before they move
     "betas": (Play(betas=(0.5, 0.95)), "lerp_"),
     "label": (Play(invented=0.2), "full_like"),
     "weight": (Play(weight=0.5), "__mul__"),
-    "clip": (Play(clip=0.05), ""),
+    "clip": (Play(clip=0.05), "__mul__"),
 }
 
 
