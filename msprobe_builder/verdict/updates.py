@@ -46,11 +46,10 @@ def updates(part: Part, texts: Texts) -> dict[int, Update]:
         value = max((abs(one) for one in values if one is not None), default=1.0)
         if not count or len(given) != 3 * count:
             continue
-        extremes = np.abs(table.statistics[:2, given]).reshape(2, 3, count)
+        extremes = table.statistics[:2, given].reshape(2, 3, count)
         for place, row in enumerate(put_out.tolist()):
-            most, least = extremes[:, 2, place].max(), extremes[:, 2, place].min()
-            size = extremes[:, 0, place].max()
-            dividend = extremes[:, 1, place].max()
+            most, least = extremes[:, 2, place]
+            size, dividend = np.abs(extremes[:, :2, place]).max(axis=0)
             if not (least > 0 and size > 0 and np.isfinite([most, size, dividend]).all()):
                 continue
             step = value * max(1.0, dividend / most) / size
