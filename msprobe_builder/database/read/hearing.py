@@ -132,6 +132,8 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
 
 def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) -> None:
     """Find whose weights are what an update of a step before put out, which agrees."""
+    if not any(one.strength and one.cause in ("weight", "external") for one in accused):
+        return
     codes = {"weight": int(Section.PARAMETERS), "input": int(Section.INPUT)}
     codes |= {"output": int(Section.OUTPUT)}
     codes |= {"clean": int(CallRole.CLEAN), "carrier": int(CallRole.CARRIER)}
