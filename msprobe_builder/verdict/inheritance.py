@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.accumulated import Gradients
@@ -80,6 +80,10 @@ class Inheritance:
         self.gain: list[float] = flow.gain.tolist()
         self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
         self.is_line: Sequence[bool] = _elements(flow.is_line)
+        self.kinds: Sequence[int] = _elements(flow.npu.calls.kind)
+        self.last_gradient = int(
+            np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
+        )
         self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
         self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
@@ -150,12 +154,16 @@ class Inheritance:
         self.latent[row] = seen if seen > inherited[0] else inherited[0]
         self.root[row] = root
 
-    def _is_outside(self, node: int) -> bool:
-        """Whether it is a call that no module makes, such as one of an optimizer."""
+    def _reads_gradients(self, node: int) -> bool:
+        """Whether it reads gradients: a call of an optimizer, of clipping, or behind all passes.
+
+        What a model calls outside of its modules stands between passes and reads none.
+        """
         parent = self.parent[node]
-        return not self.is_module[node] and (
-            parent < 0 or self.directions[parent] == Direction.NONE
-        )
+        if self.is_module[node] or (parent > 0 and self.directions[parent] != Direction.NONE):
+            return False
+        in_optimizer = parent > 0 and self.kinds[parent] != Kind.COLLECTION
+        return in_optimizer or node > self.last_gradient
 
     def _pass_taint_on(self, row: int, producer: int) -> None:
         taint = self.taint.get(producer) or self.tainted.get(row)
@@ -189,7 +197,7 @@ class Inheritance:
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
             # It came from calls that were not recorded, from what the module had at hand.
             worst = max(worst, self.inside[parent], self.given[parent])
-        if self.section[row] == Section.INPUT and self._is_outside(node):
+        if self.section[row] == Section.INPUT and self._reads_gradients(node):
             worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst
 
