@@ -183,7 +183,7 @@ def is_layer(name: Name) -> bool:
     return len(parts) > 2 and parts[-2].isdigit()
 
 
-def _renumbered(before: Recording) -> Recording:
+def renumbered(before: Recording) -> Recording:
     """Call numbers of APIs as a collector counts them: by name, in order of the forward calls."""
     new: dict[str, str] = {}
     count: dict[str, int] = {}
@@ -231,7 +231,7 @@ def dropped_calls(share: float, seed: int) -> Change:
 
         for name in before.data or before.parent:
             is_gone(name)
-        return _renumbered(_without(before, is_gone))
+        return renumbered(_without(before, is_gone))
 
     return change
 
@@ -266,57 +266,9 @@ def added_casts(share: float, seed: int) -> Change:
                 parent[casts[name]] = value
             parent[name] = value
         origin = {**before.origin, **dict.fromkeys(added)}
-        return _renumbered(replace(before, data=data, parent=parent, origin=origin))
+        return renumbered(replace(before, data=data, parent=parent, origin=origin))
 
     return change
-
-
-def traded_lines(share: float, seed: int) -> Change:
-    """Calls one after the other that do not need each other trade places, and are counted anew."""
-
-    def change(before: Recording) -> Recording:
-        chance = random.Random(seed)  # noqa: S311 (a test, no secret)
-        names = list(before.data)
-        for _ in range(3):
-            for place in range(len(names) - 1):
-                first, second = names[place : place + 2]
-                if chance.random() < share and _are_free(before, first, second):
-                    names[place : place + 2] = second, first
-        rank = {name: place for place, name in enumerate(names)}
-        parents = sorted(before.parent, key=lambda name: rank.get(name, -1))
-        return _renumbered(
-            replace(
-                before,
-                data={name: before.data[name] for name in names},
-                parent={name: before.parent[name] for name in parents},
-                origin={
-                    name: before.origin[name]
-                    for name in [*parents, *names]
-                    if name in before.origin
-                },
-            )
-        )
-
-    return change
-
-
-def _are_free(before: Recording, first: str, second: str) -> bool:
-    """Whether two forward calls of one module could be made the other way round, and differ."""
-    one, other = (parse_name(name) for name in (first, second))
-    if any(
-        name.kind is not Kind.API or name.direction is not Direction.FORWARD
-        for name in (one, other)
-    ):
-        return False
-    if before.parent.get(first) != before.parent.get(second):
-        return False
-    made = [str(tensor) for tensor in before.data[first].get("output") or ()]
-    given = str([before.data[second].get(key) for key in ("input_args", "input_kwargs")])
-    taken = str([before.data[first].get(key) for key in ("input_args", "input_kwargs")])
-    overwritten = [str(tensor) for tensor in before.data[second].get("output") or ()]
-    if any(tensor in given for tensor in made) or any(tensor in taken for tensor in overwritten):
-        return False
-    return one.stem != other.stem or made != overwritten
 
 
 def without_modules(is_gone: Callable[[Name], bool]) -> Change:
@@ -336,7 +288,7 @@ def without_modules(is_gone: Callable[[Name], bool]) -> Change:
                 current = above[0] if isinstance(above, list) else above
             return False
 
-        return _renumbered(_without(before, lost))
+        return renumbered(_without(before, lost))
 
     return change
 

@@ -21,13 +21,13 @@ from tests.alignment.respell import (
     other_sizes,
     prefixed,
     recording,
-    traded_lines,
     truth,
     without_calls,
     without_modules,
     wrapped,
 )
 from tests.alignment.score import partners, score
+from tests.alignment.trade import traded_lines
 
 RENAMED = chained(other_classes, other_attributes)
 UNEVEN = chained(dropped_calls(0.03, 3), added_casts(0.03, 4))
