@@ -17,6 +17,7 @@ from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
     is_within,
+    unit_of_products,
     was_given_more,
 )
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
@@ -114,8 +115,8 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     for node, several in flow.arguments.items():
         if (0, node) in known or roles.source[node] >= 0:
             continue
-        if merged and all(one.is_count for one in several):
-            continue  # ranks count what they have a part of
+        if all(one.is_slight or (merged and one.is_count) for one in several):
+            continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
     unseen = [*_coarser(flow, result.texts), *_alone_at_the_end(flow)]
@@ -197,7 +198,8 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
 def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     """Casts of one side to a type coarser than any of the other side, with their sides.
 
-    What they round averages out in the statistics of all that follows.
+    What they round averages out in the statistics of all that follows. A side that computes in that
+    type casts to it as a matter of course.
     """
     found = []
     for side, part, other, lone in (
@@ -206,6 +208,7 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     ):
         units = epsilons(part.table.dtype_id, texts)
         coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
+        coarsest = max(coarsest, unit_of_products(part, texts))
         casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
         rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
         nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]

@@ -36,6 +36,7 @@ class Accused:
     module: str  # path of the module that it is called in; empty where it is in none
     talks: bool = False  # to other ranks, itself or in a call that it encloses
     is_update: bool = False  # made behind all gradients
+    trained_in: int | None = None  # step whose update, which agrees, put out its weights
     changed: bool = False
 
     @property
@@ -188,6 +189,9 @@ def _hear_other_ranks(hearing: Hearing) -> None:
 def _look_at_earlier_steps(hearing: Hearing) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
     begins = min((place.step for place in hearing.places), default=0)
+    for one in hearing.accused:
+        if one.strength and one.trained_in is not None:
+            one.explain(f"It follows from step {one.trained_in}.")
     for one in sorted(hearing.accused, key=lambda other: (other.step, other.place)):
         if not one.strength or one.cause not in _WEIGHTS or one.step == begins:
             continue

@@ -20,6 +20,7 @@ _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
 _OF_SIZES = frozenset({"view", "reshape", "expand", "flatten", "unflatten", "size", "split"})
 _FILLER = 1e4
 _SAME = 1e-6  # two spellings of one number
+_ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Argument:
     npu: str
     bench: str
     is_count: bool = False  # a whole number on both sides, or a slice
+    is_slight: bool = False  # no more than rounding: evidence only where it shows in what comes out
 
 
 def differing_arguments(
@@ -72,7 +74,13 @@ def differing_arguments(
             continue
         name = texts.values[table.name_id[row]].removeprefix("input.")
         result.setdefault(int(table.node[row]), []).append(
-            Argument(name, left, right, kinds_here <= {"int", "slice"})
+            Argument(
+                name,
+                left,
+                right,
+                is_count=kinds_here <= {"int", "slice"},
+                is_slight=_equal(left, right, _ROUNDED),
+            )
         )
     return result
 
@@ -106,7 +114,7 @@ def _same_slice(left: str, right: str) -> bool:
     return stop is None or other_stop is None or stop == other_stop
 
 
-def _equal(left: str, right: str) -> bool:
+def _equal(left: str, right: str, same: float = _SAME) -> bool:
     if left == right or "0x" in left or "0x" in right:
         return True
     if {left.partition(":")[0], right.partition(":")[0]} <= {"cpu", "cuda", "npu"}:
@@ -117,4 +125,4 @@ def _equal(left: str, right: str) -> bool:
         return False
     if min(abs(n), abs(b)) >= _FILLER and (n > 0) == (b > 0):
         return True  # the lowest number of each side's type, to hide what it stands for
-    return n == b or abs(n - b) <= _SAME * max(abs(n), abs(b))
+    return n == b or abs(n - b) <= same * max(abs(n), abs(b))

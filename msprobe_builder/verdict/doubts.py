@@ -27,11 +27,12 @@ _MANY = 0.25  # of the products: parts of a model stay in single precision
 
 def half_unit(flow: Flow, texts: Texts) -> float:
     """The unit of the half precision in which both sides make many of their products, else 0."""
-    units = [_unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
+    units = [unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
     return max(units) if min(units) > _HALF else 0.0
 
 
-def _unit_of_products(part: Part, texts: Texts) -> float:
+def unit_of_products(part: Part, texts: Texts) -> float:
+    """The unit of the coarsest precision in which a side makes many of its products, 0 if few."""
     table, calls = part.table, part.calls
     products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
     rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)

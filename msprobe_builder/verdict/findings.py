@@ -16,6 +16,7 @@ Int = NDArray[np.int64]
 SUSPICIOUS = 8.0
 # Below this an accusation is weak unless something else than a number differs, too.
 CERTAIN = 24.0
+NONE = (0.0, -1)  # no error, and no finding that it stems from
 
 
 class Cause(IntEnum):

@@ -38,6 +38,7 @@ from msprobe_builder.verdict.operators import (
 )
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
+from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -90,6 +91,7 @@ class Flow:
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: dict[int, list[int]]
+    updates: dict[int, Update]  # by row what an optimizer puts out that divides
 
 
 def flow_of(
@@ -212,6 +214,7 @@ def flow_of(
         arguments={node: one for node, one in arguments.items() if not wrongly_matched[node]},
         apart=apart or {},
         consumers=_consumers(table, producer),
+        updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )
 
 

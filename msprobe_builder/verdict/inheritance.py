@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
+from msprobe_builder.verdict.accumulated import Gradients
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS, Family, families
 
@@ -26,7 +27,6 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-NONE = (0.0, -1)
 _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
 _UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 
@@ -80,11 +80,23 @@ class Inheritance:
         self.gain: list[float] = flow.gain.tolist()
         self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
         self.is_line: Sequence[bool] = _elements(flow.is_line)
+        self.kinds: Sequence[int] = _elements(flow.npu.calls.kind)
+        self.last_gradient = int(
+            np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
+        )
+        self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
         self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.latent = [0.0] * rows
         self.root = [-1] * rows
-        self.arguments = flow.arguments
+        self.arguments = {
+            node
+            for node, several in flow.arguments.items()
+            if not all(one.is_slight for one in several)
+        }
+        self.updates = flow.updates
+        self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
+        self.gradients = Gradients(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
         self.node_taint: dict[int, Place] = {}
@@ -142,6 +154,17 @@ class Inheritance:
         self.latent[row] = seen if seen > inherited[0] else inherited[0]
         self.root[row] = root
 
+    def _reads_gradients(self, node: int) -> bool:
+        """Whether it reads gradients: a call of an optimizer, of clipping, or behind all passes.
+
+        What a model calls outside of its modules stands between passes and reads none.
+        """
+        parent = self.parent[node]
+        if self.is_module[node] or (parent > 0 and self.directions[parent] != Direction.NONE):
+            return False
+        in_optimizer = parent > 0 and self.kinds[parent] != Kind.COLLECTION
+        return in_optimizer or node > self.last_gradient
+
     def _pass_taint_on(self, row: int, producer: int) -> None:
         taint = self.taint.get(producer) or self.tainted.get(row)
         if taint is not None:
@@ -174,6 +197,8 @@ class Inheritance:
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
             # It came from calls that were not recorded, from what the module had at hand.
             worst = max(worst, self.inside[parent], self.given[parent])
+        if self.section[row] == Section.INPUT and self._reads_gradients(node):
+            worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst
 
     def _of_gradients(self, backward: int) -> tuple[float, int]:

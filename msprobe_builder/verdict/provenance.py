@@ -29,7 +29,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     """The row that produced the tensor of each input row, -1 where none is known.
 
     The output of a module comes from the call inside that put it out, a parameter's gradient from
-    the call that made it. Other outputs, and parameters, have none.
+    the call that made it, a parameter from the call that has changed it in this step, such as that
+    of an optimizer. Other outputs have none.
     """
     tensor = table.is_tensor & (table.missing & 3 == 0)
     is_input = tensor & (table.section == Section.INPUT)
@@ -54,7 +55,17 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
         if not len(wanted) or not len(given):
             continue
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, is_input)
+    changing = calls.of_stems(_changes_what_it_is_given) == 1
+    given = np.flatnonzero(is_output & (changing & calls.is_api)[table.node] & tells)
+    wanted = np.flatnonzero(is_weight & tells)
+    if len(wanted) and len(given):
+        result[wanted] = _latest(tree, table, exact, wanted, given, handed, is_weight)
     return result
+
+
+def _changes_what_it_is_given(stem: str) -> bool:
+    """Whether the name is that of a call in place: ``addcdiv_``, no ``__add__``."""
+    return stem.endswith("_") and not stem.endswith("__")
 
 
 def _latest(
@@ -64,15 +75,18 @@ def _latest(
     wanted: Int,
     given: Int,
     handed: NDArray[np.bool_],
-    is_input: NDArray[np.bool_],
+    at_start: NDArray[np.bool_],
 ) -> Int:
-    """For each wanted row the last given one before it with the same fingerprint."""
+    """For each wanted row the last given one before it with the same fingerprint.
+
+    Those ``at_start`` were there when their call began, others only when it ended.
+    """
     node = table.node
     # Inner calls end before outer ones although their last node is the same.
     width = 2 * int(tree.depth.max(initial=0)) + 6
     begins = width * np.arange(len(tree))
     ends = width * tree.subtree_end + width - 2 - 2 * tree.depth
-    begin = np.where(is_input[wanted], begins[node[wanted]], ends[node[wanted]] - 1)
+    begin = np.where(at_start[wanted], begins[node[wanted]], ends[node[wanted]] - 1)
     end = np.where(handed[given], begins[node[given]] + 1, ends[node[given]])
     row = np.concatenate([given, wanted])
     time = np.concatenate([end, begin])

@@ -15,8 +15,8 @@ import numpy as np
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.distance import WORST
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place, Roles
-from msprobe_builder.verdict.inheritance import NONE, Inheritance
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
+from msprobe_builder.verdict.inheritance import Inheritance
 from msprobe_builder.verdict.operators import Family
 
 _OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
@@ -206,15 +206,23 @@ class Pass(Inheritance):
             return WORST
         if family == Family.RANDOM and node not in self.arguments:
             return WORST
+        if error >= WORST:
+            return WORST  # how far beyond it is nobody measured
         if error == 0.0:
-            return self.floor[row] * self.gain[node]
+            # Even equal terms are added up in another order, and what cancels is all rounding.
+            cancelling = self._cancelling(node, row) if self.backward[node] else 1.0
+            return self.floor[row] * self.gain[node] * cancelling
         if self.backward[node]:
             if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
                 error = max(error, self._amount(node) / self.scale[row])
             reach = self.reach[node] if family == Family.CURVE else 1.0
             error *= max(self._cancelling(node, row), self._subtracted(node, row), reach)
         elif family == Family.SUM and self.scale[row] > 0:
-            error = self._amount(node) / self.scale[row] or error
+            amount = self._amount(node) / self.scale[row]
+            if row in self.updates and node not in self.arguments:
+                update = self.updates[row]
+                amount = max(amount, min(error * update.stretch, update.limit))
+            error = amount or error
         elif family == Family.CURVE:
             error *= self.reach[node]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:

@@ -36,6 +36,7 @@ FEW = [
     Case("mixed", "clamped_in_place", 0, kind=HALF, seed=323),
     Case("denoiser", "groups_halved", 1, kind=NOISE, seed=311),
     Case("topped", "one_too_few", kind=HALF, seed=432),
+    Case("opponents", "reflected", kind=HALF, seed=424),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),

@@ -56,6 +56,24 @@ SELECT rank, role.role FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
 LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
 """
+# A call in place, such as that of an optimizer, put the tensor out in a step before.
+_TRAINED = """
+WITH wanted AS MATERIALIZED (
+    SELECT suspect_id, ordinal, step, rank, shape_id, max, min, mean, norm
+    FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN tensor USING (node_id)
+    WHERE strength > 0 AND side = 0 AND max != min
+    AND (cause = 'weight' AND section = :weight OR cause = 'external' AND section = :input)
+)
+SELECT DISTINCT wanted.suspect_id, wanted.ordinal, graph.step
+FROM graph JOIN node USING (graph_id) JOIN text ON text_id = stem_id
+JOIN tensor USING (node_id) LEFT JOIN role USING (node_id)
+JOIN wanted ON wanted.shape_id = tensor.shape_id AND wanted.norm = tensor.norm
+    AND wanted.max = tensor.max AND wanted.min = tensor.min AND wanted.mean = tensor.mean
+    AND wanted.rank = graph.rank AND wanted.step > graph.step
+WHERE graph.side = 0 AND section = :output AND coalesce(role.role, :clean) IN (:clean, :carrier)
+    AND substr(value, -1) = '_' AND substr(value, -2) != '__'
+"""
+_WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 _NODE = """
 SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id, stem_id
 FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
@@ -95,6 +113,7 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         last = {graph: integer(node) for graph, node in gradients}
         for one, row in zip(hearing.accused, rows, strict=True):
             one.is_update = one.node_id > last.get(row[18], one.node_id)
+        _look_for_updates(connection, hearing.accused)
     if len({place.rank for place in hearing.places}) < 2:
         return hearing
     own = {one.suspect_id: one for one in hearing.accused}
@@ -109,6 +128,25 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         witness = Witness(integer(rank), _role(role), number(given), is_same)
         hearing.namesakes.setdefault(suspect, []).append(witness)
     return hearing
+
+
+def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) -> None:
+    """Find whose weights are what an update of a step before put out, which agrees."""
+    if not any(one.strength and one.cause in ("weight", "external") for one in accused):
+        return
+    codes = {"weight": int(Section.PARAMETERS), "input": int(Section.INPUT)}
+    codes |= {"output": int(Section.OUTPUT)}
+    codes |= {"clean": int(CallRole.CLEAN), "carrier": int(CallRole.CARRIER)}
+    found: dict[int, dict[int, int]] = {}
+    for suspect, ordinal, step in connection.execute(_TRAINED, codes):
+        found.setdefault(integer(suspect), {})[integer(ordinal)] = integer(step)
+    for one in accused:
+        steps = found.get(one.suspect_id)
+        if not steps:
+            continue
+        (weights,) = connection.execute(_WEIGHTS, (one.node_id, codes["weight"])).fetchone()
+        if one.cause != "weight" or len(steps) == integer(weights):
+            one.trained_in = max(steps.values())
 
 
 def _talks(connection: sqlite3.Connection, one: Accused) -> bool:
