@@ -22,6 +22,8 @@ from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.results import take_back_other_results, take_back_other_values
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
+from msprobe_builder.align.sites import at_other_sites, shared_sites
+from msprobe_builder.align.traded import traded_places
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import (
@@ -64,7 +66,13 @@ def align_rest(
 
     Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
     """
-    if _is_settled(npu, bench, partner):
+    site, other_site = shared_sites(npu, bench)
+    same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
+    elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
+    # The same line that puts out something else has another fault than its place.
+    elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
+    elsewhere &= ~asked
+    if _is_settled(npu, bench, partner) and not elsewhere.any():
         return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
@@ -82,11 +90,13 @@ def align_rest(
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
         np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
+        site,
+        other_site,
     )
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)
     known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
-    by_name = np.where(contradicted(left, right, partner, *twins), -1, partner)
+    by_name = np.where(elsewhere | contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
     kept = np.where(asked | _stays(left, right, by_name), partner, -1)
     pairs = Pairs(

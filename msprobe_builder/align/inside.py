@@ -13,6 +13,7 @@ from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
 from msprobe_builder.align.sequences import clear, decide
+from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -71,6 +72,8 @@ def pair_inside(
                     a, depth = _open(npu, a, depth, pairs.partner, dissolved)
                     b, other_depth = _open(bench, b, other_depth, pairs.back, other_dissolved)
                 pair_lists(pairs, a, b, depth, other_depth)
+                if attempt == 0:
+                    _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
                 lonely = _lonely(npu, a, pairs.partner)
                 other_lonely = _lonely(bench, b, pairs.back)
                 if not len(lonely) and not len(other_lonely):
@@ -203,6 +206,8 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
         return False
     if ((pairs.back[b] >= 0) & (pairs.back[b] != a)).any():
         return False
+    if at_other_sites(pairs.known.site[a], pairs.known.other_site[b]).any():
+        return False
     is_module = npu.operator[a] < 0
     below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]
     if not np.array_equal(below, other_below):
@@ -257,13 +262,19 @@ def pair_gap(
             pairs.open[side][int(own[place])] = list(choices)
 
 
-def _pair_traded(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+def _pair_traded(
+    pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int, *, other_calls: bool = False
+) -> None:
     """Match what is left of two lists across pairs, where it is far better than every other choice.
 
     Modules are dissolved one after the other: what traded places with the content of one could
-    not be seen before.
+    not be seen before. With ``other_calls`` only calls of modules that have the same name.
     """
     i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
+    if other_calls:
+        stem, other_stem = pairs.known.stem[a[i]], pairs.known.other_stem[b[j]]
+        i = i[(pairs.npu.operator[a[i]] < 0) & np.isin(stem, other_stem)]
+        j = j[(pairs.bench.operator[b[j]] < 0) & np.isin(other_stem, stem)]
     if not len(i) or not len(j) or len(i) * len(b) + len(a) * len(j) > _LARGEST:
         return
     sides = pairs.npu, pairs.bench
@@ -274,6 +285,8 @@ def _pair_traded(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> 
     place = {int(column): number for number, column in enumerate(j)}
     for row, column in zip(x.tolist(), y.tolist(), strict=True):
         if (int(i[row]), place.get(column, -1)) in in_columns:
+            if other_calls and pairs.known.stem[a[i[row]]] != pairs.known.other_stem[b[column]]:
+                continue
             node, other = int(a[i[row]]), int(b[column])
             pairs.add(node, other, Evidence.INSIDE, float(rows[row, column]))
             note(pairs, node, other)

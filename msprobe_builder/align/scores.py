@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Tensors, Traits
 from msprobe_builder.align.words import Words
 from msprobe_builder.dump.names import Kind
@@ -23,7 +24,7 @@ THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
 
 # Equal runs on other hardware agree to 1e-5, runs in bfloat16 to about 1e-2.
-EQUAL, _NEAR = 1e-5, 2e-2
+EQUAL, NEAR = 1e-5, 2e-2
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class Known:
     ``twin`` numbers modules by their weights where only one module of each side has these, -1
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
-    what tells them apart is what they are given.
+    what tells them apart is what they are given. ``site`` numbers the lines that make the calls,
+    see :func:`~msprobe_builder.align.sites.shared_sites`.
     """
 
     exact: Int
@@ -111,6 +113,8 @@ class Known:
     other_twin: Int
     trust: Trust
     layouts: Int
+    site: Int
+    other_site: Int
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -147,6 +151,9 @@ def _of_calls(
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
     layout = np.isin(npu.operator[a], known.layouts)[:, None]
     result -= np.where(layout, 4.0, 2.0) * _other_outputs(npu, bench, a, b, known.trust)
+    site, other_site = known.site[a][:, None], known.other_site[b]
+    result += 1.0 * ((site > 0) & (site == other_site))
+    result -= 4.0 * at_other_sites(site, other_site)
     result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
 
@@ -204,7 +211,7 @@ def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
             unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
             unit = np.where(np.isfinite(unit), unit, 1.0)
             equal &= ~both | (distance <= EQUAL * unit)
-            near &= ~both | (distance <= _NEAR * unit)
+            near &= ~both | (distance <= NEAR * unit)
             known |= both & (x != 0)
     known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
     same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])

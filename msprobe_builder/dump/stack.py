@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from msprobe_builder.base.limits import LONGEST_STACK_LINE
 
+# Who calls through them is meant; models of other packages are somebody's code.
+_FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
@@ -53,6 +55,14 @@ def format_frame(frame: Frame) -> str:
         return frame.source or ""
     place = f"File {frame.file}, line {frame.line}, in {frame.function}"
     return place if frame.source is None else f"{place}, \n {frame.source}"
+
+
+def is_framework(file: str) -> bool:
+    """Whether a file is of a framework, of what records it, or of Python itself."""
+    path = f"/{file}".replace("\\", "/")
+    if any(part in path for part in _FRAMEWORKS):
+        return True
+    return "/lib/python" in path and "-packages/" not in path
 
 
 def read_stacks(content: Any) -> Stacks:

@@ -30,7 +30,7 @@ _REASONS = {
     "calls_unmatched": "none of its calls has a counterpart",
     "by_hand": "taken apart by hand",
     "rejected": "rejected by hand",
-    "grouped": "compared as part of a group of calls",
+    "grouped": "found to be part of a group of calls",
 }
 _METRICS = {
     "cosine": "cosine",

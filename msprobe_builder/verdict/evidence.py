@@ -6,7 +6,7 @@ import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.stack import Stacks
+from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import Cause, Finding
@@ -14,8 +14,6 @@ from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
 
 _SHOWN_ARGUMENTS = 3
-# Who calls through them is meant; models of other packages are somebody's code.
-_FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
 
 
 def evidence(
@@ -62,6 +60,12 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.BETWEEN:
         return f"Something inside it that was not recorded: {name} of {at} {shown}."
     if finding.cause is Cause.EXTERNAL:
+        step = _micro_step_of_same(flow, row)
+        if step >= 0:
+            return (
+                f"{name} {shown} and comes from outside: the data was given that the reference has"
+                f" in micro-step {step}."
+            )
         return f"{name} {shown} and comes from outside: other data was given."
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
@@ -76,6 +80,36 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.ARGUMENT and finding.at != finding.node:
         return f"Its output looks the same, but behind it {name} of {at} {shown}."
     return f"The inputs agree, {name} {shown}."
+
+
+_SAME = 1e-6  # of statistics of the same data; the order of summation may differ
+
+
+def _micro_step_of_same(flow: Flow, row: int) -> int:
+    """The only micro-step in which the same call of the reference is given the tensor, else -1."""
+    other = int(flow.bench_of[row])
+    if other < 0:
+        return -1
+    mine, table, tree = flow.npu.table, flow.bench.table, flow.bench.tree
+    rows = np.flatnonzero(
+        (table.name_id == table.name_id[other])
+        & (table.section == table.section[other])
+        & (table.shape_id == mine.shape_id[row])
+        & (tree.micro_step[table.node] != tree.micro_step[table.node[other]])
+    )
+    if row in mine.md5:
+        rows = rows[[table.md5.get(one) == mine.md5[row] for one in rows.tolist()]]
+    else:
+        own, theirs = mine.statistics[:, row, None], table.statistics[:, rows]
+        same = np.isclose(own, theirs, _SAME, 0.0, equal_nan=True).all(axis=0)
+        rows = rows[same & np.isfinite(own).any()]
+    stem = tree.parsed[table.node[other]].stem
+    steps = {
+        int(tree.micro_step[node])
+        for node in table.node[rows].tolist()
+        if tree.parsed[node].stem == stem
+    }
+    return steps.pop() if len(steps) == 1 else -1
 
 
 _SHOWN_CALLS = 6
@@ -142,16 +176,8 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
             continue
         frames = [frame for frame in stacks.stacks[number] if frame.file]
         for frame in frames:
-            if not _is_framework(str(frame.file)):
+            if not is_framework(str(frame.file)):
                 return f"{str(frame.file).rpartition('/')[2]}:{frame.line}"
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
-
-
-def _is_framework(file: str) -> bool:
-    """Whether a file is of a framework, of what records it, or of Python itself."""
-    path = f"/{file}".replace("\\", "/")
-    if any(part in path for part in _FRAMEWORKS):
-        return True
-    return "/lib/python" in path and "-packages/" not in path

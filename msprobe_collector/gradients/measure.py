@@ -19,16 +19,8 @@ from msprobe_collector.record.statistics import checksum
 _PIECE = 1 << 20  # elements of a sketch at once
 
 
-def gradient_of(parameter: torch.nn.Parameter) -> torch.Tensor | None:
-    """The gradient that the optimizer will use, as far as this rank holds it.
-
-    Megatron accumulates in ``main_grad``; of a sharded parameter it is the rank's own part.
-    """
-    gradient = getattr(parameter, "main_grad", None)
-    if not isinstance(gradient, torch.Tensor):
-        gradient = parameter.grad
-    if gradient is None:
-        return None
+def own_part(gradient: torch.Tensor) -> torch.Tensor:
+    """The part of a sharded gradient that this rank has, dense."""
     gradient = gradient.detach()
     to_local = getattr(gradient, "to_local", None)
     if to_local is not None:

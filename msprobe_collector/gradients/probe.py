@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import logging
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from msprobe_checks.gradients.file_names import plain_name
 from msprobe_collector.config.settings import Config
 from msprobe_collector.errors import CollectorError
-from msprobe_collector.gradients.measure import gradient_of, header, row, signs, sketch
+from msprobe_collector.gradients.measure import header, own_part, row, signs, sketch
+from msprobe_collector.optimizers.calls import Calls
+from msprobe_collector.optimizers.parts import gradients
 from msprobe_collector.process import process_rank
 
 _log = logging.getLogger("msprobe_collector")
@@ -40,9 +41,8 @@ class GradientProbe:
         self._settings = config.gradients
         self._config = config
         self._parameters: dict[nn.Parameter, str] = {}
-        self._calls: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._names: dict[str, None] = {}  # of those to record, in the order of the model
+        self._calls = Calls()
         self._rows: dict[str, list[Any]] = {}
         self._open_step = -1
         self._handle: Any = None
@@ -57,9 +57,11 @@ class GradientProbe:
         for place, one in enumerate(models):
             prefix = "" if len(models) == 1 else f"{place}."
             for name, parameter in one.named_parameters():
-                wanted = not self._settings.names or name in self._settings.names
-                if parameter.requires_grad and wanted:
-                    self._parameters.setdefault(parameter, prefix + name)
+                if not parameter.requires_grad:
+                    continue
+                full = self._parameters.setdefault(parameter, prefix + name)
+                if not self._settings.names or {name, full} & set(self._settings.names):
+                    self._names[full] = None
         for name in sorted(set(self._settings.names) - set(self._parameters.values())):
             _log.warning("param_list names %s, which the model does not train.", name)
         if self._handle is None:
@@ -71,6 +73,7 @@ class GradientProbe:
             self._handle.remove()
             self._handle = None
         self._parameters.clear()
+        self._names.clear()
         self._rows.clear()
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -84,17 +87,10 @@ class GradientProbe:
             self.stop()
 
     def _record(self, optimizer: torch.optim.Optimizer) -> None:
-        owned = {one for group in optimizer.param_groups for one in group["params"]}
-        ours = [one for one in self._parameters if one in owned]
-        if not ours:
-            # Its own copies of the weights, as of mixed precision, belong to no model.
-            others = any(self._owns_some(other) for other in self._calls if other is not optimizer)
-            ours = [] if others else list(self._parameters)
-        if not ours:
+        call = self._calls.begin(optimizer, self._parameters) if self._parameters else None
+        if call is None:
             return
-        calls = self._calls.get(optimizer, 0)
-        self._calls[optimizer] = calls + 1
-        step = self.first_step + calls
+        step = self.first_step + call.step
         rank = process_rank() or 0
         selected = not self._config.step or step in self._config.step
         if not selected or (self._config.rank and rank not in self._config.rank):
@@ -103,20 +99,14 @@ class GradientProbe:
             self._open_step = step
             self._rows = {}
         directory = self._config.dump_path / f"rank{rank}"
-        for parameter in ours:
-            self._record_one(parameter, directory / f"step{step}")
+        for name, gradient in gradients(call.parts, self._parameters):
+            self._record_one(name, gradient, directory / f"step{step}")
         self._write(directory / f"grad_summary_{step}.csv")
 
-    def _owns_some(self, optimizer: torch.optim.Optimizer) -> bool:
-        return any(
-            one in self._parameters for group in optimizer.param_groups for one in group["params"]
-        )
-
     @torch.no_grad()
-    def _record_one(self, parameter: nn.Parameter, directory: Path) -> None:
-        gradient = gradient_of(parameter)
-        name = self._parameters[parameter]
-        if gradient is None or gradient.is_meta:
+    def _record_one(self, name: str, gradient: torch.Tensor, directory: Path) -> None:
+        gradient = own_part(gradient)
+        if gradient.is_meta or name not in self._names:
             return
         self._rows[name] = row(name, gradient, self._settings)
         plain = plain_name(name)
@@ -133,7 +123,7 @@ class GradientProbe:
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(header(self._settings))
-        known = [self._rows[name] for name in self._parameters.values() if name in self._rows]
+        known = [self._rows[name] for name in self._names if name in self._rows]
         writer.writerows(known)
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.writing")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +15,22 @@ from torch.utils._pytree import tree_leaves
 
 from msprobe_collector.unseen import unseen
 
-Taken = Callable[[str, str, torch.Tensor], None]  # kind, name, tensor
+Taken = Callable[[str, str, torch.Tensor, bool], None]  # kind, name, tensor, whether it grew
 
 
 class Hooks:
-    """Installed from the beginning to :meth:`remove`; ``take`` is given what they see."""
+    """Installed from the beginning to :meth:`remove`; ``take`` is given what they see.
 
-    def __init__(self, take: Taken, fail: Callable[[Exception], None]) -> None:
-        self._take, self._fail = take, fail
+    They look at nothing while ``is_open`` says no.
+    """
+
+    def __init__(
+        self, take: Taken, fail: Callable[[Exception], None], is_open: Callable[[], bool]
+    ) -> None:
+        self._take, self._fail, self._is_open = take, fail, is_open
         self._handles: list[Any] = []
         self._hooked: set[int] = set()
+        self._grown: set[str] = set()  # names of gradients that backward adds to
 
     def follow_outputs(self, module: nn.Module, name: str) -> None:
         """Take what the module puts out in training."""
@@ -60,6 +67,7 @@ class Hooks:
             handle.remove()
         self._handles.clear()
         self._hooked.clear()
+        self._grown.clear()
 
     def _hook(self, parameter: torch.Tensor, name: str) -> None:
         is_leaf = parameter.requires_grad and parameter.is_leaf and not _is_sharded(parameter)
@@ -67,25 +75,57 @@ class Hooks:
             return
 
         def accumulated(own: torch.Tensor) -> None:
-            if own.grad is not None and not torch.compiler.is_compiling():
-                gradient = own.grad
-                self._guarded(lambda: self._take("local_gradient", name, gradient))
+            if not torch.compiler.is_compiling():
+                self._guarded(lambda: self._take_gradient(name, own))
 
+        def accumulates(_gradient: torch.Tensor) -> None:
+            own = itself()
+            if own is not None and own.grad is not None:
+                self._grown.add(name)
+            else:
+                self._grown.discard(name)
+
+        itself = weakref.ref(parameter)  # which would hold itself otherwise
         self._hooked.add(id(parameter))
+        self._handles.append(parameter.register_hook(accumulates))
         self._handles.append(parameter.register_post_accumulate_grad_hook(accumulated))
 
     def _take_output(self, name: str, output: Any) -> None:
         tensors = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor)]
         tensors = [one for one in tensors if one.is_floating_point()]
         for place, tensor in enumerate(tensors):
-            self._take("activation", name if len(tensors) == 1 else f"{name}:{place}", tensor)
+            self._take(
+                "activation", name if len(tensors) == 1 else f"{name}:{place}", tensor, False
+            )
+
+    def _take_gradient(self, name: str, parameter: torch.Tensor) -> None:
+        """One that holds what earlier micro-batches brought, or that of this one alone.
+
+        Where each is reduced by itself, as in ZeRO 2, backward finds no gradient to add to.
+        """
+        gradient = _accumulated(parameter)
+        if gradient is not None:
+            has_grown = name in self._grown or gradient is not parameter.grad
+            self._take("local_gradient", name, gradient, has_grown)
 
     def _guarded(self, run: Callable[[], None]) -> None:
+        if not self._is_open():
+            return
         try:
             with torch.no_grad(), unseen():
                 run()
         except Exception as error:  # the training goes on
             self._fail(error)
+
+
+def _accumulated(parameter: torch.Tensor) -> torch.Tensor | None:
+    """Megatron adds to ``main_grad`` after this, unless the backward pass has done so."""
+    gradient, main = parameter.grad, getattr(parameter, "main_grad", None)
+    if not isinstance(main, torch.Tensor) or main.shape != parameter.shape:
+        return gradient
+    if gradient is None or getattr(parameter, "grad_added_to_main_grad", False):
+        return main
+    return main + gradient
 
 
 def _is_sharded(parameter: Any) -> bool:

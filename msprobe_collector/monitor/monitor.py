@@ -26,9 +26,11 @@ from msprobe_collector.monitor.alerts import Rules
 from msprobe_collector.monitor.hooks import Hooks
 from msprobe_collector.monitor.measure import Numbers, Waiting, fetch, is_unchanged, measure, single
 from msprobe_collector.monitor.names import named_modules, named_parameters
-from msprobe_collector.monitor.optimizers import gradients, learning_rates, names_in, states
+from msprobe_collector.monitor.optimizers import learning_rates, states
 from msprobe_collector.monitor.row import Row
 from msprobe_collector.monitor.write import Writer
+from msprobe_collector.optimizers.calls import Call, Calls
+from msprobe_collector.optimizers.parts import gradients, weight_of
 from msprobe_collector.unseen import unseen
 
 _log = logging.getLogger("msprobe_collector")
@@ -48,13 +50,12 @@ class Monitor:
         self._settings, self._config = config.monitor, config
         self._modules: dict[nn.Module, str] = {}
         self._parameters: dict[nn.Parameter, str] = {}
-        self._hooks = Hooks(self._take, self._fail)
+        self._hooks = Hooks(self._take, self._fail, self._is_open)
         self._handles: list[Any] = []
-        self._calls: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._names: dict[torch.Tensor, str] = {}
+        self._calls = Calls()
+        self._begun: dict[torch.optim.Optimizer, Call] = {}
         self._open: dict[tuple[str, str], list[Numbers | Waiting]] = {}
+        self._written: tuple[int, set[tuple[str, str]]] = (-1, set())  # of a step
         self._last: tuple[weakref.ref[torch.Tensor], int, Numbers | Waiting] | None = None
         self._rules = Rules(config.monitor.alerts)
         self._alerts: Counter[str] = Counter()
@@ -91,7 +92,8 @@ class Monitor:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._modules, self._parameters, self._names = {}, {}, {}
+        self._modules, self._parameters = {}, {}
+        self._begun.clear()
         self._open.clear()
         self._last = None
         if self._writer is not None and self._pid == os.getpid():
@@ -104,16 +106,17 @@ class Monitor:
 
     # -- what is seen -------------------------------------------------------------------------
 
-    def _take(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        """Measure a tensor for the step that is open; call inside ``unseen``."""
-        if not self._selects(self._next_step()):
-            return
+    def _take(self, kind: str, name: str, tensor: torch.Tensor, has_grown: bool) -> None:
+        """Measure a tensor for the step that is open, beside what was seen under this name.
+
+        One that has grown replaces it. Call inside ``unseen``.
+        """
         found = self._measured(tensor)
         if found is None:
             return
         earlier = self._open.setdefault((kind, name), [])
-        if kind == "local_gradient":
-            earlier.clear()  # it has grown since
+        if has_grown:
+            earlier.clear()
         earlier.append(found)
 
     def _measured(self, tensor: torch.Tensor) -> Numbers | Waiting | None:
@@ -126,9 +129,8 @@ class Monitor:
         self._last = None if found is None else (weakref.ref(tensor), tensor._version, found)
         return found
 
-    def _next_step(self) -> int:
-        """The step that what is seen now belongs to, as far as the calls until now tell."""
-        return self.first_step + max(self._calls.values(), default=0)
+    def _is_open(self) -> bool:
+        return self._selects(self.first_step + self._calls.next_step)
 
     def _selects(self, step: int) -> bool:
         if self._pid != os.getpid() or step % self._settings.every:
@@ -139,38 +141,48 @@ class Monitor:
     # -- the optimizer ------------------------------------------------------------------------
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        step = self._step_of(optimizer)
-        if step is None or not self._selects(step):
+        if not self._parameters or self._pid != os.getpid():
             return
         try:
             with torch.no_grad(), unseen():
-                self._names = names_in(optimizer, self._parameters)
-                has_copies = not self._owns_some(optimizer)
-                for parameter, name in self._parameters.items():
-                    if has_copies or parameter in self._names:
-                        self._add("weight", name, parameter)
-                for name, gradient in gradients(self._names, self._parameters):
-                    before = self._open.get(("local_gradient", name), [None])[0]
-                    if self._settings.wants("gradient", name) and is_unchanged(gradient, before):
-                        assert before is not None
-                        self._open[("gradient", name)] = [before]
-                    else:
-                        self._add("gradient", name, gradient)
+                call = self._calls.begin(optimizer, self._parameters)
+                if call is None:
+                    return
+                self._begun[optimizer] = call
+                if self._selects(step := self.first_step + call.step):
+                    self._open_step(step)
+                    self._measure_before(call)
         except Exception as error:
             self._fail(error)
 
+    def _measure_before(self, call: Call) -> None:
+        own = {part.parameter for part in call.parts}
+        # Of parameters that are cut each rank has the whole, or a part beside the copies.
+        is_own = all(part.parameter is part.changed for part in call.parts)
+        for parameter, name in self._parameters.items():
+            if not is_own or parameter in own:
+                self._add("weight", name, weight_of(parameter))
+        for name, gradient in gradients(call.parts, self._parameters):
+            parts = self._open.get(("local_gradient", name), [])
+            before = parts[0] if len(parts) == 1 else None
+            if self._settings.wants("gradient", name) and is_unchanged(gradient, before):
+                assert before is not None
+                self._open[("gradient", name)] = [before]
+            else:
+                self._add("gradient", name, gradient)
+
     def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        step = self._step_of(optimizer)
-        if step is None:
+        call = self._begun.pop(optimizer, None)
+        if call is None:
             return
-        self._calls[optimizer] = step - self.first_step + 1
+        step = self.first_step + call.step
         try:
             if self._selects(step):
                 with torch.no_grad(), unseen():
-                    for name, rate in learning_rates(optimizer):
+                    for name, rate in learning_rates(optimizer, call.groups):
                         if self._settings.wants("learning_rate", name):
-                            self._open[("learning_rate", name)] = [single(rate)]
-                    for name, state in states(optimizer, self._names):
+                            self._open.setdefault(("learning_rate", name), [single(rate)])
+                    for name, state in states(optimizer, call.parts):
                         self._add("optimizer_state", name, state)
                 self._write(step)
         except Exception as error:
@@ -178,28 +190,24 @@ class Monitor:
         self._open.clear()
         self._last = None
 
-    def _step_of(self, optimizer: torch.optim.Optimizer) -> int | None:
-        """The number of this call, None for an optimizer of something else."""
-        if not self._parameters or self._pid != os.getpid():
-            return None
-        if not self._owns_some(optimizer) and any(map(self._owns_some, self._calls)):
-            return None
-        return self.first_step + self._calls.get(optimizer, 0)
-
-    def _owns_some(self, optimizer: torch.optim.Optimizer) -> bool:
-        return any(
-            one in self._parameters for group in optimizer.param_groups for one in group["params"]
-        )
+    def _open_step(self, step: int) -> None:
+        """Several calls of optimizers may belong to one step."""
+        if self._written[0] != step:
+            self._written = (step, set())
 
     def _add(self, kind: str, name: str, tensor: torch.Tensor) -> None:
-        if self._settings.wants(kind, name):
+        key = (kind, name)
+        if key not in self._written[1] and self._settings.wants(kind, name):
             found = measure(tensor)
             if found is not None:
-                self._open[(kind, name)] = [found]
+                self._open[key] = [found]
 
     # -- the record ---------------------------------------------------------------------------
 
     def _write(self, step: int) -> None:
+        for key in self._written[1] & self._open.keys():
+            del self._open[key]
+        self._written[1].update(self._open)
         found = [one for parts in self._open.values() for one in parts]
         numbers = iter(fetch(found))
         rows = []

@@ -93,9 +93,9 @@ class _Parquet:
         self._steps: list[tuple[int, Sequence[Row]]] = []
 
     def step(self, step: int, rows: Sequence[Row]) -> None:
-        self._steps.append((step, rows))
-        if len(self._steps) == _STEPS_OF_A_PART:
+        if len(self._steps) >= _STEPS_OF_A_PART and self._steps[-1][0] != step:
             self._write()
+        self._steps.append((step, rows))
 
     def _write(self) -> None:
         lines = [

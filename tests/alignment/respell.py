@@ -183,7 +183,7 @@ def is_layer(name: Name) -> bool:
     return len(parts) > 2 and parts[-2].isdigit()
 
 
-def _renumbered(before: Recording) -> Recording:
+def renumbered(before: Recording) -> Recording:
     """Call numbers of APIs as a collector counts them: by name, in order of the forward calls."""
     new: dict[str, str] = {}
     count: dict[str, int] = {}
@@ -231,7 +231,7 @@ def dropped_calls(share: float, seed: int) -> Change:
 
         for name in before.data or before.parent:
             is_gone(name)
-        return _renumbered(_without(before, is_gone))
+        return renumbered(_without(before, is_gone))
 
     return change
 
@@ -266,7 +266,7 @@ def added_casts(share: float, seed: int) -> Change:
                 parent[casts[name]] = value
             parent[name] = value
         origin = {**before.origin, **dict.fromkeys(added)}
-        return _renumbered(replace(before, data=data, parent=parent, origin=origin))
+        return renumbered(replace(before, data=data, parent=parent, origin=origin))
 
     return change
 
@@ -288,7 +288,7 @@ def without_modules(is_gone: Callable[[Name], bool]) -> Change:
                 current = above[0] if isinstance(above, list) else above
             return False
 
-        return _renumbered(_without(before, lost))
+        return renumbered(_without(before, lost))
 
     return change
 

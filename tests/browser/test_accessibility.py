@@ -22,8 +22,8 @@ DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
 
 @pytest.fixture(
     params=[
-        ("light", "en-US"),
         ("dark", "zh-CN"),
+        pytest.param(("light", "en-US"), marks=pytest.mark.slow),
         pytest.param(("light", "zh-CN"), marks=pytest.mark.slow),
         pytest.param(("dark", "en-US"), marks=pytest.mark.slow),
     ],

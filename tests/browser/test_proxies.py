@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, expect
 from tests.browser.proxy import Proxy, running, write_certificate
 from tests.browser.viewer import open_viewer, select_node
 from tests.browser.watch import watched_page
+from tests.cases import tried_first
 from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
@@ -40,7 +41,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_certificate(tmp_path_factory.mktemp("tls") / "certificate.pem")
 
 
-@pytest.mark.parametrize("name", PROXIES)
+@pytest.mark.parametrize("name", tried_first(PROXIES))
 def test_everything_works_behind(
     name: str,
     context: BrowserContext,

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.browser.conftest import generate
 from tests.conftest import REPOSITORY
 
 TARGETS = {"first graph", "open", "pan", "zoom", "next hit", "details", "match a subtree"}
 
 
+@pytest.mark.slow
 def test_it_measures_every_figure_that_has_a_target(tmp_path: Path) -> None:
     database = generate(tmp_path / "wide.vis.db", "--layers", "4", "--wide", "600")
     command = [sys.executable, str(REPOSITORY / "benchmarks" / "viewer.py"), str(database)]

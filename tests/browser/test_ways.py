@@ -22,6 +22,7 @@ import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import SHOWS_GRAPHS, open_viewer, select_node
+from tests.cases import tried_first
 from tests.conftest import StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
@@ -116,7 +117,7 @@ WAYS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", tried_first(WAYS))
 def test_behind_nginx(
     way: str,
     page: Page,

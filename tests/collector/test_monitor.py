@@ -354,3 +354,40 @@ def test_dumps_are_taken_of_single_steps_beside_the_monitor(tmp_path: Path) -> N
     PrecisionDebugger.close()
     assert (tmp_path / "dump" / "step1" / "rank" / "dump.json").is_file()
     assert {step for step, _, _ in read(tmp_path)} == {1}
+
+
+def test_a_gradient_that_changes_and_keeps_its_sum_is_measured_again(tmp_path: Path) -> None:
+    model = nn.Linear(3, 1, bias=False)
+    configure(tmp_path).monitor(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for given, used in (((1.0, 2.0, 3.0), (2.0, 2.0, 2.0)), ((1.0, 2.0, 3.0), (3.0, 2.0, 1.0))):
+        model(torch.tensor(given)).sum().backward()
+        model.weight.grad = torch.tensor([used])
+        optimizer.step()
+        optimizer.zero_grad()
+    PrecisionDebugger.close()
+    rows = read(tmp_path)
+    assert rows[0, "local_gradient", "weight"]["max"] == 3
+    assert rows[0, "gradient", "weight"]["max"] == 2
+    assert rows[0, "gradient", "weight"]["norm"] == pytest.approx(math.sqrt(12))
+
+
+def test_two_optimizers_number_their_groups_on(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+    configure(tmp_path).monitor(model)
+    optimizers = [
+        torch.optim.SGD(one.parameters(), lr=rate)
+        for one, rate in zip(model, (0.1, 0.2), strict=True)
+    ]
+    for _ in range(2):
+        model(torch.ones(3)).sum().backward()
+        for one in optimizers:
+            one.step()
+            one.zero_grad()
+    PrecisionDebugger.close()
+    rows = read(tmp_path)
+    for step in range(2):
+        assert rows[step, "learning_rate", "group0"]["norm"] == pytest.approx(0.1)
+        assert rows[step, "learning_rate", "group1"]["norm"] == pytest.approx(0.2)
+        assert (step, "gradient", "0.weight") in rows
+        assert (step, "gradient", "1.weight") in rows

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from torch import nn
 
 from msprobe_collector import PrecisionDebugger
 from tests.collector.models import VOCABULARY
+from tests.collector.plain_training import MICRO, STEPS, Model, data, loss_of
 from tests.collector.processes import run_in_two
 from tests.collector.test_measured_numbers import expected
 from tests.collector.test_monitor import decoder, read
@@ -70,3 +72,46 @@ def test_gradients_before_and_after_reduction_of_two_ranks(tmp_path: Path) -> No
             whole["norm"], rel=1e-4
         )
         assert sum(part["count"] for part in parts) == whole["count"]
+
+
+def train_micro_batches(rank: int, directory: Path, kind: str) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    model: nn.Module = Model()
+    if kind == "fsdp2":
+        fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    else:
+        model = DistributedDataParallel(model, gradient_as_bucket_view=kind == "view")
+    PrecisionDebugger(None, "monitor", directory / "dump").monitor(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    for step in data(rank):
+        for micro, words in enumerate(step):
+            is_last = micro == MICRO - 1 or kind == "fsdp2"
+            with nullcontext() if is_last else model.no_sync():  # type: ignore[operator]
+                (loss_of(model, words) / MICRO).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    PrecisionDebugger.close()
+
+
+@pytest.mark.parametrize("kind", ["copies", "view", "fsdp2"])
+def test_micro_batches_that_are_reduced_one_by_one_are_taken_together(
+    tmp_path: Path, kind: str
+) -> None:
+    run_in_two(train_micro_batches, tmp_path, kind)
+    for rank in range(2):
+        rows, model = read(tmp_path, rank), Model()
+        for step in range(STEPS):
+            gradients = []
+            for words in data(rank)[step]:
+                model.zero_grad()
+                (loss_of(model, words) / MICRO).backward()
+                gradients.append({n: p.grad for n, p in model.named_parameters()})
+            for name in gradients[0]:
+                both = torch.stack([one[name] for one in gradients])  # type: ignore[misc]
+                own = both if kind == "fsdp2" else both.sum(0)
+                row = rows[step, "local_gradient", name]
+                assert row["norm"] == pytest.approx(own.norm().item(), rel=1e-4)
+                assert row["count"] == own.numel()

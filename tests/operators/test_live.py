@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from msprobe_operators import CompareWithCPU, NanInfTracker, PerturbOperators, open_module_tracker
+from tests.cases import tried_first
 from tests.operators.models import MODELS, train
 
 MODES: dict[str, Callable[[], Any]] = {
@@ -51,7 +52,7 @@ def wrong_silu_backward(grad: Tensor, x: Tensor) -> Tensor:
     return right * 1.001 if x.dtype is torch.float32 else right
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", tried_first(MODELS))
 @pytest.mark.parametrize("mode", MODES)
 def test_training_does_not_notice(name: str, mode: str) -> None:
     plain, watched = train(name), train(name, MODES[mode]())

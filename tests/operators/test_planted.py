@@ -21,6 +21,7 @@ from torch.nn import functional
 from msprobe_collector import PrecisionDebugger
 from msprobe_operators import CompareWithCPU, PerturbOperators
 from msprobe_operators.command import main
+from tests.cases import tried_first
 from tests.operators.models import MODELS, train
 from tests.operators.test_live import kernel
 
@@ -103,7 +104,7 @@ BACKWARD = {
 }
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", tried_first(PLANTED))
 def test_a_dump_shows_it_and_one_without_it_shows_nothing(tmp_path: Path, name: str) -> None:
     clean = recorded(tmp_path / "clean", name)
     assert main(["check", str(clean), "-o", str(tmp_path / "clean_out")]) == 0

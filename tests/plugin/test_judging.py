@@ -167,9 +167,12 @@ def test_a_group_is_told_with_its_members_and_outer_tensors(tmp_path: Path) -> N
         for statement in (
             "INSERT INTO call_group VALUES (7, 1, 'softmax', 0.9, 0.5, 3)",
             "INSERT INTO group_member VALUES (15, 7), (105, 7), (17, 7)",
-            "DELETE FROM match WHERE npu_node = 17",
-            "UPDATE node SET grade = 6 WHERE node_id IN (17, 106)",
-            "INSERT INTO unmatched VALUES (17, 1, NULL, NULL), (106, 1, NULL, NULL)",
+            "INSERT INTO unmatched SELECT npu_node, 1, NULL, NULL FROM match"
+            " WHERE npu_node IN (15, 17) OR bench_node = 105",
+            "INSERT INTO unmatched SELECT bench_node, 1, NULL, NULL FROM match"
+            " WHERE npu_node IN (15, 17) OR bench_node = 105",
+            "DELETE FROM match WHERE npu_node IN (15, 17) OR bench_node = 105",
+            "UPDATE node SET grade = 6 WHERE node_id IN (SELECT node_id FROM unmatched)",
             "INSERT INTO tensor (node_id, ordinal, section, name_id) VALUES"
             " (15, 0, 0, 20), (17, 1, 1, 23), (105, 0, 0, 21), (105, 1, 1, 23)",
             "INSERT INTO group_comparison (call_group_id, npu_node, npu_ordinal, bench_node,"

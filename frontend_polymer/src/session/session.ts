@@ -295,10 +295,9 @@ export class Session {
     const { file, step, rank } = view;
     try {
       const key = { file, step, rank };
-      if ((pairOf(this.state)?.groups ?? 0) > 0) {
-        const groups = await ask(this.fetch, 'groups', key, signal);
-        if (!signal.aborted) this.store.update({ groups });
-      }
+      const isGrouped = (pairOf(this.state)?.groups ?? 0) > 0;
+      const groups = isGrouped ? await ask(this.fetch, 'groups', key, signal) : null;
+      if (!signal.aborted) this.store.update({ groups });
       const measures = await ask(this.fetch, 'measures', key, signal);
       const isOurs = !signal.aborted && measures.revision === graphs[Side.NPU].revision;
       if (isOurs) this.store.update({ measures });

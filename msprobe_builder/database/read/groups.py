@@ -65,6 +65,12 @@ class PlacedGroup:
     group: NamedGroup
 
 
+# A group stands as long as nobody has matched one of its calls by hand.
+STANDING = (
+    "call_group_id NOT IN (SELECT call_group_id FROM group_member JOIN match ON npu_node = node_id"
+    " UNION SELECT call_group_id FROM group_member JOIN match ON bench_node = node_id)"
+)
+
 _NAMED = 20  # calls of a side
 _GRADES = words(Grade)
 _LACKING = "a group lacks the nodes of one side"
@@ -75,7 +81,7 @@ _GROUPS = (
 )
 _MEMBERS = (
     "SELECT call_group_id, node_id, graph.side FROM group_member JOIN node USING (node_id)"
-    " JOIN graph USING (graph_id)"
+    f" JOIN graph USING (graph_id) WHERE {STANDING}"
 )
 
 
@@ -84,7 +90,7 @@ def read_members(
 ) -> dict[int, tuple[list[int], list[int]]]:
     """Node ids of both sides of each group of a step and rank, in the order of execution."""
     rows = connection.execute(
-        f"{_MEMBERS} WHERE step = ? AND rank = ? ORDER BY node_id", (step, rank)
+        f"{_MEMBERS} AND step = ? AND rank = ? ORDER BY node_id", (step, rank)
     ).fetchall()
     found: dict[int, tuple[list[int], list[int]]] = {}
     for group, node, side in rows:
@@ -107,7 +113,7 @@ def read_groups(connection: sqlite3.Connection, step: int, rank: int) -> list[Ca
 def read_group_of(connection: sqlite3.Connection, node: int) -> CallGroup | None:
     """The group that a node belongs to, with its outer inputs and outputs."""
     found = connection.execute(
-        "SELECT call_group_id FROM group_member WHERE node_id = ?", (node,)
+        f"SELECT call_group_id FROM group_member WHERE node_id = ? AND {STANDING}", (node,)
     ).fetchone()
     if found is None:
         return None
@@ -132,19 +138,16 @@ def groups_of_nodes(connection: sqlite3.Connection, step: int, rank: int) -> dic
 
 def count_groups(connection: sqlite3.Connection) -> tuple[int, int]:
     """How many groups there are in all steps and ranks, and how many npu nodes are in them."""
-    [[groups]] = connection.execute("SELECT count(*) FROM call_group")
-    [[members]] = connection.execute(
-        "SELECT count(*) FROM group_member JOIN node USING (node_id)"
-        " JOIN graph USING (graph_id) WHERE side = 0"
-    )
+    [[groups]] = connection.execute(f"SELECT count(*) FROM call_group WHERE {STANDING}")
+    [[members]] = connection.execute(f"SELECT count(*) FROM ({_MEMBERS} AND graph.side = 0)")
     return groups, members
 
 
 def worst_groups(connection: sqlite3.Connection, limit: int) -> list[PlacedGroup]:
     """The groups with the largest errors of all steps and ranks, the largest first."""
     rows = connection.execute(
-        "SELECT call_group_id, step, rank FROM call_group JOIN graph USING (graph_id)"
-        " ORDER BY error DESC, call_group_id LIMIT ?",
+        f"SELECT call_group_id, step, rank FROM call_group JOIN graph USING (graph_id)"
+        f" WHERE {STANDING} ORDER BY error DESC, call_group_id LIMIT ?",
         (limit,),
     ).fetchall()
     return [
@@ -159,7 +162,7 @@ def _read_group(connection: sqlite3.Connection, group: int) -> CallGroup:
     """A group without rows."""
     nodes: tuple[list[int], list[int]] = ([], [])
     for _, member, side in connection.execute(
-        f"{_MEMBERS} WHERE call_group_id = ? ORDER BY 2", (group,)
+        f"{_MEMBERS} AND call_group_id = ? ORDER BY 2", (group,)
     ):
         nodes[integer(side, 0, 1)].append(member)
     if not nodes[0] or not nodes[1]:

@@ -13,6 +13,7 @@ from msprobe_builder.database.read.configuration import Configuration, read_conf
 from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
 from msprobe_builder.database.read.graphs import BENCH, read_graphs
+from msprobe_builder.database.read.groups import STANDING
 from msprobe_builder.database.read.meta import read_bands, read_meta
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 
@@ -138,7 +139,7 @@ _AUTOMATIC = (
     "SELECT node.graph_id, count(*) FROM match JOIN node ON node_id = npu_node WHERE source = 5"
     " GROUP BY 1"
 )
-_GROUPS = "SELECT graph_id, count(*) FROM call_group GROUP BY 1"
+_GROUPS = f"SELECT graph_id, count(*) FROM call_group WHERE {STANDING} GROUP BY 1"
 
 
 def _count_per_graph(connection: sqlite3.Connection, query: str) -> dict[int, int]:

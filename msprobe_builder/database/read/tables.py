@@ -9,6 +9,7 @@ from typing import Literal
 
 from msprobe_builder.base.codes import METRICS, SIDES, STATISTICS, Evidence, Grade, words
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.database.read.groups import STANDING
 
 Value = str | float | int | None
 Table = Literal["nodes", "tensors"]
@@ -16,16 +17,16 @@ Table = Literal["nodes", "tensors"]
 _SECTION = "CASE {} WHEN 0 THEN 'input' WHEN 1 THEN 'output' WHEN 2 THEN 'parameters'"
 _SECTION += " ELSE 'parameters_grad' END"
 
-_NODES = """
-SELECT {columns}
+_NODES = f"""
+SELECT {{columns}}
 FROM node_view JOIN node USING (node_id)
 LEFT JOIN unmatched USING (node_id)
 LEFT JOIN node_name AS nearest ON nearest.node_id = unmatched.candidate_id
 LEFT JOIN match ON match.npu_node = node.node_id OR match.bench_node = node.node_id
-LEFT JOIN group_member ON group_member.node_id = node.node_id
+LEFT JOIN group_member ON group_member.node_id = node.node_id AND {STANDING}
 LEFT JOIN call_group USING (call_group_id)
 LEFT JOIN grade AS group_grade ON group_grade.grade = call_group.grade
-WHERE node.node_id BETWEEN ? AND ? {condition} ORDER BY node.node_id
+WHERE node.node_id BETWEEN ? AND ? {{condition}} ORDER BY node.node_id
 """
 _EVIDENCE = (
     "CASE match.evidence "

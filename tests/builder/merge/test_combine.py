@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
 
@@ -183,3 +184,40 @@ def test_a_merged_tensor_has_the_files_of_all_ranks_where_they_make_a_known_whol
         1: Assembly(of(1), 0, 1, (PLAIN, halves)),  # two rows make no three parts
         3: Assembly(of(0)),
     }
+
+
+def test_of_a_weight_without_data_the_order_is_not_told() -> None:
+    """Its shards' statistics are the same whatever order they stand in, which the recipe says."""
+    texts = Texts()
+    tables = [table(texts, [[1.0, 0.0, 0.5, 2.0]], [2, 3]) for _ in range(2)]
+    weights = [replace(one, section=one.section * 0 + Section.PARAMETERS) for one in tables]
+    files = [{0: Assembly((TensorFile(Path(), f"{rank}.pt"),))} for rank in range(2)]
+    activation = combine(tables, [SHARD], texts, [4, 5]).provenance.recipes[0]
+    untold = combine(weights, [SHARD], texts, [4, 5]).provenance.recipes[0]
+    told = combine(weights, [SHARD], texts, [4, 5], files).provenance.recipes[0]
+    assert untold != activation
+    assert untold.startswith(activation)
+    assert told == activation
+
+
+@pytest.mark.parametrize(("second", "note"), [("0a", ""), ("0B", ""), ("", "missing")])
+def test_checksums_on_which_all_ranks_agree_are_kept(second: str, note: str) -> None:
+    """Whatever their case; of others it is said which rank has which."""
+    texts = Texts()
+    nan_row = [nan] * 4
+    tables = [
+        replace(table(texts, [nan_row, nan_row], [2, 3]), md5={0: "0b", 1: "aa"}),
+        replace(table(texts, [nan_row, nan_row], [2, 3]), md5={0: second, 1: "aa"}),
+    ]
+    if not second:
+        tables[1].md5.pop(0)
+    found = combine(tables, [REPLICA, SHARD], texts, [4, 5])
+    if second.lower() == "0b":
+        assert found.table.md5 == {0: "0b"}
+        assert found.drifted == []
+    else:
+        assert found.table.md5 == {}
+        assert found.drifted == [0]
+        (other,) = found.provenance.apart[0]
+        assert (other.rank, other.note) == (5, f"checksum {note or second}")
+    assert 1 in found.provenance.unknown

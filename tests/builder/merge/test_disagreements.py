@@ -144,3 +144,19 @@ def test_a_shard_that_is_too_large_names_its_rank(dumps: Path, tmp_path: Path) -
         assert difference == pytest.approx(0.05 / 1.05, rel=1e-3)
         assert note == "1.05 times"
     assert query(result, COLOURED)[0][0] == f"{merged}.forward.0"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_one_rank_alone_has_is_named(rank: int, dumps: Path, tmp_path: Path) -> None:
+    name = "Module.0.decoder.layers.0.mlp.linear_fc1.ColumnParallelLinear.forward.0"
+
+    def change(records: Record) -> None:
+        del records[name]["parameters"]["weight"]
+
+    split = change_rank(dumps / "megatron_tp2pp2", tmp_path / "split", rank, change)
+    result = compare(dumps, split, tmp_path / "out")
+    said = "SELECT severity, subject, count FROM diagnostic WHERE code = 'rank_without_twin'"
+    assert query(result, said) == [("warning", name, 1)]
+    merged = f"SELECT name FROM tensor_view WHERE side = 'npu' AND node = '{name}'"
+    assert ("parameters.weight",) not in query(result, merged)
+    assert query(result, merged)

@@ -11,12 +11,15 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.builder.integrity import check
 
 TP, PP, DP = 2, 12, 2
 OPEN_FILES = 32
 
 
+@pytest.mark.slow
 def test_many_stages_and_replicas_with_few_open_files(dumps: Path, tmp_path: Path) -> None:
     source = dumps / "megatron_tp2pp2" / "step0"
     ranks = tmp_path / "ranks"

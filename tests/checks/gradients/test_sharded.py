@@ -12,6 +12,7 @@ from torch import nn
 
 from msprobe_checks.gradients.similarity import compare_gradients
 from msprobe_collector import PrecisionDebugger
+from tests.cases import tried_first
 from tests.collector.processes import run_in_two
 
 
@@ -45,7 +46,7 @@ def train(rank: int, directory: Path, kind: str, wrong: bool) -> None:
     PrecisionDebugger.close()
 
 
-@pytest.mark.parametrize("kind", ["fsdp2", "ddp"])
+@pytest.mark.parametrize("kind", tried_first(["fsdp2", "ddp"]))
 def test_the_step_at_which_the_data_of_a_rank_differ_is_named(tmp_path: Path, kind: str) -> None:
     for name in ("right", "wrong"):
         (tmp_path / name).mkdir()

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
+from tests.cases import tried_first
 from tests.collector.models import Decoder, GatedMLP, tokens
 from tests.collector.processes import run_in_two
 from tests.collector.truth.test_truth import compare_twins
@@ -62,7 +63,7 @@ def compare(rank: int, build: str, training: str, task: str, path: str) -> None:
     compare_twins(BUILDS[build], train, task, "mix", Path(path), f"rank{rank}")
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", tried_first(BUILDS))
 def test_records_of_each_rank_are_true(build: str, tmp_path: Path) -> None:
     run_in_two(compare, build, "accumulation", "statistics", str(tmp_path))
 

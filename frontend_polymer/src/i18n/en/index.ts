@@ -280,7 +280,7 @@ export const en = {
     calls_unmatched: 'None of its calls has a counterpart',
     by_hand: 'Taken apart by hand',
     rejected: 'Rejected by hand',
-    grouped: 'Compared as part of a group of calls',
+    grouped: 'Found to be part of a group of calls',
   },
 
   ...detailsEn,

@@ -271,7 +271,7 @@ export const zh: Texts = {
     calls_unmatched: '其中的调用都没有对应节点',
     by_hand: '已手动取消匹配',
     rejected: '已手动否决',
-    grouped: '作为一组调用整体比较',
+    grouped: '属于一组共同完成计算的调用',
   },
 
   ...detailsZh,

@@ -106,6 +106,11 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
   ),
   told(
+    `${NAME} ${DIFFERENCE} and comes from outside: the data was given that the reference has in micro-step (\\d+)\\.`,
+    (name, how, step) =>
+      `${name} ${difference(how)}，且来自外部：输入的是标杆在 micro-step ${step} 中的数据。`,
+  ),
+  told(
     `${NAME} ${DIFFERENCE}: another weight was given\\.`,
     (name, how) => `${name} ${difference(how)}：所用的权重不同。`,
   ),
