@@ -38,7 +38,7 @@ def test_a_row_at_once_is_what_the_library_writes(
 ) -> None:
     width = len(columns_of(Task.MD5).names)
     cells: list[Cell] = [*_TEXTS, *_NUMBERS]
-    rows = [Row(["plain"] * place + [cell], 0, False) for place in (0, 3) for cell in cells]
+    rows = [Row([*["plain"] * place, cell], 0, False) for place in (0, 3) for cell in cells]
     rows += [Row([cell, "marked"], 0, True, mark=RED) for cell in cells[::5]]
     rows += [Row(["", ""], 0, False), Row(cells[-3:], 0, False)]
     for row in rows:
