@@ -27,6 +27,7 @@ from msprobe_builder.tables.columns import (
     Columns,
 )
 from msprobe_builder.tables.marks import RED, YELLOW
+from msprobe_builder.tables.plain_rows import write_plain_row
 from msprobe_builder.tables.rows import Cell, Row
 
 FORMATS = ("xlsx", "csv", "parquet")
@@ -100,6 +101,9 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
     book = xlsxwriter.Workbook(stream, {"constant_memory": True})
     head = book.add_format({"bold": True})
     fills = {mark: book.add_format({"bg_color": colour}) for mark, colour in _FILLS.items()}
+    letters = [
+        library("xlsxwriter.utility").xl_col_to_name(place) for place in range(len(columns.names))
+    ]
     sheet: Any = None
     line = ROWS_OF_A_SHEET
 
@@ -124,6 +128,8 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
             begin()
         line += 1
         look = fills.get(row.mark)
+        if look is None and write_plain_row(sheet, line, row.cells, letters):
+            return
         for place, cell in enumerate(row.cells):
             # Text is written as text, whatever it begins with: nothing of a dump is a formula.
             if isinstance(cell, str):
