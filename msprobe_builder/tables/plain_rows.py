@@ -15,6 +15,8 @@ from typing import Any
 _TEXTS_KEPT = 10_000  # most texts stand in many cells
 _LONGEST = 10_000  # characters; the library takes three times as many, but looks at them closely
 _LARGEST = 2**53  # whole numbers up to here are written as they are
+# Of the library's own, and not promised: without them every row goes its usual way.
+_INSIDE = ("_check_dimensions", "_write_single_row", "fh")
 
 
 def write_plain_row(
@@ -25,6 +27,8 @@ def write_plain_row(
     ``letters`` names the columns from the first on. Rows with texts beyond printable ASCII, with
     escapes of control characters, or with numbers that are not finite are left to the library.
     """
+    if not all(hasattr(sheet, name) for name in _INSIDE):
+        return False
     row = str(line + 1)
     parts = [f'<row r="{row}">']
     for letter, cell in zip(letters, cells, strict=True):

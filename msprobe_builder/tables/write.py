@@ -134,7 +134,7 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
             # Text is written as text, whatever it begins with: nothing of a dump is a formula.
             if isinstance(cell, str):
                 if cell:
-                    sheet.write_string(line, place, cell[:LONGEST_TEXT], look)
+                    sheet.write_string(line, place, _as_text(cell), look)
                 elif look is not None:
                     sheet.write_blank(line, place, None, look)
             else:
@@ -144,6 +144,14 @@ def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
     yield write
     end()
     book.close()
+
+
+def _as_text(cell: str) -> str:
+    """What fits into a cell; the library takes ``<r>…</r>`` for XML that it need not look at."""
+    text = cell[:LONGEST_TEXT]
+    return (
+        f"{text[: LONGEST_TEXT - 1]} " if text.startswith("<r>") and text.endswith("</r>") else text
+    )
 
 
 def width_of(name: str) -> int:
@@ -168,7 +176,7 @@ def write_sheets(
             for line, row in enumerate(islice(rows, ROWS_OF_A_SHEET), start=1):
                 for place, cell in enumerate(row):
                     if isinstance(cell, str):
-                        sheet.write_string(line, place, cell[:LONGEST_TEXT])
+                        sheet.write_string(line, place, _as_text(cell))
                     else:
                         sheet.write_number(line, place, cell)
         book.close()

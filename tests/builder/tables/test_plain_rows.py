@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from msprobe_builder.dump.task import Task
@@ -16,7 +17,7 @@ from msprobe_builder.tables.rows import Cell, Row
 _TEXTS = (
     *("N/A", "", "=1+1", "<class 'int'>", "a & b", '"quoted"', "&amp;", "tab\there", "line\nbreak"),
     *(" before", "after ", " ", "_x0041_", "_x", "\x00\x1f\x7f", "中文", "\ufffe"),
-    *("x" * 10_001, "y" * 40_000, "0.1%", "Nan", "-inf", "]]>"),
+    *("x" * 10_001, "y" * 40_000, "0.1%", "Nan", "-inf", "]]>", "<r>", "<r><t>a</t></r>"),
 )
 _NUMBERS = (0, 0.0, -0.0, 1, True, 0.1, -1.5e-300, 1e22, 123456789.123456789, 2**53, 2**70, 5e-324)
 
@@ -55,3 +56,16 @@ def test_a_row_at_once_is_what_the_library_writes(
     assert at_once == _written(tmp_path / "by_cell.xlsx", rows)
     assert next(counted) > len(cells)
     assert len([name for name in at_once if "/sheet" in name and name.endswith(".xml")]) > 1
+
+
+def test_what_looks_like_xml_of_a_workbook_stays_text(tmp_path: Path) -> None:
+    """The library writes text in ``<r>`` as it stands: it could break the file."""
+    hostile = "<r><t>a</r>"
+    width = len(columns_of(Task.MD5).names)
+    path = tmp_path / "hostile.xlsx"
+    with write.table_file(path, columns_of(Task.MD5)) as write_row:
+        for mark in ("", RED):
+            write_row(Row([hostile, *[""] * (width - 1)], 0, bool(mark), mark=mark))
+    sheet = openpyxl.load_workbook(path).active
+    assert sheet is not None
+    assert [str(sheet.cell(line, 1).value).strip() for line in (2, 3)] == [hostile] * 2
