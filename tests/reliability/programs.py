@@ -25,6 +25,7 @@ def build_and_tell(told: Connection, npu: Path, bench: Path, out: Path) -> None:
 
     sys.setprofile(trace)
     build(BuildConfig(npu, bench), out, name="x", workers=1)
+    sys.setprofile(None)
     os.write(told.fileno(), b"!")
 
 
