@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import lzma
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.viewer import SHOWS_GRAPHS, open_tab, open_viewer
-from tests.conftest import REPOSITORY, StartTensorBoard
+from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_tab, open_viewer, wait_for_details
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
+SPOILT = "Module.model.layers.1.mlp.down_proj.Linear.forward.0"
+OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
 REFERENCE = REPOSITORY / "tests" / "data" / "reference"
 NAMES = sorted(path.name.removesuffix(".xz") for path in REFERENCE.glob("*.vis.db.xz"))
 
@@ -70,3 +74,29 @@ def test_why_a_file_cannot_be_imported_is_said_beside_the_button(
     frame.click("ga-convert #convert")
     expect(frame.locator("ga-convert [role=alert]")).to_contain_text("is there already")
     assert old.read_bytes() == content
+
+
+def test_a_note_leads_to_the_node_that_it_names(
+    page: Page, dumps: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
+) -> None:
+    runs = ("llama_statistics_nan_weight", "llama_statistics")
+    database = build_database(*(dumps / name / "step0" / "rank" for name in runs), "-oc")
+    with closing(sqlite3.connect(database)) as connection:
+        [[first]] = connection.execute(
+            "SELECT subject FROM diagnostic WHERE code = 'overflow' AND side = 0"
+        )
+        parent = "SELECT parent FROM node_view WHERE side = 'npu' AND name = ?"
+        # One weight of this module was made NaN; the call inside it is the first to show it.
+        assert connection.execute(parent, (first,)).fetchone() == (SPOILT,)
+    address = tensorboard_server(database.parent)
+    frame = open_viewer(page, address)
+    frame.locator("ga-notes #open").click()
+    dialog = frame.get_by_role("dialog", name="About this file")
+    frame.locator("ga-notes").get_by_role("button", name=first).click()  # slotted
+    expect(dialog).to_be_hidden()
+    wait_for_details(frame, first)
+    expect(canvas(frame)).to_be_focused()
+    frame = open_tab(page, address, OVERVIEW)
+    frame.locator("ga-overview ga-file-facts").get_by_role("button", name=first).click()
+    wait_for_details(frame, first)
+    expect(canvas(frame)).to_be_focused()

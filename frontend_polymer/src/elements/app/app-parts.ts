@@ -42,6 +42,7 @@ export const appParts = html`<ga-toolbar
         zoom="[[zoom]]"
         layers="[[layers]]"
         on-view-command="_run"
+        on-show-node="_showNode"
       ></ga-view-tools>
       <ga-verdict-line
         role="region"

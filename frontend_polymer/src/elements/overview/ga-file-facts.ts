@@ -1,12 +1,15 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
-import type { DatabaseFile, Diagnostic } from '../../generated/graph_pb';
+import { Side, type DatabaseFile, type Diagnostic } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { formatCount } from '../parts/format';
+import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 import { translated } from '../parts/words';
+
+const NODE = /\.(forward|backward)(\.\d+)?$/;
 
 /** What was compared with what, how and when, and what the build had to say about it. */
 export class GaFileFacts extends LocalizedElement {
@@ -42,6 +45,9 @@ export class GaFileFacts extends LocalizedElement {
           border-left: 3px solid var(--ga-border);
           overflow-wrap: anywhere;
         }
+        li button {
+          max-width: 100%;
+        }
         li.warning {
           border-color: var(--ga-grade-4-solid);
         }
@@ -66,7 +72,10 @@ export class GaFileFacts extends LocalizedElement {
         <template is="dom-repeat" items="[[file.diagnostics]]">
           <li class$="[[item.severity]]">
             <strong>[[_where(item, text)]]</strong> [[item.message]]
-            <span class="mono muted">[[item.subject]]</span>
+            <span class="mono muted" hidden$="[[_isNode(item)]]">[[item.subject]]</span>
+            <button class="plain" hidden$="[[!_isNode(item)]]" on-click="_go">
+              <ga-icon name="jump"></ga-icon><span class="mono cut">[[item.subject]]</span>
+            </button>
           </li>
         </template>
       </ul>`;
@@ -89,6 +98,17 @@ export class GaFileFacts extends LocalizedElement {
     const date = new Date(file?.createdAt ?? '');
     if (Number.isNaN(date.getTime())) return file?.createdAt ?? '';
     return date.toLocaleString('sv-SE');
+  }
+
+  /** Notes on a single step and rank lead to the node that they name. */
+  _isNode({ subject, step, rank }: Diagnostic): boolean {
+    return step !== undefined && rank !== undefined && NODE.test(subject);
+  }
+
+  _go(event: Event & { model: { item: Diagnostic } }): void {
+    const { step, rank, side, subject } = event.model.item;
+    const detail = { step, rank, side: side ?? Side.NPU, node: subject };
+    this.dispatchEvent(new CustomEvent('show-node', { detail, bubbles: true, composed: true }));
   }
 
   _where({ step, rank, count }: Diagnostic, text: Texts): string {

@@ -23,7 +23,7 @@ export class GaNotes extends LocalizedElement {
         <ga-icon name="info"></ga-icon>[[_label(file, text)]]
       </button>
       <ga-dialog id="dialog" heading="[[text.notes.about]]">
-        <ga-file-facts file="[[file]]"></ga-file-facts>
+        <ga-file-facts file="[[file]]" on-show-node="_close"></ga-file-facts>
       </ga-dialog>`;
   }
 
@@ -35,6 +35,10 @@ export class GaNotes extends LocalizedElement {
 
   open(): void {
     (this.$['dialog'] as GaDialog).open();
+  }
+
+  _close(): void {
+    (this.$['dialog'] as GaDialog).close();
   }
 
   _label(file: DatabaseFile | undefined, text: Texts): string {
