@@ -1,12 +1,18 @@
 import type { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
 import { UNITS_PER_ROW } from '../layout/rows';
-import { unitAt, yOf, type View } from './viewport';
+import { unitAt, yOf, type Spot, type View } from './viewport';
 
-/** Where the row of a node begins, or of the folded module that hides it. */
-export function topOf(hierarchy: Hierarchy, node: NodeRef): number | null {
+/** Where the row of a node begins, or of the folded module that hides it, and how deep it lies. */
+export function spotOf(hierarchy: Hierarchy, node: NodeRef): Spot | null {
   const shown = hierarchy.shown(node);
-  return shown ? hierarchy.rows.top[hierarchy.rowOf(shown)]! : null;
+  if (!shown) return null;
+  const row = hierarchy.rowOf(shown);
+  return { unit: hierarchy.rows.top[row]!, depth: hierarchy.rows.depth[row]! };
+}
+
+export function topOf(hierarchy: Hierarchy, node: NodeRef): number | null {
+  return spotOf(hierarchy, node)?.unit ?? null;
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Side } from '../generated/graph_pb';
 import { UNITS_PER_ROW } from '../layout/rows';
 import { otherSide } from '../layout/sides';
+import { scrollBeside } from './geometry';
 import {
   blend,
   centreOn,
@@ -13,6 +14,7 @@ import {
   yOf,
   zoomAt,
   type Extent,
+  type Spot,
   type View,
 } from './viewport';
 
@@ -76,25 +78,27 @@ export class Camera {
     this.glide(side, fit(this.extent(side)));
   }
 
-  /** Scrolls until the row that begins at `unit` is in view. */
-  reach(side: Side, unit: number): void {
-    this.glide(side, scrollInto(this.views[side], this.extent(side), unit));
+  /** Scrolls until a row is in view. */
+  reach(side: Side, { unit, depth }: Spot): void {
+    const extent = this.extent(side);
+    this.glide(side, scrollBeside(scrollInto(this.views[side], extent, unit), extent, depth));
   }
 
-  /** Puts the row that begins at `unit` in the middle, near enough to read it. */
-  centre(side: Side, unit: number): void {
-    this.glide(side, this.centred(side, unit));
+  /** Puts a row in the middle, near enough to read it. */
+  centre(side: Side, spot: Spot): void {
+    this.glide(side, this.centred(side, spot));
   }
 
   /** The same at once: for views that open, which nobody watched before. */
-  open(side: Side, unit: number): void {
-    this.set(side, this.centred(side, unit));
+  open(side: Side, spot: Spot): void {
+    this.set(side, this.centred(side, spot));
   }
 
-  private centred(side: Side, unit: number): View {
+  private centred(side: Side, { unit, depth }: Spot): View {
     const view = this.views[side];
+    const extent = this.extent(side);
     const near = { ...view, rowHeight: Math.max(view.rowHeight, READING_ROW) };
-    return centreOn(near, this.extent(side), unit + UNITS_PER_ROW / 2);
+    return scrollBeside(centreOn(near, extent, unit + UNITS_PER_ROW / 2), extent, depth);
   }
 
   /** Puts a height in the middle at once, without zooming. */

@@ -45,13 +45,14 @@ function drawSticky(frame: Frame): void {
     .reverse()
     .entries()) {
     const node = rows.node[side][row]!;
-    if (node < 0 || open[node] !== 1) continue;
+    const isMissing = node < 0 && rows.through[row] === 1;
+    if (!isMissing && (node < 0 || open[node] !== 1)) continue;
     context.fillStyle = palette.boxes[(rows.depth[rows.parent[row]!]! % 2) as 0 | 1];
     const margin = Math.ceil(placer.geometry.indent / 3);
     const [left, width] = [box.x - margin, box.width + 2 * margin];
     context.fillRect(left, box.y - gap, width, rowHeight + gap);
     if (place === 0) drawShadow(frame, left, box.y + rowHeight, width);
-    drawItems(frame, [itemOf(frame, node, row, box)]);
+    if (!isMissing) drawItems(frame, [itemOf(frame, node, row, box)]);
   }
 }
 
@@ -69,10 +70,13 @@ function drawGaps(frame: Frame, first: number, last: number): void {
     const box = placer.row(row);
     const depth = rows.depth[row]!;
     let bottom = box.y + box.height;
-    for (; row <= last && nodes[row]! < 0 && rows.depth[row]! >= depth; row++) {
-      const below = rows.depth[row] === depth ? placer.block(row) : placer.row(row);
-      bottom = Math.max(bottom, below.y + below.height);
-    }
+    const isGap = (at: number) => nodes[at]! < 0 && rows.through[at] === 0;
+    if (!isGap(row)) row++;
+    else
+      for (; row <= last && isGap(row) && rows.depth[row]! >= depth; row++) {
+        const below = rows.depth[row] === depth ? placer.block(row) : placer.row(row);
+        bottom = Math.max(bottom, below.y + below.height);
+      }
     context.roundRect(box.x, box.y, box.width, bottom - box.y, placer.geometry.radius);
   }
   context.fillStyle = palette.gap;

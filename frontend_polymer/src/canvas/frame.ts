@@ -20,6 +20,8 @@ export interface Frame {
   readonly graph: Graph;
   readonly tree: Tree;
   readonly rows: Rows;
+  /** The deepest level of either side. */
+  readonly deepest: number;
   readonly open: Uint8Array;
   readonly view: View;
   readonly palette: Palette;

@@ -1,5 +1,13 @@
 import { UNITS_PER_ROW, type Rows } from '../layout/rows';
-import { pixelsPerUnit, READING_ROW, ROW_HEIGHT, yOf, type View } from './viewport';
+import {
+  clamp,
+  pixelsPerUnit,
+  READING_ROW,
+  ROW_HEIGHT,
+  yOf,
+  type Extent,
+  type View,
+} from './viewport';
 
 /** Sizes that follow from the zoom, in CSS pixels. */
 export interface Geometry {
@@ -46,6 +54,15 @@ export function contentWidth(rowHeight: number, paneWidth: number, deepest: numb
   const { indent, inset, padding } = geometryOf(rowHeight);
   const zoom = Math.min(1.5, rowHeight / ROW_HEIGHT);
   return Math.max(paneWidth, 2 * padding + deepest * (indent + inset) + LEAST_NAME * zoom);
+}
+
+/** Scrolls sideways as little as needed to show where a row of this depth begins, and its name. */
+export function scrollBeside(view: View, extent: Extent, depth: number): View {
+  const { indent, padding } = geometryOf(view.rowHeight);
+  const start = padding + depth * indent;
+  const name = Math.min(LEAST_NAME, extent.width - 3 * indent);
+  const left = Math.min(Math.max(view.left, start + name - extent.width), start - 2 * indent);
+  return clamp({ ...view, left }, extent);
 }
 
 export interface Box {

@@ -23,9 +23,16 @@ export function hitAt(
 ): Hit | null {
   const { rows } = hierarchy;
   const stuck = stickyRows(rows, placer, height).find(
-    ({ row, box }) => y >= box.y && y < box.y + box.height && isOpenAt(hierarchy, side, row),
+    ({ row, box }) =>
+      y >= box.y &&
+      y < box.y + box.height &&
+      (isOpenAt(hierarchy, side, row) || (rows.through[row] === 1 && !hierarchy.nodeAt(side, row))),
   );
-  if (stuck) return hitOf(hierarchy, side, placer, stuck.row, x, true);
+  if (stuck) {
+    // A module that this side lacks covers what lies beneath, too.
+    if (!hierarchy.nodeAt(side, stuck.row)) return null;
+    return hitOf(hierarchy, side, placer, stuck.row, x, true);
+  }
   const unit = unitAt(placer.view, y);
   if (unit < 0 || unit >= rows.height) return null;
   const at = rowAt(rows, unit);

@@ -84,11 +84,10 @@ const LEAST_WIDTH = 300;
 /** Farther right, the eye would lose the row. */
 const FARTHEST = 820;
 
-export function columnsOf({ placer, tree, measure, unified }: Frame): Columns {
+export function columnsOf({ placer, deepest, measure, unified }: Frame): Columns {
   const { font, hasDetails } = placer.geometry;
   const scale = font / 13;
   // Measured from the deepest level, so that the columns are straight.
-  const deepest = Math.max(tree.deepest, unified?.other.deepest ?? 0);
   const left = placer.left(deepest);
   const room = unified ? 2 * VALUE_WIDTH : 0;
   const end = Math.min(placer.right(deepest) - 6, left + (FARTHEST + 2 * room) * scale);

@@ -170,6 +170,7 @@ export class Painter {
     return {
       ...{ ...shown, rows },
       ...{ surface, view, placer: this.placer(surface.ratio, view, extent) },
+      deepest: hierarchy.deepest,
       measure: this.measure,
       pyramid: () => (this.pyramids[side] ??= new Pyramid(rows, side, tree, open, tones)),
       counterpart: opposite?.index ?? -1,

@@ -4,7 +4,7 @@ import type { Expansion } from '../layout/expansion';
 import { Hierarchy, type NodeRef } from '../layout/hierarchy';
 import { SIDES } from '../layout/sides';
 import { known, restoreOpen, type HierarchyState } from '../layout/state';
-import { changeInPlace, topOf } from './anchor';
+import { changeInPlace, spotOf } from './anchor';
 import { Camera } from './camera';
 import { Controls, type Controlled } from './controls';
 import { Emitter, type Origin, type SelectOptions } from './events';
@@ -210,15 +210,15 @@ export class HierarchyView extends Emitter {
 
   /** Opens with a node in the middle, without selecting it. */
   bring(node: NodeRef): void {
-    const unit = topOf(this.hierarchy!, node);
-    if (unit !== null) this.camera.open(node.side, unit);
+    const spot = spotOf(this.hierarchy!, node);
+    if (spot) this.camera.open(node.side, spot);
   }
 
   private show(node: NodeRef, centre: boolean): void {
-    const unit = topOf(this.hierarchy!, node);
-    if (unit === null) return;
-    if (centre) this.camera.centre(node.side, unit);
-    else this.camera.reach(node.side, unit);
+    const spot = spotOf(this.hierarchy!, node);
+    if (!spot) return;
+    if (centre) this.camera.centre(node.side, spot);
+    else this.camera.reach(node.side, spot);
   }
 
   // --- folding
@@ -278,10 +278,7 @@ export class HierarchyView extends Emitter {
 
   private extent(side: Side): Extent {
     const { width, height } = this.panes.at(side).surface;
-    const trees = this.hierarchy?.trees ?? [];
-    const deepest = this.isUnified
-      ? Math.max(...trees.map((tree) => tree?.deepest ?? 0))
-      : (trees[side]?.deepest ?? 0);
+    const deepest = this.hierarchy?.deepest ?? 0;
     return {
       ...{ width, height, units: this.hierarchy?.rows.height ?? 0 },
       contentWidth: (rowHeight) => contentWidth(rowHeight, width, deepest),

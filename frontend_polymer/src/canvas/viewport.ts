@@ -20,6 +20,14 @@ export interface View {
   left: number;
 }
 
+/** Where a row lies. */
+export interface Spot {
+  /** Where it begins, in units. */
+  readonly unit: number;
+  /** How many modules are around it. */
+  readonly depth: number;
+}
+
 /** The size of a pane and of what it shows. */
 export interface Extent {
   /** Of the pane, in CSS pixels. */

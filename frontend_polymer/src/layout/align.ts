@@ -1,7 +1,7 @@
 import { Side } from '../generated/graph_pb';
 import { longestIncreasing } from './increasing';
 import { UNITS_PER_ROW, type Rows } from './rows';
-import type { PerSide } from './sides';
+import { MOST_WRAPPERS, type PerSide } from './sides';
 import type { Tree } from './tree';
 
 /** One tree per side; no reference in a build of one run. */
@@ -26,6 +26,9 @@ export interface AlignInput {
  * share rows, as many as possible without changing the order of execution on either side. All others
  * get a row of their own with a gap opposite: those without counterpart, those whose counterpart is
  * elsewhere or was executed in another order, and what is open on one side only.
+ *
+ * A module that one side has in between, such as what distributed training wraps a model in, does not
+ * part what it holds from the counterparts around: they stand inside it, beside a gap in its own row.
  */
 export function align(input: AlignInput): Rows {
   const { trees, open, only } = input;
@@ -37,6 +40,20 @@ export function align(input: AlignInput): Rows {
   const hasBench = bench !== null && only !== Side.NPU;
   placement.place(hasBench && only === Side.BENCH ? -1 : 0, hasBench ? 0 : -1, 0, -1);
   return placement.rows();
+}
+
+/** Nodes of one side that follow each other, from one on up to another, in a module. */
+interface Run {
+  readonly module: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A module that the other side lacks, and where the counterparts of what it holds stand there. */
+interface Wrapper {
+  readonly node: number;
+  readonly from: number;
+  readonly to: number;
 }
 
 /** An upper bound on the rows of one side. */
@@ -58,6 +75,7 @@ class Placement {
   private readonly end: Int32Array;
   private readonly top: Float64Array;
   private readonly bottom: Float64Array;
+  private readonly through: Uint8Array;
   private readonly npuRow: Int32Array;
   private readonly benchRow: Int32Array;
 
@@ -72,6 +90,7 @@ class Placement {
     this.end = new Int32Array(capacity);
     this.top = new Float64Array(capacity);
     this.bottom = new Float64Array(capacity);
+    this.through = new Uint8Array(capacity);
     this.npuRow = new Int32Array(input.trees[0].size).fill(-1);
     this.benchRow = new Int32Array(input.trees[1]?.size ?? 0).fill(-1);
   }
@@ -87,12 +106,23 @@ class Placement {
       end: this.end.subarray(0, count),
       top: this.top.subarray(0, count),
       bottom: this.bottom.subarray(0, count),
+      through: this.through.subarray(0, count),
       height: this.unit,
     };
   }
 
   /** Places a node of either side, or of both, and everything unfolded below. */
   place(npu: number, bench: number, depth: number, parent: number): void {
+    const row = this.head(npu, bench, depth, parent);
+    const npuOpen = npu >= 0 && this.isOpen(0, npu);
+    const benchOpen = bench >= 0 && this.isOpen(1, bench);
+    if (npuOpen && benchOpen) this.placeBoth(this.runOf(0, npu), this.runOf(1, bench), row);
+    else if (npuOpen) this.placeAlone(0, this.runOf(0, npu), row);
+    else if (benchOpen) this.placeAlone(1, this.runOf(1, bench), row);
+    this.close(row, npuOpen || benchOpen);
+  }
+
+  private head(npu: number, bench: number, depth: number, parent: number): number {
     const row = this.count++;
     this.npuNode[row] = npu;
     this.benchNode[row] = bench;
@@ -102,15 +132,18 @@ class Placement {
     this.unit += UNITS_PER_ROW;
     if (npu >= 0) this.npuRow[npu] = row;
     if (bench >= 0) this.benchRow[bench] = row;
+    return row;
+  }
 
-    const npuOpen = npu >= 0 && this.isOpen(0, npu);
-    const benchOpen = bench >= 0 && this.isOpen(1, bench);
-    if (npuOpen && benchOpen) this.placeBoth(npu, bench, row);
-    else if (npuOpen) this.placeNpu(npu, this.startOf(0, npu), this.endOf(0, npu), row);
-    else if (benchOpen) this.placeBench(bench, this.startOf(1, bench), this.endOf(1, bench), row);
-    if (npuOpen || benchOpen) this.unit++;
+  private close(row: number, isOpen: boolean): void {
+    if (isOpen) this.unit++;
     this.end[row] = this.count;
     this.bottom[row] = this.unit;
+  }
+
+  /** Everything below a module. */
+  private runOf(side: 0 | 1, module: number): Run {
+    return { module, from: this.startOf(side, module), to: this.endOf(side, module) };
   }
 
   private isOpen(side: 0 | 1, node: number): boolean {
@@ -131,35 +164,129 @@ class Placement {
     return microStep < 0 || tree.parent[node] !== 0 || tree.microStep(node) === microStep;
   }
 
-  /** Places the children of `module` from one node on, up to another. */
-  private placeNpu(module: number, from: number, to: number, parent: number): void {
+  private placeAlone(side: 0 | 1, { module, from, to }: Run, parent: number): void {
+    const tree = this.input.trees[side]!;
     for (let node = from; node < to;) {
-      const child = this.input.trees[0].childAt(module, node);
-      if (this.isShown(0, child)) this.place(child, -1, this.depth[parent]! + 1, parent);
-      node = this.endOf(0, child);
+      const child = tree.childAt(module, node);
+      if (this.isShown(side, child)) {
+        const [npu, bench] = side === 0 ? [child, -1] : [-1, child];
+        this.place(npu, bench, this.depth[parent]! + 1, parent);
+      }
+      node = this.endOf(side, child);
     }
   }
 
-  private placeBench(module: number, from: number, to: number, parent: number): void {
-    for (let node = from; node < to;) {
-      const child = this.input.trees[1]!.childAt(module, node);
-      if (this.isShown(1, child)) this.place(-1, child, this.depth[parent]! + 1, parent);
-      node = this.endOf(1, child);
-    }
-  }
-
-  private placeBoth(npu: number, bench: number, parent: number): void {
-    let nextNpu = this.startOf(0, npu);
-    let nextBench = this.startOf(1, bench);
+  private placeBoth(npu: Run, bench: Run, parent: number): void {
+    let [nextNpu, nextBench] = [npu.from, bench.from];
     for (const [child, other] of this.anchors(npu, bench)) {
-      this.placeNpu(npu, nextNpu, this.firstOf(0, child), parent);
-      this.placeBench(bench, nextBench, this.firstOf(1, other), parent);
+      this.placeBetween(
+        { ...npu, from: nextNpu, to: this.firstOf(0, child) },
+        { ...bench, from: nextBench, to: this.firstOf(1, other) },
+        parent,
+      );
       this.place(child, other, this.depth[parent]! + 1, parent);
       nextNpu = this.endOf(0, child);
       nextBench = this.endOf(1, other);
     }
-    this.placeNpu(npu, nextNpu, this.endOf(0, npu), parent);
-    this.placeBench(bench, nextBench, this.endOf(1, bench), parent);
+    this.placeBetween({ ...npu, from: nextNpu }, { ...bench, from: nextBench }, parent);
+  }
+
+  /** What stands between two shared rows: wrappers of the debug side, then those of the reference. */
+  private placeBetween(npu: Run, bench: Run, parent: number): void {
+    let [nextNpu, nextBench] = [npu.from, bench.from];
+    for (const { node, from, to } of this.wrappers(0, npu, bench)) {
+      this.placeApart(
+        { ...npu, from: nextNpu, to: node },
+        { ...bench, from: nextBench, to: from },
+        parent,
+      );
+      const row = this.wrap(node, -1, parent);
+      this.placeBoth(this.runOf(0, node), { ...bench, from, to }, row);
+      this.close(row, true);
+      nextNpu = this.endOf(0, node);
+      nextBench = to;
+    }
+    this.placeApart({ ...npu, from: nextNpu }, { ...bench, from: nextBench }, parent);
+  }
+
+  private placeApart(npu: Run, bench: Run, parent: number): void {
+    let [nextNpu, nextBench] = [npu.from, bench.from];
+    for (const { node, from, to } of this.wrappers(1, bench, npu)) {
+      this.placeAlone(0, { ...npu, from: nextNpu, to: from }, parent);
+      this.placeAlone(1, { ...bench, from: nextBench, to: node }, parent);
+      const row = this.wrap(-1, node, parent);
+      this.placeBoth({ ...npu, from, to }, this.runOf(1, node), row);
+      this.close(row, true);
+      nextNpu = to;
+      nextBench = this.endOf(1, node);
+    }
+    this.placeAlone(0, { ...npu, from: nextNpu }, parent);
+    this.placeAlone(1, { ...bench, from: nextBench }, parent);
+  }
+
+  private wrap(npu: number, bench: number, parent: number): number {
+    const row = this.head(npu, bench, this.depth[parent]! + 1, parent);
+    this.through[row] = 1;
+    return row;
+  }
+
+  /** Unfolded modules without counterpart whose children have theirs in a run of the other side. */
+  private wrappers(side: 0 | 1, run: Run, others: Run): Wrapper[] {
+    const found: Wrapper[] = [];
+    if (others.from >= others.to) return found;
+    const tree = this.input.trees[side]!;
+    for (let node = run.from; node < run.to;) {
+      const child = tree.childAt(run.module, node);
+      node = this.endOf(side, child);
+      const span = this.isShown(side, child) ? this.span(side, child, others, 1) : null;
+      if (span) found.push({ node: child, ...span });
+    }
+    let end = others.from;
+    const places = found.map(({ from }, at) => [at, from] as const);
+    return longestIncreasing(places).flatMap(([at]) => {
+      const wrapper = found[at]!;
+      if (wrapper.from < end) return [];
+      end = wrapper.to;
+      return [wrapper];
+    });
+  }
+
+  /** The part of a run in which the counterparts of a wrapper's children lie. */
+  private span(
+    side: 0 | 1,
+    wrapper: number,
+    others: Run,
+    level: number,
+  ): { from: number; to: number } | null {
+    const { trees, beside } = this.input;
+    const tree = trees[side]!;
+    const otherSide = side === 0 ? 1 : 0;
+    if (beside[side][wrapper]! >= 0 || tree.isSeries(wrapper) || !this.isOpen(side, wrapper)) {
+      return null;
+    }
+    let [from, to] = [others.to, others.from];
+    const widen = (first: number, end: number) => {
+      from = Math.min(from, first);
+      to = Math.max(to, end);
+    };
+    for (let node = this.startOf(side, wrapper); node < this.endOf(side, wrapper);) {
+      const child = tree.childAt(wrapper, node);
+      node = this.endOf(side, child);
+      const other = beside[side][child]!;
+      if (other < 0) {
+        const inner = level < MOST_WRAPPERS ? this.span(side, child, others, level + 1) : null;
+        if (inner) widen(inner.from, inner.to);
+      } else if (this.isIn(otherSide, other, others)) {
+        widen(this.firstOf(otherSide, other), this.endOf(otherSide, other));
+      }
+    }
+    return from < to ? { from, to } : null;
+  }
+
+  private isIn(side: 0 | 1, node: number, { module, from, to }: Run): boolean {
+    if (this.input.trees[side]!.parent[node] !== module || !this.isShown(side, node)) return false;
+    const first = this.firstOf(side, node);
+    return from <= first && first < to;
   }
 
   /** The first node that a child takes up. */
@@ -169,16 +296,15 @@ class Placement {
   }
 
   /** Children that share a row, in order. */
-  private anchors(npu: number, bench: number): [child: number, other: number][] {
+  private anchors(npu: Run, bench: Run): [child: number, other: number][] {
     const { trees, beside } = this.input;
     const pairs: [number, number][] = [];
-    const end = this.endOf(0, npu);
-    for (let node = this.startOf(0, npu); node < end;) {
-      const child = trees[0].childAt(npu, node);
+    for (let node = npu.from; node < npu.to;) {
+      const child = trees[0].childAt(npu.module, node);
       node = this.endOf(0, child);
       const other = beside[0][child]!;
-      if (other < 0 || trees[1]!.parent[other] !== bench) continue;
-      if (this.isShown(0, child) && this.isShown(1, other)) pairs.push([child, other]);
+      if (other < 0 || !this.isShown(0, child) || !this.isIn(1, other, bench)) continue;
+      pairs.push([child, other]);
     }
     // Of a series, the number says nothing about its place.
     const place = (other: number) => this.firstOf(1, other);

@@ -41,6 +41,11 @@ export class Hierarchy {
     this.rows = this.align();
   }
 
+  /** How deep nodes of either side lie: what one has in between moves the other's along. */
+  get deepest(): number {
+    return Math.max(...this.trees.map((tree) => tree?.deepest ?? 0));
+  }
+
   /** Whether layers that follow each other are folded into a row; a change needs `relayout`. */
   get foldsLayers(): boolean {
     return this.areFolded;

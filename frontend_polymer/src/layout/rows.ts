@@ -22,6 +22,11 @@ export interface Rows {
   readonly top: Float64Array;
   /** Where its block closes, in units. */
   readonly bottom: Float64Array;
+  /**
+   * 1 where one side alone has a module, and its block holds nodes of both: those of the other side
+   * belong to the next module around that it has.
+   */
+  readonly through: Uint8Array;
   /** Of everything, in units. */
   readonly height: number;
 }

@@ -1,7 +1,7 @@
 import type { Graph } from '../data/graph';
 import { SEVERITY } from '../data/rollup';
 import { Kind, Side } from '../generated/graph_pb';
-import { otherSide, type Graphs, type PerSide } from './sides';
+import { MOST_WRAPPERS, otherSide, type Graphs, type PerSide } from './sides';
 
 /** Fewer layers are as quickly read as one row that stands for them. */
 export const SHORTEST_SERIES = 4;
@@ -30,12 +30,7 @@ export interface FoundSeries {
 export function findSeries(graphs: Graphs, beside: PerSide<Int32Array>): FoundSeries {
   const [npu, bench] = graphs;
   const lists = [new Lists(npu), bench && new Lists(bench)] as const;
-  const opposite = (side: Side, node: number): number => {
-    const other = beside[side][node]!;
-    if (other < 0) return -1;
-    const above = graphs[otherSide(side)]!.parent[other]!;
-    return beside[side][graphs[side]!.parent[node]!] === above ? other : -1;
-  };
+  const opposite = (side: Side, node: number) => layerBeside(graphs, beside, side, node);
   const runs = (side: Side) =>
     runsOf(graphs[side]!, (before, next) => {
       const step = lists[side]!.step(before, next);
@@ -67,6 +62,55 @@ export function findSeries(graphs: Graphs, beside: PerSide<Int32Array>): FoundSe
     }
   }
   return { of: found, paired };
+}
+
+/**
+ * What stands opposite a layer in the counterpart of the module around it, -1 for nothing. Modules
+ * that one side alone has in between are seen through: a wrapper stands opposite what it wraps.
+ */
+function layerBeside(
+  graphs: Graphs,
+  beside: PerSide<Int32Array>,
+  side: Side,
+  layer: number,
+): number {
+  const graph = graphs[side]!;
+  const others = graphs[otherSide(side)];
+  if (others === null) return -1;
+  let around = graph.parent[layer]!;
+  for (let left = MOST_WRAPPERS; left > 0 && around > 0 && beside[side][around]! < 0; left--) {
+    around = graph.parent[around]!;
+  }
+  const host = beside[side][around]!;
+  if (host < 0) return -1;
+  const own = unwrapped(graph, beside[side], layer);
+  let opposite = own;
+  let other = own;
+  for (let left = MOST_WRAPPERS; left >= 0 && other > 0; left--) {
+    const above = others.parent[other]!;
+    if (above === host) return opposite;
+    if (beside[otherSide(side)][above]! >= 0) return -1;
+    // One that holds several layers is around them, one that holds this alone stands for it.
+    const holdsAlone =
+      unwrapped(others, beside[otherSide(side)], above) === beside[otherSide(side)][own];
+    if (opposite === other && holdsAlone) opposite = above;
+    other = above;
+  }
+  return -1;
+}
+
+/** The counterpart of a layer, or of the only thing it wraps that has one; -1 for none. */
+function unwrapped(graph: Graph, beside: Int32Array, layer: number): number {
+  let node = layer;
+  for (let left = MOST_WRAPPERS; left >= 0; left--) {
+    if (beside[node]! >= 0) return beside[node]!;
+    const modules = [...graph.children(node)].filter(
+      (child) => graph.kindOf(child) === Kind.MODULE,
+    );
+    if (modules.length !== 1) return -1;
+    node = modules[0]!;
+  }
+  return -1;
 }
 
 /** Runs of siblings in which each step has the direction of the one before; a step of 0 ends one. */

@@ -12,3 +12,6 @@ export const SIDES: readonly Side[] = [Side.NPU, Side.BENCH];
 export function otherSide(side: Side): Side {
   return side === Side.NPU ? Side.BENCH : Side.NPU;
 }
+
+/** Modules that one side has in between, one in the other; deeper down it is another model. */
+export const MOST_WRAPPERS = 4;

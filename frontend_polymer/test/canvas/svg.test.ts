@@ -40,6 +40,7 @@ function draw(hierarchy: Hierarchy, rowHeight: number, theme: 'light' | 'dark', 
     trail: new Int32Array(),
     bands: [],
     unified: null,
+    deepest: tree.deepest,
   });
   return surface.text();
 }

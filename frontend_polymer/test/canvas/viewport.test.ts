@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { contentWidth } from '../../src/canvas/geometry';
+import { contentWidth, geometryOf, scrollBeside } from '../../src/canvas/geometry';
 import {
   blend,
   centreOn,
@@ -157,4 +157,24 @@ test('a blend begins and ends where it should and never turns back', () => {
   expect(blend(from, to, 1)).toEqual(to);
   const tops = Array.from({ length: 50 }, (_, step) => blend(from, to, step / 49).top);
   expect(tops).toEqual([...tops].sort((a, b) => a - b));
+});
+
+test('the beginning of a row at any depth is scrolled into the pane, and no farther than needed', () => {
+  everywhere((random, extent, view) => {
+    const deepest = 1 + random.below(300);
+    const wide = {
+      ...extent,
+      contentWidth: (height: number) => contentWidth(height, extent.width, deepest),
+    };
+    const depth = random.below(deepest + 1);
+    const before = clamp(view, wide);
+    const after = scrollBeside(before, wide, depth);
+    const { indent, padding } = geometryOf(after.rowHeight);
+    const start = padding + depth * indent - after.left;
+    expect(start).toBeGreaterThanOrEqual(0);
+    expect(start).toBeLessThan(extent.width);
+    expect(scrollBeside(after, wide, depth)).toEqual(after);
+    expect([after.top, after.rowHeight]).toEqual([before.top, before.rowHeight]);
+    if (wide.contentWidth(before.rowHeight) <= extent.width) expect(after.left).toBe(0);
+  });
 });

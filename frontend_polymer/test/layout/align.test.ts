@@ -20,6 +20,21 @@ function randomHierarchy(random: Random): Hierarchy {
   return hierarchy;
 }
 
+/** The tree with one or two modules of its own around some of its nodes, or around several in a row. */
+function wrapped(random: Random, sketch: Sketch, most: number): Sketch {
+  const children: Sketch[] = [];
+  const rest = (sketch.children ?? []).map((child) => wrapped(random, child, most));
+  while (rest.length > 0) {
+    let inner = rest.splice(0, random.chance(0.3) ? 1 + random.below(most) : 1);
+    for (let left = random.chance(0.3) ? 1 + random.below(2) : 0; left > 0; left--) {
+      const stem = `Module.wrapper${random.below(1e9)}.Wrapper`;
+      inner = [{ stem, kind: Kind.MODULE, children: inner }];
+    }
+    children.push(...inner);
+  }
+  return { ...sketch, children };
+}
+
 /** Nodes that must have a row, by walking the tree as a person would. */
 function unfolded(hierarchy: Hierarchy, side: Side): number[] {
   const graph = hierarchy.graphs[side]!;
@@ -103,8 +118,39 @@ describe('rows', () => {
           const node = rows.node[side][row]!;
           if (node < 0) continue;
           const above = hierarchy.graphs[side]!.parent[node]!;
-          expect(rows.node[side][parent]).toBe(above);
+          let around = parent;
+          while (rows.node[side][around]! < 0) {
+            expect(rows.through[around]).toBe(1);
+            around = rows.parent[around]!;
+          }
+          expect(rows.node[side][around]).toBe(above);
         }
+      }
+    });
+  });
+
+  test('see through modules that one side alone has in between', () => {
+    forSeeds(150, (random) => {
+      const tree = randomTree(random, 40);
+      // What both sides wrap in their own way nests only where each wraps a single node.
+      const pair = random.chance(0.5)
+        ? [wrapped(random, tree, 1), wrapped(random, tree, 1)]
+        : [wrapped(random, tree, 4), tree];
+      if (random.chance(0.5)) pair.reverse();
+      const hierarchy = new Hierarchy(graphPair(pair[0]!, pair[1]!));
+      hierarchy.expansion.expandAll();
+      hierarchy.relayout();
+      const { rows, beside } = hierarchy;
+      const [npu] = hierarchy.graphs;
+      for (let node = 0; node < npu.count; node++) {
+        const partner = npu.partner[node]!;
+        if (partner < 0) continue;
+        expect(rows.rowOf[0][node]).toBe(rows.rowOf[1][partner]);
+      }
+      for (let row = 0; row < rows.count; row++) {
+        const [node, other] = [rows.node[0][row]!, rows.node[1][row]!];
+        if (rows.through[row] === 1) expect(Math.min(node, other)).toBe(-1);
+        if (node >= 0 && other >= 0) expect(beside[0][node]).toBe(other);
       }
     });
   });

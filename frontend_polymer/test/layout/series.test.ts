@@ -398,3 +398,46 @@ function scene(hierarchy: Hierarchy, side: Side) {
   const pane = { side, x: 0, surface: { height: 2000 } };
   return sceneOf(hierarchy, placer, pane, null);
 }
+
+describe('layers that one side wraps', () => {
+  const wrappers = (count: number): Sketch[] =>
+    layers('net', count).map((inner, number) => ({
+      stem: `Module.net.${number}.Wrapper`,
+      direction: Direction.FORWARD,
+      children: [{ ...inner, stem: `Module.net.${number}.inner.Block` }],
+    }));
+  const around = (...children: Sketch[]): Sketch => ({ stem: 'Module.parallel.Wrapper', children });
+
+  test.each([
+    ['each', [model(...wrappers(12)), model(...layers('net', 12))]],
+    ['all', [model(around(...layers('net', 12))), model(...layers('net', 12))]],
+    ['each and all', [model(around(...wrappers(12))), model(...layers('net', 12))]],
+  ])('are one row with their counterparts, and unfold with them: %s', (_name, [wrapped, plain]) => {
+    for (const isTurned of [false, true]) {
+      const pair = isTurned ? ([plain!, wrapped!] as const) : ([wrapped!, plain!] as const);
+      const hierarchy = new Hierarchy(graphPair(...pair));
+      hierarchy.expansion.expandAll();
+      hierarchy.foldsLayers = true;
+      const [npu, bench] = hierarchy.graphs;
+      for (const node of [npu.count, bench!.count]) {
+        expect(hierarchy.beside[node === npu.count ? 0 : 1][node]).toBeGreaterThanOrEqual(0);
+      }
+      const together = () => {
+        const { rowOf } = hierarchy.rows;
+        return rowOf[0][npu.count] === rowOf[1][bench!.count];
+      };
+      hierarchy.expansion.set(Side.NPU, npu.count, false);
+      hierarchy.expansion.set(Side.BENCH, bench!.count, false);
+      hierarchy.relayout();
+      expect(together()).toBe(true);
+      hierarchy.expansion.expandAll();
+      hierarchy.relayout();
+      expect(together()).toBe(true);
+      for (let node = 1; node < npu.count; node++) {
+        const partner = npu.partner[node]!;
+        if (partner < 0) continue;
+        expect(hierarchy.rows.rowOf[0][node]).toBe(hierarchy.rows.rowOf[1][partner]);
+      }
+    }
+  });
+});
