@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { asRanges, differences, isOutlier, scores } from '../../src/data/trend';
-import { zoomed } from '../../src/elements/trend/trend-map';
+import { slid, zoomed } from '../../src/elements/trend/trend-range';
 
 describe('numbers as the routes take them', () => {
   it('puts neighbours together', () => {
@@ -46,5 +46,12 @@ describe('the wheel', () => {
     expect(zoomed([0, 100], 100, 0.5, true)).toEqual([10, 90]);
     expect(zoomed([10, 90], 100, 0.5, false)).toBeNull();
     expect(zoomed([0, 4], 4, 0.5, true)).toBeNull();
+  });
+
+  it('moves along the steps as far as there are any', () => {
+    expect(slid([10, 29], 100, 0.5)).toEqual([20, 39]);
+    expect(slid([10, 29], 100, -1)).toEqual([0, 19]);
+    expect(slid([90, 99], 100, 3)).toEqual([91, 100]);
+    expect(slid([10, 19], 100, 0.01)).toEqual([11, 20]);
   });
 });

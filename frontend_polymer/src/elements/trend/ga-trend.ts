@@ -20,12 +20,24 @@ import { LocalizedElement } from '../parts/localized';
 import { fill, moved, prefer } from './trend-controls';
 import { curveOf } from './trend-curve';
 import { CONTROLS, lookIn, lookText, rangeOf, type Control, type TrendLook } from './trend-link';
-import { columnWidth, drawMap, groundOf, NAMES, ROW, zoomed } from './trend-map';
-import { placeOf, placesOf, same, wholeName, type Shown, type TrendPlace } from './trend-shown';
+import { groundOf, NAMES, ROW, TrendMap } from './trend-map';
+import { Questions, type Question } from './trend-questions';
+import { turned } from './trend-range';
+import {
+  blockOf,
+  columnsIn,
+  drawnOf,
+  placeOf,
+  placesOf,
+  same,
+  sceneOf,
+  stepsOf,
+  targetsOf,
+  wholeName,
+  type Shown,
+  type TrendPlace,
+} from './trend-shown';
 import { trendParts, trendStyles } from './trend-template';
-
-/** Of each kind only the last question counts. */
-type Question = 'axes' | 'cells' | 'graphs';
 
 /** Zooming is told once it rests: browsers refuse more than a few hundred changes in a while. */
 const PAUSE_MS = 300;
@@ -63,13 +75,16 @@ export class GaTrend extends LocalizedElement {
   private range: readonly [number, number] | null = null;
   private shown: Shown | null = null;
   private asked = '';
+  /** What is on its way. */
+  private asking = '';
   private chosen: { row: number; column: number } | null = null;
   /** The file whose axes are there. */
   private loaded = '';
   /** What the link says of the page. */
   private told = '';
   private timer = 0;
-  private readonly running = new Map<Question, AbortController>();
+  private readonly painter = new TrendMap();
+  private readonly questions = new Questions();
 
   /** Look for files, and show the first one. */
   open(): void {
@@ -108,23 +123,15 @@ export class GaTrend extends LocalizedElement {
   }
 
   _closed(): void {
-    for (const one of this.running.values()) one.abort();
+    this.questions.dropAll();
     clearTimeout(this.timer);
     this.told = '';
     this.session.setView({ trend: '' });
   }
 
-  /** What is on screen, for tests: names of rows, columns and values. */
+  /** What is on screen, for tests. */
   get scene() {
-    const { shown } = this;
-    if (!shown) return null;
-    return {
-      file: shown.window.file,
-      other: shown.window.other,
-      names: shown.names,
-      columns: shown.cells.columns,
-      rows: shown.cells.rows,
-    };
+    return this.shown && sceneOf(this.shown);
   }
 
   _chosen(): void {
@@ -137,12 +144,10 @@ export class GaTrend extends LocalizedElement {
   }
 
   _changed(): void {
-    this.chosen = null;
+    this.unchoose();
+    this.questions.drop('cells');
     this.shown = null;
-    this.asked = '';
-    this.inside('value').textContent = '';
-    this.inside('links').replaceChildren();
-    this.inside('curve').replaceChildren();
+    this.asked = this.asking = '';
     this.layOut();
   }
 
@@ -159,19 +164,20 @@ export class GaTrend extends LocalizedElement {
   _pick(event: MouseEvent): void {
     const { shown } = this;
     if (!shown) return;
-    const box = columnWidth(this.canvas.clientWidth, shown.cells.columns.length);
+    const { left, width } = this.extent(shown);
+    const { length } = shown.cells.columns;
     const row = Math.floor((event.offsetY + this.map.scrollTop) / ROW);
-    const column = Math.floor((event.offsetX - NAMES) / box);
-    this.choose(row, Math.max(0, Math.min(shown.cells.columns.length - 1, column)));
+    const column = Math.floor(((event.offsetX - NAMES - left) / width) * length);
+    this.choose(row, Math.max(0, Math.min(length - 1, column)));
   }
 
-  /** With Ctrl the steps are zoomed about the pointer; without, the rows scroll. */
   _wheel(event: WheelEvent): void {
-    if (!event.ctrlKey || this.value('fixed') === 'step') return;
+    if (!this.trend || this.value('fixed') === 'step') return;
+    const last = this.trend.steps.length - 1;
+    const range = turned(event, this.range, last, NAMES, this.canvas.clientWidth - NAMES);
+    if (range === undefined) return;
     event.preventDefault();
-    const share = (event.offsetX - NAMES) / (this.canvas.clientWidth - NAMES);
-    const last = this.trend!.steps.length - 1;
-    this.range = zoomed(this.range ?? [0, last], last, share, event.deltaY < 0);
+    this.range = range;
     this.layOut();
   }
 
@@ -226,11 +232,7 @@ export class GaTrend extends LocalizedElement {
     // Axes that are on their way lay out what is shown when they are there.
     if (!trend || this.loaded !== this.value('run')) return;
     const fixed = this.value('fixed') as Fixed;
-    const kind = trend.kinds.indexOf(this.value('kind'));
-    const part = this.value('filter').toLowerCase();
-    const targets = trend.names.flatMap((name, at) =>
-      (kind < 0 || trend.kind[at] === kind) && name.toLowerCase().includes(part) ? [at] : [],
-    );
+    const targets = targetsOf(trend, this.value('kind'), this.value('filter'));
     const [from, to] = this.range ?? [0, trend.steps.length - 1];
     this.rows = fixed === 'target' ? trend.ranks : targets;
     this.columns = fixed === 'step' ? trend.ranks : trend.steps.slice(from, to + 1);
@@ -243,7 +245,7 @@ export class GaTrend extends LocalizedElement {
     this.inside('count').textContent = this.text.trend.rows(formatCount(this.rows.length));
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.tell(), PAUSE_MS);
-    void this.fetch();
+    this._scrolled();
   }
 
   /** Puts what is shown into the link. */
@@ -257,10 +259,10 @@ export class GaTrend extends LocalizedElement {
     this.session.setView({ trend: this.told });
   }
 
-  /** Ask for the rows in view, unless they are there or on their way. */
+  /** Ask for the rows in view, unless they are there; what is on its way is waited for. */
   private async fetch(): Promise<void> {
-    const first = Math.floor(this.map.scrollTop / ROW);
-    const rows = this.rows.slice(first, first + Math.ceil(this.map.clientHeight / ROW) + 1);
+    const [first, end] = blockOf(this.map.scrollTop / ROW, this.map.clientHeight / ROW);
+    const rows = this.rows.slice(first, end);
     const window: Window = {
       file: this.value('run'),
       other: this.value('other'),
@@ -272,36 +274,38 @@ export class GaTrend extends LocalizedElement {
       width: Math.max(1, Math.floor(this.canvas.clientWidth - NAMES)),
     };
     const key = JSON.stringify(window);
-    if (key === this.asked) return;
+    // The server answers even what nobody waits for any more: one question at a time.
+    if (key === this.asked || this.asking || !this.dialog.open) return;
     this.asked = key;
     if (!rows.length || !this.columns.length) {
       this.shown = null;
       this.draw();
       return;
     }
+    this.asking = key;
     await this.guarded('cells', async (signal) => {
       const cells = await fetchCells(this.session.fetch, window, signal);
-      const score = window.other ? differences : scores;
       signal.throwIfAborted();
-      const marks = cells.rows.map((row) => score(row));
+      const marks = cells.rows.map(window.other ? differences : scores);
       const names = rows.map((at) => this.nameOf(at));
+      if (String(this.shown?.cells.columns) !== String(cells.columns)) this.unchoose();
       this.shown = { cells, scores: marks, first, names, window };
       this.draw();
     });
+    if (this.asking !== key) return;
+    this.asking = '';
+    if (this.asked) void this.fetch();
   }
 
   private draw(): void {
-    const { shown } = this;
-    const first = shown?.first ?? 0;
-    const drawn = {
-      cells: shown?.cells ?? { columns: [], rows: [] },
-      scores: shown?.scores ?? [],
-      names: shown?.names ?? [],
-      isDifference: Boolean(shown?.window.other),
-      top: first * ROW - this.map.scrollTop,
-      chosen: (this.chosen?.row ?? -1) - first,
-    };
-    drawMap(this.canvas, drawn, groundOf(this));
+    const extent = this.shown ? this.extent(this.shown) : { left: 0, width: 0 };
+    const drawn = drawnOf(this.shown, this.map.scrollTop, this.chosen?.row, extent);
+    this.painter.draw(this.canvas, drawn, groundOf(this));
+  }
+
+  private extent({ window }: Shown) {
+    const width = this.canvas.clientWidth - NAMES;
+    return columnsIn(window, this.columns, this.trend!.steps, width);
   }
 
   private nameOf(at: number): string {
@@ -316,11 +320,12 @@ export class GaTrend extends LocalizedElement {
     const values = shown?.cells.rows[row - shown.first];
     if (!shown || !values || column < 0 || column >= values.length) return;
     this.chosen = { row, column };
-    const { step, rank, target } = placeOf(shown, row, column);
+    const place = placeOf(shown, row, column);
     const value = values[column];
     const words = value === undefined ? this.text.trend.nothing : formatNumber(value);
-    const name = this.trend!.names[target]!;
-    this.inside('value').textContent = this.text.trend.value(name, step, rank, words);
+    const name = this.trend!.names[place.target]!;
+    const said = this.text.trend.value(name, stepsOf(shown, column, place), place.rank, words);
+    this.inside('value').textContent = said;
     const button = Object.assign(create('button', '', this.text.trend.graphs), { id: 'graphs' });
     button.addEventListener('click', () => void this.lookForGraphs());
     this.inside('links').replaceChildren(button);
@@ -330,13 +335,18 @@ export class GaTrend extends LocalizedElement {
     this.draw();
   }
 
+  private unchoose(): void {
+    this.chosen = null;
+    for (const part of ['value', 'links', 'curve']) this.inside(part).replaceChildren();
+  }
+
   private async lookForGraphs(): Promise<void> {
     const { chosen, shown } = this;
     if (!chosen || !shown?.names[chosen.row - shown.first]) return;
     const place = placeOf(shown, chosen.row, chosen.column);
     await this.guarded('graphs', async (signal) => {
-      const asked = { ...place, file: shown.window.file };
-      const graphs = await fetchTrendGraphs(this.session.fetch, asked, signal);
+      const { file } = shown.window;
+      const graphs = await fetchTrendGraphs(this.session.fetch, { ...place, file }, signal);
       const links = graphs.map((graph) => this.linkTo(graph, place));
       const none = create('span', '', this.text.trend.noGraph);
       this.inside('links').replaceChildren(...(links.length ? links : [none]));
@@ -348,8 +358,7 @@ export class GaTrend extends LocalizedElement {
     const button = create('button', '', node ? `${file} · ${node}` : file);
     button.addEventListener('click', () => {
       const { view } = this.session.state;
-      const only = null;
-      const place = { file, step, rank, node, side: Side.NPU, only, look: null, trend: '' };
+      const place = { file, step, rank, node, side: Side.NPU, only: null, look: null, trend: '' };
       this.tell(); // the way back leads to what is shown now
       void this.session.follow({ ...view, ...place, page: 'graph' }, true);
     });
@@ -358,22 +367,13 @@ export class GaTrend extends LocalizedElement {
 
   // -- parts ---------------------------------------------------------------------------------
 
-  /** What is wrong is said on the page; an answer that came too late says nothing. */
-  private async guarded(
-    question: Question,
-    run: (signal: AbortSignal) => Promise<void>,
-  ): Promise<void> {
-    this.running.get(question)?.abort();
-    const own = new AbortController();
-    this.running.set(question, own);
-    try {
-      this.problem = '';
-      await run(own.signal);
-    } catch (error) {
-      if (own.signal.aborted) return;
-      this.asked = '';
-      this.problem = error instanceof Error ? error.message : String(error);
-    }
+  /** What is wrong is said on the page. */
+  private async guarded(question: Question, run: (signal: AbortSignal) => Promise<void>) {
+    this.problem = '';
+    const problem = await this.questions.ask(question, run);
+    if (problem === null) return;
+    this.asked = '';
+    this.problem = problem;
   }
 
   private value(id: string): string {

@@ -4,6 +4,7 @@ import { formatNumber } from '../parts/format';
 const HEIGHT = 150;
 const LEFT = 90;
 const BOTTOM = 20;
+const MANY = 300;
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** The values of one row as a curve, with its scale; gaps where there is no finite value. */
@@ -31,8 +32,10 @@ export function curveOf(cells: Cells, row: number, name: string, width: number):
       d: path,
       fill: 'none',
       stroke: 'currentColor',
-      'stroke-width': 1.5,
+      // Thin lines keep neighbouring steps apart where there are many.
+      'stroke-width': values.length > MANY ? 1 : 1.5,
       'stroke-linecap': 'round',
+      'stroke-linejoin': 'bevel',
     }),
     label(formatNumber(high), LEFT - 8, 14, 'end'),
     label(formatNumber(low), LEFT - 8, HEIGHT - BOTTOM - 4, 'end'),

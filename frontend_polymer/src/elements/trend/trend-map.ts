@@ -18,6 +18,9 @@ export interface Drawn {
   readonly isDifference: boolean;
   /** Where the first row lies, in pixels from the top. */
   readonly top: number;
+  /** Where the columns begin and how many pixels they take, counted from the names. */
+  readonly left: number;
+  readonly width: number;
   readonly chosen: number;
 }
 
@@ -31,41 +34,108 @@ export function groundOf(element: HTMLElement): Ground {
   };
 }
 
-/** Draws the rows in view: names, and a box for each value. */
-export function drawMap(canvas: HTMLCanvasElement, drawn: Drawn, ground: Ground): void {
-  const scale = window.devicePixelRatio || 1;
-  const { clientWidth: width, clientHeight: height } = canvas;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  const context = canvas.getContext('2d');
-  if (!context) return;
-  context.scale(scale, scale);
-  context.font = '12px system-ui, sans-serif';
-  context.textBaseline = 'middle';
-  const { cells, names, top } = drawn;
-  const box = columnWidth(width, cells.columns.length);
-  names.forEach((name, row) => {
-    const y = top + row * ROW;
-    if (y + ROW < 0 || y > height) return;
-    context.fillStyle = row === drawn.chosen ? ground.text : ground.muted;
-    context.fillText(shortened(context, name, NAMES - 16), 8, y + ROW / 2);
-    cells.rows[row]?.forEach((value, column) => {
-      const score = drawn.scores[row]?.[column];
-      if (value === undefined || score === undefined) return;
-      const x = NAMES + column * box;
-      context.fillStyle = colourOf(score, ground.isDark);
-      context.fillRect(x, y, Math.max(1, box - (box > 4 ? 1 : 0)), ROW - 1);
-      if (isOutlier(value, score, drawn.isDifference) && box >= 3) {
-        context.fillStyle = ground.text;
-        context.fillRect(x + box / 2 - 1.5, y + ROW / 2 - 2, 3, 3);
-      }
+/** Draws names and boxes; what the boxes show is painted once, a pixel each, and then stretched. */
+export class TrendMap {
+  private readonly picture = document.createElement('canvas');
+  /** Places of outliers in the picture. */
+  private marks: readonly (readonly [row: number, column: number])[] = [];
+  /** What the picture shows. */
+  private painted: { cells: Cells; isDark: boolean } | null = null;
+
+  draw(canvas: HTMLCanvasElement, drawn: Drawn, ground: Ground): void {
+    const scale = window.devicePixelRatio || 1;
+    const { clientWidth: width, clientHeight: height } = canvas;
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    const context = canvas.getContext('2d');
+    if (!context) return;
+    context.scale(scale, scale);
+    context.font = '12px system-ui, sans-serif';
+    context.textBaseline = 'middle';
+    const { names, top, chosen } = drawn;
+    names.forEach((name, row) => {
+      const y = top + row * ROW;
+      if (y + ROW < 0 || y > height) return;
+      context.fillStyle = row === chosen ? ground.text : ground.muted;
+      context.fillText(shortened(context, name, NAMES - 16), 8, y + ROW / 2);
     });
-  });
+    if (drawn.cells !== this.painted?.cells || ground.isDark !== this.painted.isDark) {
+      this.paint(drawn, ground.isDark);
+    }
+    this.drawBoxes(context, drawn, ground, width - NAMES);
+  }
+
+  private drawBoxes(
+    context: CanvasRenderingContext2D,
+    { cells, top, left, width }: Drawn,
+    ground: Ground,
+    room: number,
+  ): void {
+    const { length: rows } = cells.rows;
+    const { length: columns } = cells.columns;
+    if (!rows || !columns || width <= 0) return;
+    const box = width / columns;
+    context.beginPath();
+    context.rect(NAMES, 0, room, top + rows * ROW);
+    context.clip();
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.picture, NAMES + left, top, width, rows * ROW);
+    for (let row = 0; row < rows; row++)
+      context.clearRect(NAMES, top + row * ROW + ROW - 1, room, 1);
+    if (box > 4) {
+      for (let column = 1; column <= columns; column++) {
+        context.clearRect(NAMES + left + column * box - 1, top, 1, rows * ROW);
+      }
+    }
+    if (box < 3) return;
+    context.fillStyle = ground.text;
+    for (const [row, column] of this.marks) {
+      const x = NAMES + left + (column + 0.5) * box;
+      context.fillRect(x - 1.5, top + row * ROW + ROW / 2 - 2, 3, 3);
+    }
+  }
+
+  private paint({ cells, scores, isDifference }: Drawn, isDark: boolean): void {
+    this.painted = { cells, isDark };
+    this.marks = [];
+    const { picture } = this;
+    picture.width = cells.columns.length;
+    picture.height = cells.rows.length;
+    const context = picture.getContext('2d');
+    if (!context || !picture.width || !picture.height) return;
+    const palette = paletteOf(isDark);
+    const image = context.createImageData(picture.width, picture.height);
+    const pixels = new Uint32Array(image.data.buffer);
+    const marks: [number, number][] = [];
+    cells.rows.forEach((values, row) => {
+      values.forEach((value, column) => {
+        const score = scores[row]?.[column];
+        if (value === undefined || score === undefined) return;
+        const shade = Number.isFinite(score) ? Math.round(score * SHADES) + SHADES : 2 * SHADES + 1;
+        pixels[row * picture.width + column] = palette[shade]!;
+        if (isOutlier(value, score, isDifference)) marks.push([row, column]);
+      });
+    });
+    context.putImageData(image, 0, 0);
+    this.marks = marks;
+  }
 }
 
-/** The width of a column in pixels. */
-export function columnWidth(width: number, count: number): number {
-  return count ? (width - NAMES) / count : 0;
+/** So many colours on each side of grey. */
+const SHADES = 128;
+
+/** From -1 to 1, and that of what is not finite, as pixels. */
+function paletteOf(isDark: boolean): Uint32Array {
+  const canvas = Object.assign(document.createElement('canvas'), {
+    width: 2 * SHADES + 2,
+    height: 1,
+  });
+  const context = canvas.getContext('2d', { willReadFrequently: true })!;
+  for (let at = 0; at < canvas.width; at++) {
+    context.fillStyle = colourOf(at > 2 * SHADES ? NaN : at / SHADES - 1, isDark);
+    context.fillRect(at, 0, 1, 1);
+  }
+  return new Uint32Array(context.getImageData(0, 0, canvas.width, 1).data.buffer);
 }
 
 /** From blue over grey to red; what is not finite is magenta. */
@@ -83,21 +153,4 @@ function shortened(context: CanvasRenderingContext2D, name: string, width: numbe
   let from = 1;
   while (from < name.length && context.measureText(`…${name.slice(from)}`).width > width) from += 2;
   return `…${name.slice(from)}`;
-}
-
-const ZOOM = 0.8;
-const FEWEST = 4;
-
-/** The part of the steps after a turn of the wheel at a share of the width; null for all of them. */
-export function zoomed(
-  [from, to]: readonly [number, number],
-  last: number,
-  share: number,
-  isIn: boolean,
-): readonly [number, number] | null {
-  const factor = isIn ? ZOOM : 1 / ZOOM;
-  const pivot = from + Math.max(0, share) * (to - from);
-  const begin = Math.max(0, Math.round(pivot - (pivot - from) * factor));
-  const end = Math.min(last, Math.max(begin + FEWEST, Math.round(pivot + (to - pivot) * factor)));
-  return begin === 0 && end === last ? null : [begin, end];
 }

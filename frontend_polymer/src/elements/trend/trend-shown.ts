@@ -1,5 +1,6 @@
 import type { Cells, Fixed, Window } from '../../data/trend';
 import type { Trend } from '../../generated/graph_pb';
+import { ROW, type Drawn } from './trend-map';
 
 /** The values on screen and what they are of. */
 export interface Shown {
@@ -45,4 +46,70 @@ export function wholeName({ names, kinds, kind }: Trend, at: number): string {
 /** A choice that is called what it is. */
 export function same(value: string): [string, string] {
   return [value, value];
+}
+
+/** The targets of a kind whose names hold a part; of every kind when it is none of them. */
+export function targetsOf({ names, kind, kinds }: Trend, wanted: string, part: string): number[] {
+  const place = kinds.indexOf(wanted);
+  const low = part.toLowerCase();
+  return names.flatMap((name, at) =>
+    (place < 0 || kind[at] === place) && name.toLowerCase().includes(low) ? [at] : [],
+  );
+}
+
+/** Where the columns that are there lie among those that are wanted, in pixels. */
+export function columnsIn(
+  { columns, fixed }: Window,
+  wanted: readonly number[],
+  steps: readonly number[],
+  width: number,
+): { left: number; width: number } {
+  if (fixed === 'step' || !columns.length || !wanted.length) return { left: 0, width };
+  const away = steps.indexOf(columns[0]!) - steps.indexOf(wanted[0]!);
+  const one = width / wanted.length;
+  return { left: away * one, width: columns.length * one };
+}
+
+/** Rows are asked for by so many, beginning one block above those in view. */
+const BLOCK = 8;
+
+/** The rows to ask for when some are in view. */
+export function blockOf(first: number, count: number): readonly [number, number] {
+  const from = Math.max(0, (Math.floor(first / BLOCK) - 1) * BLOCK);
+  return [from, (Math.ceil((first + count) / BLOCK) + 1) * BLOCK];
+}
+
+/** What the map is to draw of that, scrolled so far, among the columns that are wanted. */
+export function drawnOf(
+  shown: Shown | null,
+  scrolled: number,
+  chosenRow: number | undefined,
+  extent: { left: number; width: number },
+): Drawn {
+  const first = shown?.first ?? 0;
+  return {
+    cells: shown?.cells ?? NOTHING,
+    scores: shown?.scores ?? [],
+    names: shown?.names ?? [],
+    isDifference: Boolean(shown?.window.other),
+    top: first * ROW - scrolled,
+    chosen: (chosenRow ?? -1) - first,
+    ...extent,
+  };
+}
+
+const NOTHING: Cells = { columns: [], rows: [] };
+
+/** For tests: names of rows, columns and values. */
+export function sceneOf({ window, names, cells }: Shown) {
+  return { file: window.file, other: window.other, names, ...cells };
+}
+
+/** The steps that a column stands for, all but its value hidden: `4`, or `4–7`. */
+export function stepsOf({ cells, window }: Shown, column: number, { step }: TrendPlace): string {
+  if (window.fixed === 'step') return String(step);
+  const next = cells.columns[column + 1];
+  const end = next === undefined ? window.columns.length : window.columns.indexOf(next);
+  const last = window.columns[end - 1]!;
+  return last > step ? `${step}–${last}` : String(step);
 }

@@ -81,6 +81,12 @@ export const trendStyles = html`${controls}
       margin: 0;
       font: 12px var(--ga-mono);
     }
+    #value {
+      min-height: 20px;
+    }
+    .links {
+      min-height: 36px;
+    }
     .curve {
       color: var(--ga-accent);
       min-height: 150px;

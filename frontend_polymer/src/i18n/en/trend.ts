@@ -17,10 +17,10 @@ export const trendEn = {
   reset: 'All steps',
   rows: (count: string) => `${count} rows`,
   map: 'Heat map: rows by columns; arrows move, Enter looks for the graph',
-  hint: 'Colour: how far a value is from the median of its row; dots mark outliers. Wheel with Ctrl zooms the steps, a click shows a value and its curve.',
+  hint: 'Colour: how far a value is from the median of its row; dots mark outliers. The wheel zooms the steps with Ctrl and moves along them with Shift; a click shows a value and its curve.',
   hintDifference:
-    'Colour: the relative difference by powers of ten; dots mark more than 1 %. Wheel with Ctrl zooms the steps, a click shows a value and its curve.',
-  value: (name: string, step: number, rank: number, value: string) =>
+    'Colour: the relative difference by powers of ten; dots mark more than 1 %. The wheel zooms the steps with Ctrl and moves along them with Shift; a click shows a value and its curve.',
+  value: (name: string, step: string, rank: number, value: string) =>
     `${name}, step ${step}, rank ${rank}: ${value}`,
   nothing: 'nothing recorded',
   graphs: 'Look at the graph of this step and rank',

@@ -19,9 +19,9 @@ export const trendZh: Texts['trend'] = {
   reset: '全部 step',
   rows: (count) => `${count} 行`,
   map: '热力图：行与列；方向键移动，Enter 查找对应的图',
-  hint: '颜色：数值偏离本行中位数的程度；圆点标出离群值。Ctrl + 滚轮缩放 step，单击显示数值和曲线。',
+  hint: '颜色：数值偏离本行中位数的程度；圆点标出离群值。Ctrl + 滚轮缩放 step，Shift + 滚轮左右移动，单击显示数值和曲线。',
   hintDifference:
-    '颜色：相对差异的数量级；圆点标出超过 1 % 的差异。Ctrl + 滚轮缩放 step，单击显示数值和曲线。',
+    '颜色：相对差异的数量级；圆点标出超过 1 % 的差异。Ctrl + 滚轮缩放 step，Shift + 滚轮左右移动，单击显示数值和曲线。',
   value: (name, step, rank, value) => `${name}，step ${step}，rank ${rank}：${value}`,
   nothing: '没有记录',
   graphs: '查看该 step 和 rank 的图',
