@@ -99,7 +99,13 @@ def test_graph_details_and_list(
         check_sizes(frame)
         frame.click("ga-details #match")
         expect(frame.locator("ga-match #end")).to_be_visible()
+        preview = frame.locator("ga-match #preview")
+        expect(preview.locator("li").first).to_be_attached()
         check_sizes(frame)
+        for width, height in SIZES:
+            frame.page.set_viewport_size({"width": width, "height": height})
+            frame.wait_for_function(f"innerWidth === {width}")
+            assert preview.evaluate("element => element.clientHeight") >= 40, f"at {width}"
 
 
 def test_overview(

@@ -107,6 +107,10 @@ export class GaDetails extends LocalizedElement {
             <ga-icon name="jump"></ga-icon>[[text.details.firstError]]
           </button>
         </div>
+        <div id="outdated" class="empty" hidden$="[[!_isOutdated(state)]]" role="status">
+          <p>[[text.details.outdated]]</p>
+          <button on-click="_reload">[[text.shell.reload]]</button>
+        </div>
         <div class="empty" hidden$="[[!state.detailProblem]]" role="alert">
           <p>[[text.details.failed]] [[state.detailProblem.message]]</p>
           <p>[[state.detailProblem.remedy]]</p>
@@ -201,7 +205,8 @@ export class GaDetails extends LocalizedElement {
   }
 
   _resized(): void {
-    this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, 70%)`;
+    // Not in per cent of what it stands in: that would be measured as if it had no height set.
+    this.style.height = this.collapsed ? 'auto' : `min(${this.height}px, max(70vh, 240px))`;
   }
 
   _resize(event: CustomEvent<number>): void {
@@ -281,6 +286,15 @@ export class GaDetails extends LocalizedElement {
 
   _retry(): void {
     void this.session.select(this.state.selected);
+  }
+
+  /** Whether a node was asked for that the file has in another form since it was loaded. */
+  _isOutdated({ news, selected, detail, detailProblem, detailBusy }: AppState): boolean {
+    return news !== null && selected !== null && !detail && !detailProblem && !detailBusy;
+  }
+
+  _reload(): void {
+    void this.session.reload();
   }
 
   _bands(state: AppState): readonly GradeBand[] {

@@ -7,6 +7,8 @@ export const matchStyles = html`<style>
     flex-direction: column;
     flex: 1;
     min-width: 0;
+    min-height: 0;
+    overflow: auto;
   }
   .refusal {
     flex: 1;
@@ -15,7 +17,8 @@ export const matchStyles = html`<style>
   }
   .columns {
     flex: 1;
-    min-height: 0;
+    /* Room for two rows of choices and a few of the preview; what is lower scrolls as a whole. */
+    min-height: 110px;
     display: grid;
     grid-auto-flow: column;
     grid-auto-columns: minmax(0, 1fr);

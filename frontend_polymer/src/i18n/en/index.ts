@@ -141,6 +141,8 @@ export const en = {
     nothing: 'No node is selected',
     empty: 'Select a node to see its tensors, their errors and where it was called from.',
     emptyKeys: 'Double click opens a module. Press / to search, ? for all keys.',
+    outdated:
+      'The file has changed since the graph was loaded, so what this node holds cannot be shown.',
     firstError: 'Go to the first error',
     copyName: 'Copy the full name',
     copied: 'Copied',

@@ -137,6 +137,7 @@ export const zh: Texts = {
     nothing: '未选中节点',
     empty: '选择一个节点，查看它的张量、误差和调用位置。',
     emptyKeys: '双击展开模块；按 / 搜索，按 ? 查看全部快捷键。',
+    outdated: '加载图之后文件已变化，无法显示该节点的内容。',
     firstError: '跳到首个误差节点',
     copyName: '复制完整名称',
     copied: '已复制',
