@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
@@ -62,14 +63,38 @@ class Shares(NamedTuple):
     elements: NDArray[np.float64]
 
 
+class NumberOf(IntEnum):
+    """What a number that a rank makes of its own parameters was made from."""
+
+    TENSOR = 0  # the norm of a gradient
+    NUMBERS = 1  # other such numbers
+    VALUE = 2  # one that the script had taken out of its tensor
+    RANKS = 3  # reduced over ranks
+
+
+class Numbers(NamedTuple):
+    """A number that each rank makes of what it has: its own, and what follows from its inputs.
+
+    Of a list its norm. What comes ``of`` ranks has the numbers that went in for ``expected``;
+    ``is_reduced`` tells of those.
+    """
+
+    ranks: tuple[int, ...]
+    own: tuple[float, ...]
+    expected: tuple[float, ...]
+    of: NumberOf
+    is_reduced: bool = False
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What is known of a merge, by row of the parameter table and by node.
 
     ``recipes`` say how a value was made, ``assemblies`` of which files its data consist,
     ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
-    alike, ``shares`` what the ranks hold of a weight. ``origins`` are the ranks of each node,
-    empty while they are the same for all.
+    alike, ``shares`` what the ranks hold of a weight, ``numbers`` what they make of what they have.
+    ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
+    counts the replicas that the run has.
     """
 
     recipes: dict[int, str] = field(default_factory=dict)
@@ -77,7 +102,9 @@ class Provenance:
     unknown: dict[int, str] = field(default_factory=dict)
     apart: dict[int, tuple[Apart, ...]] = field(default_factory=dict)
     shares: dict[int, Shares] = field(default_factory=dict)
+    numbers: dict[int, Numbers] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
+    replicas: int = 1
 
     def without(self, rows: Iterable[int], why: str) -> Provenance:
         """The same with the given rows unknown, for a reason that is their recipe as well."""
@@ -89,6 +116,7 @@ class Provenance:
             unknown=self.unknown | lost,
             apart={row: one for row, one in self.apart.items() if row not in lost},
             shares={row: one for row, one in self.shares.items() if row not in lost},
+            numbers={row: one for row, one in self.numbers.items() if row not in lost},
         )
 
 
@@ -100,6 +128,7 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.unknown, rows),
         _picked(provenance.apart, rows),
         _picked(provenance.shares, rows),
+        _picked(provenance.numbers, rows),
     )
 
 
@@ -115,6 +144,7 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.unknown for one in parts], starts),
         _joined([one.apart for one in parts], starts),
         _joined([one.shares for one in parts], starts),
+        _joined([one.numbers for one in parts], starts),
     )
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from msprobe_builder.dump.stack import Frame, parse_frame, read_stacks
+import json
+from pathlib import Path
+
+from msprobe_builder.dump.stack import Frame, is_framework, parse_frame, read_stacks
+
+_EXAMPLES = (
+    Path(__file__).resolve().parents[3] / "frontend_polymer/test/elements/details/frameworks.json"
+)
 
 _LINE = "File train/my model.py, line 79, in <module>, \n loss = model(x)"
 _FRAME = Frame("train/my model.py", 79, "<module>", "loss = model(x)")
@@ -26,3 +33,10 @@ def test_other_entries_are_counted() -> None:
     stacks = read_stacks({"a": [_LINE], "b": 3, "c": [1], "d": [["x"], [2]]})
     assert set(stacks.of_name) == {"a"}
     assert stacks.skipped == 3
+
+
+def test_frameworks_are_what_the_viewer_takes_for_them() -> None:
+    examples = json.loads(_EXAMPLES.read_text("utf-8"))
+    assert {example["isFramework"] for example in examples} == {True, False}
+    for example in examples:
+        assert is_framework(example["file"]) is example["isFramework"], example["file"]

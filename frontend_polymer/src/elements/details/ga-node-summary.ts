@@ -77,6 +77,10 @@ export class GaNodeSummary extends LocalizedElement {
           max-width: 100%;
           min-width: 0;
         }
+        #confirm,
+        #reject {
+          flex: none;
+        }
       </style>
       <span class="nothing" hidden$="[[state.selected]]">[[text.details.nothing]]</span>
       <template is="dom-if" if="[[record]]">

@@ -27,10 +27,15 @@ export function editorLink({ file, line }: StackFrame): string {
 
 const PYTHON = 'python';
 
+/** A path without what stands before the package, as some collectors write it. */
+const BARE_FRAMEWORK = /^(torch|torch_npu|mindspore|msprobe|msprobe_collector)\//;
+
 /** The installed package that a frame belongs to; empty for the user's own code. */
 export function packageOf({ file, isLibrary }: StackFrame): string {
-  if (!isLibrary) return '';
   const path = file.replaceAll('\\', '/');
+  const bare = BARE_FRAMEWORK.exec(path)?.[1];
+  if (bare !== undefined) return bare;
+  if (!isLibrary) return '';
   const inside = /(?:^|\/)(?:site|dist)-packages\/([^/]+)/.exec(path)?.[1];
   return inside?.replace(/\.py$/, '') ?? PYTHON;
 }

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 
@@ -13,6 +15,11 @@ import { StackFrameSchema } from '../../../src/generated/graph_pb';
 
 const frame = (file: string, isLibrary: boolean, line = 7) =>
   create(StackFrameSchema, { file, line, function: 'forward', source: '  x = f(x)', isLibrary });
+
+/** The builder is held to the same ones. */
+const FRAMEWORKS = JSON.parse(
+  readFileSync('test/elements/details/frameworks.json', 'utf8'),
+) as readonly { file: string; isLibrary: boolean; isFramework: boolean }[];
 
 const OWN = frame('/home/me/train.py', false);
 const TORCH = frame('/usr/lib/python3/site-packages/torch/nn/linear.py', true);
@@ -37,6 +44,10 @@ describe('the call site', () => {
     expect(callSite([TORCH, OWN, MODEL])).toBe(1);
     expect(callSite([TORCH, COLLECTOR])).toBe(-1);
     expect(callSite([])).toBe(-1);
+  });
+
+  it.each(FRAMEWORKS)('of $file', ({ file, isLibrary, isFramework }) => {
+    expect(callSite([frame(file, isLibrary)])).toBe(isFramework ? -1 : 0);
   });
 
   it('stands by itself, with all other libraries folded by package', () => {
