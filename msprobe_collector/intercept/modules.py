@@ -98,6 +98,9 @@ class ModuleHook:
         self.path = path
 
     def __call__(self, *arguments: Any) -> None:
+        # First and alone: the compiler of older torch gives up at anything else that it meets here.
+        if torch.compiler.is_compiling():
+            return
         session = self.hooks.session
         if session.active and not session.threads.hides_calls and not is_staged():
             try:

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from msprobe_collector.intercept.staged import leave_alone
+
 # Those that torch reports under another name than their own.
 _SPECIAL_METHODS = """
     __add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __matmul__
@@ -38,7 +40,6 @@ def take_operator() -> str | None:
 
 
 def _announcing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def special_method(*operands: Any) -> Any:
         _entered.operator = name
         try:
@@ -46,8 +47,10 @@ def _announcing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _entered.operator = None
 
-    special_method.__module__ = "torch._tensor"  # where those made in Python come from
-    return special_method
+    leave_alone(special_method.__code__)
+    method = functools.wraps(original)(special_method)
+    method.__module__ = "torch._tensor"  # where those made in Python come from
+    return method
 
 
 class Operators:

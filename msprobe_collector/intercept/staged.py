@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import types
 
 import torch
 
@@ -30,3 +31,14 @@ def _computes_with_shapes() -> bool:
     """Distributed tensors and exporters find out shapes with tensors that hold nothing."""
     modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
     return any(type(mode).__name__ in _FAKE for mode in modes)
+
+
+def leave_alone(code: types.CodeType) -> None:
+    """Have Dynamo not compile ``code`` where torch, before 2.5, offers to skip it.
+
+    There it fails on methods of C classes and on frames of the interpreter; since then it does not.
+    """
+    dynamo = getattr(torch._C._dynamo, "eval_frame", None)
+    skip_code = getattr(dynamo, "skip_code", None)
+    if skip_code is not None:
+        skip_code(code)

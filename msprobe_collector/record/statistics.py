@@ -89,7 +89,10 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
     """
     try:
         return _measure(tensor)
-    except NotImplementedError:
+    except RuntimeError as error:
+        # Older torch has no type of its own for this.
+        if type(error) is not NotImplementedError and "not implemented for" not in str(error):
+            raise
         return Measured(_NOTHING, None)
 
 

@@ -15,12 +15,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed import all_reduce as imported_before
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Shard
 
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.record.pytorch import PyTorch
 from tests.collector.processes import run_in_two
 from tests.collector.recording import Dump, read_dump, write_config
+from tests.collector.versions import NEEDS_SHARDS, needs_torch
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch was built without it")
 
@@ -72,6 +72,7 @@ def every_call(rank: int, path: str) -> None:
     assert dist.all_reduce.__code__ is codes
 
 
+@needs_torch(2, 7, to="scatter what was reduced on a CPU")
 def test_every_communication_call_is_recorded(tmp_path: Path) -> None:
     run_in_two(every_call, str(tmp_path))
     first, second = dumps_of(tmp_path)
@@ -253,6 +254,7 @@ def sharded(_rank: int, path: str) -> None:
     debugger.close()
 
 
+@NEEDS_SHARDS
 def test_fsdp2(tmp_path: Path) -> None:
     run_in_two(sharded, str(tmp_path))
     for dump in dumps_of(tmp_path):
@@ -275,6 +277,8 @@ def test_fsdp2(tmp_path: Path) -> None:
 
 
 def shares_of_distributed_tensors(rank: int) -> None:
+    from torch.distributed.tensor import DTensor, Partial, Shard
+
     mesh = init_device_mesh("cpu", (2,))
     part = torch.full((2, 3), float(rank + 1))
     cut = [DTensor.from_local(part * size, mesh, [Shard(0)]) for size in (1.0, 10.0)]
@@ -292,6 +296,7 @@ def shares_of_distributed_tensors(rank: int) -> None:
     assert torch.equal(both.to_local(), part * 11.0)
 
 
+@needs_torch(2, 5, to="offer distributed tensors to everybody")
 def test_shares_of_distributed_gradients_are_added_where_they_lie() -> None:
     """Adding the tensors themselves is a crash of the process while hooks are hidden."""
     run_in_two(shares_of_distributed_tensors)

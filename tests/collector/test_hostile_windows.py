@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from msprobe_collector import PrecisionDebugger
 from tests.collector.recording import read_dump, record, saved_tensor
+from tests.collector.versions import needs_torch
 
 
 def net() -> nn.Sequential:
@@ -115,6 +116,7 @@ def test_scripting_meets_the_hooks_of_others_only(tmp_path: Path) -> None:
     assert not traces(model)
 
 
+@needs_torch(2, 5, to="train with jagged tensors")
 def test_jagged_tensors_are_measured_and_trained(tmp_path: Path) -> None:
     model = net()
     plain = torch.autograd.grad(model(jagged()).values().sum(), list(model.parameters()))

@@ -19,6 +19,7 @@ from tests.collector.plain_training import MICRO, STEPS, Model, data, loss_of
 from tests.collector.processes import run_in_two
 from tests.collector.test_measured_numbers import expected
 from tests.collector.test_monitor import decoder, read
+from tests.collector.versions import NEEDS_SHARDS, needs_torch
 
 
 def train_shared(rank: int, directory: Path, kind: str) -> None:
@@ -46,6 +47,7 @@ def train_shared(rank: int, directory: Path, kind: str) -> None:
     PrecisionDebugger.close()
 
 
+@needs_torch(2, 10, to="average shards on a CPU of those tried")
 def test_gradients_before_and_after_reduction_of_two_ranks(tmp_path: Path) -> None:
     for kind in ("ddp", "fsdp2"):
         run_in_two(train_shared, tmp_path / kind, kind)
@@ -76,11 +78,12 @@ def test_gradients_before_and_after_reduction_of_two_ranks(tmp_path: Path) -> No
 
 def train_micro_batches(rank: int, directory: Path, kind: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
     model: nn.Module = Model()
     if kind == "fsdp2":
+        from torch.distributed.fsdp import fully_shard
+
         fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
     else:
         model = DistributedDataParallel(model, gradient_as_bucket_view=kind == "view")
@@ -96,7 +99,7 @@ def train_micro_batches(rank: int, directory: Path, kind: str) -> None:
     PrecisionDebugger.close()
 
 
-@pytest.mark.parametrize("kind", ["copies", "view", "fsdp2"])
+@pytest.mark.parametrize("kind", ["copies", "view", pytest.param("fsdp2", marks=NEEDS_SHARDS)])
 def test_micro_batches_that_are_reduced_one_by_one_are_taken_together(
     tmp_path: Path, kind: str
 ) -> None:

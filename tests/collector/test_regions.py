@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.collector.models import WIDTH, GatedMLP, tokens
 from tests.collector.recording import read_dump, record
+from tests.collector.versions import needs_torch
 
 
 class Recomputing(nn.Module):
@@ -237,6 +238,7 @@ class Broken(nn.Module):
         return y * self.scale
 
 
+@needs_torch(2, 8, to="clip gradients in compiled code as it does elsewhere")
 def test_compiled_code_may_call_what_is_taken_over(tmp_path: Path) -> None:
     def train(record_in: Path | None) -> list[torch.Tensor]:
         torch._dynamo.reset()

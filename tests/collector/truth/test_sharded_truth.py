@@ -18,6 +18,7 @@ from tests.collector.models import Decoder, GatedMLP, tokens
 from tests.collector.processes import run_in_two
 from tests.collector.truth.test_truth import compare_twins
 from tests.collector.truth.trainings import TRAININGS
+from tests.collector.versions import CAN_SHARD
 
 
 def sharded() -> tuple[nn.Module, torch.Tensor]:
@@ -53,7 +54,7 @@ def tensor_parallel() -> tuple[nn.Module, torch.Tensor]:
 
 
 BUILDS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
-    "fsdp2": sharded,
+    **({"fsdp2": sharded} if CAN_SHARD else {}),
     "tensor parallel": tensor_parallel,
 }
 
