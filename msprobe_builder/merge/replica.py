@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
@@ -79,7 +79,9 @@ def read_replica(
     layout = source.layout
     sends_within = layout.pp == 1 or layout.cp > 1
     model = join_stages(stages, layout.vpp, sends_within=sends_within)
-    return assemble(model, stages), diagnostics
+    side = assemble(model, stages)
+    assert side.provenance is not None
+    return replace(side, provenance=replace(side.provenance, replicas=layout.dp)), diagnostics
 
 
 def _read(

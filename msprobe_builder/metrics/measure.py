@@ -180,7 +180,7 @@ def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> t
         differing = {*zip(pairs.npu[is_off].tolist(), pairs.bench[is_off].tolist(), strict=True)}
     return (
         with_faulty_shares(one, bench, partner, {row for row, _ in differing}),
-        with_faulty_shares(other, npu, back, {row for _, row in differing}),
+        with_faulty_shares(other, npu, back, {row for _, row in differing}, is_reference=True),
     )
 
 

@@ -1,9 +1,9 @@
 """Which rank's part of a weight is not what the reference has there.
 
-Of real data every rank's part is compared with its place in the reference. Of statistics only the
-whole is known: when one rank's part, times some number, makes all four statistics of the whole
-those of the reference, it is that rank's. A part whose elements are in another order has the same
-statistics, so statistics cannot tell of it.
+A pipeline stage of one rank has its weights whole. Of real data every other rank's part is compared
+with its place in the reference. Of statistics only the whole is known: when one rank's part, times
+some number, makes all four statistics of the whole those of the reference, it is that rank's. A
+part whose elements are in another order has the same statistics, so statistics cannot tell of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.assembly import Assembly
+from msprobe_builder.graph.assembly import Assembly, joined_shape
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, Shares
 from msprobe_builder.graph.side import Side
@@ -32,16 +32,22 @@ _FITS = 1e-5
 
 
 def with_faulty_shares(
-    side: Side, other: Side, partner: Mapping[int, int], differing: Set[int]
+    side: Side,
+    other: Side,
+    partner: Mapping[int, int],
+    differing: Set[int],
+    *,
+    is_reference: bool = False,
 ) -> Side:
     """The side with the ranks whose part of a weight differs from the other side's weight.
 
     Runs that began with other weights differ in most of them, which is no fault of a rank.
     ``partner`` is the row of the other side of each compared row, ``differing`` are the rows whose
-    elements were compared and differ.
+    elements were compared and differ. A rank with whole weights is only accused of the run under
+    debug.
     """
     provenance = side.provenance
-    if provenance is None or not provenance.shares:
+    if provenance is None:
         return side
     weights = [
         row
@@ -57,9 +63,12 @@ def with_faulty_shares(
         return side
     found = {}
     for row in off:
-        if row not in provenance.shares:
+        if row not in provenance.shares and is_reference:
             continue
-        if row in provenance.assemblies:
+        if row not in provenance.shares:
+            ranks = _ranks(provenance, int(side.table.node[row]))
+            several = _alone(side.table, row, ranks, other.table, partner[row])
+        elif row in provenance.assemblies:
             several = _by_elements(side, row, other, partner[row])
         else:
             reference = other.table.statistics[:, partner[row]]
@@ -69,6 +78,27 @@ def with_faulty_shares(
     if not found:
         return side
     return replace(side, provenance=_with(provenance, found))
+
+
+def _ranks(provenance: Provenance, node: int) -> tuple[int, ...]:
+    return provenance.origins[node] if provenance.origins else ()
+
+
+def _alone(
+    table: ParameterTable, row: int, ranks: tuple[int, ...], other: ParameterTable, partner: int
+) -> tuple[Apart, ...]:
+    """The rank that has a whole weight to itself, as those of a pipeline without other splits."""
+    if len(ranks) != 1 or table.numel[row] != other.numel[partner]:
+        return ()
+    own, reference = table.statistics[:, row], other.statistics[:, partner]
+    if not (np.isfinite(own).all() and np.isfinite(reference).all()):
+        return ()
+    size = np.abs(reference).max()
+    difference = float(np.abs(own - reference).max() / size) if size > 0 else 1.0
+    factor = own[3] / reference[3] if reference[3] > 0 else 1.0
+    is_scaled = np.allclose(own, factor * reference, rtol=_FITS, atol=_FITS * size)
+    note = f"{factor:.4g} times" if is_scaled and not isclose(factor, 1.0, rel_tol=_FITS) else ""
+    return (_apart(ranks[0], own, difference, note),)
 
 
 def _with(provenance: Provenance, found: dict[int, tuple[Apart, ...]]) -> Provenance:
@@ -85,15 +115,19 @@ def _is_off(table: ParameterTable, row: int, other: ParameterTable, partner: int
 
 def _by_statistics(shares: Shares, reference: Float) -> tuple[Apart, ...]:
     """The one rank whose part, divided by a number, makes the whole that of the reference."""
-    fitting = []
-    for place, rank in enumerate(shares.ranks):
-        factor = _factor(shares, place, reference)
-        if factor is not None:
-            fitting.append((place, rank, factor))
-    if len(fitting) != 1:
+    found = faulty_share(shares, reference)
+    if found is None:
         return ()
-    [(place, rank, factor)] = fitting
-    return (_apart(rank, shares.statistics[place], abs(1 - 1 / factor), f"{factor:.4g} times"),)
+    place, factor = found
+    own = shares.statistics[place]
+    return (_apart(shares.ranks[place], own, abs(1 - 1 / factor), f"{factor:.4g} times"),)
+
+
+def faulty_share(shares: Shares, reference: Float) -> tuple[int, float] | None:
+    """The place of the one part that, divided by a number, makes the whole the reference."""
+    factors = [(place, _factor(shares, place, reference)) for place in range(len(shares.ranks))]
+    fitting = [(place, factor) for place, factor in factors if factor is not None]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _factor(shares: Shares, place: int, reference: Float) -> float | None:
@@ -122,7 +156,10 @@ def _factor(shares: Shares, place: int, reference: Float) -> float | None:
 
 
 def _by_elements(side: Side, row: int, other: Side, partner: int) -> tuple[Apart, ...]:
-    """The ranks whose part differs from its place in the reference, element by element."""
+    """The ranks whose part differs from its place in the reference, element by element.
+
+    Nobody where the reference has another shape, as a vocabulary that is filled up for the ranks.
+    """
     assert side.provenance is not None
     assembly = side.provenance.assemblies[row]
     if assembly.dimension is None or assembly.outer > 1 or len(assembly.orders) > 1:
@@ -133,11 +170,11 @@ def _by_elements(side: Side, row: int, other: Side, partner: int) -> tuple[Apart
         parts = [np.asarray(whole(open_part(one)), dtype=np.float64) for one in assembly.parts]
     except (TensorFileError, RuntimeError, MemoryError, OSError, ValueError, TypeError):
         return ()
+    if joined_shape([part.shape for part in parts], assembly) != list(content.shape):
+        return ()
     found = []
     for place, expected in enumerate(_places(assembly, parts, content)):
         own = parts[place]
-        if expected.shape != own.shape:
-            return ()
         norm = float(np.sqrt(np.square(expected).sum()))
         distance = float(np.sqrt(np.square(own - expected).sum()))
         if norm and distance > _TOLERANCE * norm:
@@ -160,7 +197,7 @@ def _places(assembly: Assembly, parts: list[Float], content: Float) -> list[Floa
     for part, block in order.sequence(len(parts)):
         unit = parts[part].shape[axis] // bounds[-1]
         size = (bounds[block + 1] - bounds[block]) * unit
-        pieces[part][block] = np.take(content, range(begin, begin + size), axis=axis, mode="clip")
+        pieces[part][block] = np.take(content, range(begin, begin + size), axis=axis)
         begin += size
     return [
         np.concatenate([own[block] for block in sorted(own)], axis=axis) for own in pieces.values()

@@ -31,6 +31,7 @@ _NOT_A_NUMBER = "Nan"
 # Metrics that the document does not give of a single value, by its shape.
 _WITHOUT = {"[]": (0, 1, 4, 5), "[1]": (0,)}
 _NO_NUMBERS = ((None, None),) * 4
+_NO_DIFFERENCES = dict.fromkeys((*names.DIFFERENCES, *names.RELATIVE_ERRORS), "N/A")
 _CHECK = "A statistic differs by more than half: check this call."
 
 
@@ -226,6 +227,10 @@ def _pairs(pair: ParameterRow) -> tuple[tuple[float | None, float | None], ...]:
 
 def _differences(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
     pairs = _pairs(pair)
+    if pairs is _NO_NUMBERS:
+        cells.update(_NO_DIFFERENCES)
+        cells[names.RESULT] = UNKNOWN if pair.npu is None or pair.bench is None else ""
+        return
     known = []
     differences: list[Cell] = []
     relatives: list[Cell] = []

@@ -49,6 +49,7 @@ _WIDTHS = {
     **dict.fromkeys(MERGED, 60),
 }
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
+_LEADS = frozenset(FORMULA)  # found without comparing one by one
 _BATCH = 10_000  # rows of Parquet that are held at once
 
 Write = Callable[[Row], None]
@@ -87,7 +88,7 @@ def _csv(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
     yield lambda row: writer.writerow(
         [
             harmless(cell)
-            if type(cell) is str and cell[:1] in FORMULA and number_of(cell) is None
+            if type(cell) is str and cell[:1] in _LEADS and number_of(cell) is None
             else cell
             for cell in row.cells
         ]

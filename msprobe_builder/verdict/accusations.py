@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import CASTS, Family, carries, families
+from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 
 Int = NDArray[np.int64]
@@ -43,8 +45,13 @@ class Accusation:
     order: tuple[float, ...]
 
 
-def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> list[Accusation]:
-    """Findings that no other explains, and what differs without showing in any number."""
+def accusations(
+    flow: Flow, roles: Roles, result: PairResult, heirs: Int, norms: OwnNorms
+) -> list[Accusation]:
+    """Findings that no other explains, and what differs without showing in any number.
+
+    ``norms`` are numbers that depend on which parameters a rank has.
+    """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
     drifted = _has_drifted(flow, roles)
@@ -80,8 +87,15 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
     for number in widespread[1:]:
         strength[number] = Strength.WEAK  # one stands for all
     found = []
+    explained = {
+        number for number in range(len(roles.findings)) if is_explained(flow, roles, number, norms)
+    }
     for number, one in enumerate(roles.findings):
+        if number in explained:
+            continue
         root = one.root
+        while root in explained:
+            root = roles.findings[root].root
         while root >= 0 and strength[root] is Strength.WEAK and strength[number] > strength[root]:
             root = roles.findings[root].root
         # In halves, parts that were added in another order are off by as much as one is rounded.
@@ -90,7 +104,17 @@ def accusations(flow: Flow, roles: Roles, result: PairResult, heirs: Int) -> lis
             sure = strength[number]
             order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
             found.append(Accusation(number, one, sure, int(heirs[number]), order))
-    known = {(one.finding.side, one.finding.node) for one in found}
+    numbers = {own.node: own for own in wrong_numbers(flow, norms)}
+    found = [each for each in found if each.finding.side or each.finding.node not in numbers]
+    certain = [each.finding.at for each in found if each.strength is Strength.STRONG]
+    for node, own in numbers.items():
+        is_input = flow.npu.table.section[own.row] == Section.INPUT
+        if is_input and min(certain, default=node) < node:
+            continue  # a gradient that differs follows from what is wrong before
+        sure = Strength.WEAK if own.row in norms.odd else Strength.STRONG
+        order = (-float(sure), -inf if sure is Strength.WEAK else _position(roles, node))
+        found.append(Accusation(-1, own, sure, 0, order))
+    known = {(each.finding.side, each.finding.node) for each in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
     for place, row in cut_off(flow, kept_history(flow, rows)):
@@ -224,6 +248,7 @@ def _near(flow: Flow, side: int, node: int) -> int:
 
 
 _DRIFT = 2.0
+_OTHER_SAMPLES = 2.0**-10  # nothing that rounding of single precision comes to
 
 
 def _has_drifted(flow: Flow, roles: Roles) -> bool:
@@ -234,8 +259,10 @@ def _has_drifted(flow: Flow, roles: Roles) -> bool:
     if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
         return False
     ratio = roles.shown / roles.floor
-    known = ratio[(flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)]
-    return len(known) > 0 and float(np.median(known)) > _DRIFT
+    known = (flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)
+    if not known.any() or float(np.median(roles.shown[known])) < _OTHER_SAMPLES:
+        return False
+    return float(np.median(ratio[known])) > _DRIFT
 
 
 def _direction(flow: Flow, node: int) -> Direction:
@@ -290,6 +317,10 @@ def _strength(
         return Strength.WEAK
     if divided and finding.cause is not Cause.WIRING and not same_calls:
         return Strength.WEAK
+    # Of modules alone: what a gradient shows may have begun in forward calls that nobody recorded.
+    alone = finding.cause is Cause.BETWEEN and not flow.npu.calls.is_api.any()
+    if alone and _direction(flow, finding.at) is Direction.BACKWARD:
+        return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
     if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):
         name = texts.values[int(flow.npu.table.name_id[finding.row])]
@@ -312,7 +343,15 @@ _RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "nu
 
 
 def _in_common(flow: Flow) -> float:
-    """The smaller share of forward calls that have a partner, of both sides."""
+    """The smaller share of forward calls that have a partner, of both sides.
+
+    Of modules where nothing else was recorded.
+    """
     npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
+    if not (npu.any() or bench.any()):
+        npu, bench = (
+            one.calls.is_module & (one.calls.direction == Direction.FORWARD)
+            for one in (flow.npu, flow.bench)
+        )
     both = np.count_nonzero(npu & (flow.partner >= 0))
     return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)

@@ -199,6 +199,7 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
         strong = [other.step for other in before if other.strength == Strength.STRONG]
         drawn = [other.step for other in before if other.cause == "random"]
         updates = [other for other in before if other.is_update and other.rank == one.rank]
+        doubted = [other.step for other in before if other.cause not in _WEIGHTS]
         if strong:
             one.explain(f"It follows from step {min(strong)}.")
         elif drawn:
@@ -211,6 +212,11 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
             culprit = min(updates, key=lambda other: (other.step, other.place))
             culprit.convict(f"Most weights of step {one.step} differ, too.")
             one.explain(f"It follows from step {culprit.step}.")
+        elif doubted:
+            one.weaken(
+                f"Step {min(doubted)} does not agree for certain: look at its suspects first, then"
+                " at what happened in between, such as the optimizer."
+            )
         elif one.strength == Strength.STRONG or _is_exact(one, hearing.places):
             one.convict(
                 "The step before agrees: look at what happened in between, such as the optimizer, "

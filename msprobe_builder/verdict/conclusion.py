@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.verdict.arguments import Argument
@@ -53,3 +53,15 @@ def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argumen
         f"Calls whose flags differ as the split of their layer explains: {len(explained):,}; first "
         f"{names[first]}, argument {one.name} is {one.npu}, in the reference {one.bench}."
     )
+
+
+def told_of_norms(
+    names: Sequence[str], explained: Collection[int], norms: int, *, is_total: bool
+) -> str:
+    """Which numbers were passed over, because they are of the parameters that a rank has."""
+    told = (
+        f"Each rank takes norms of its own parameters: all {norms:,} are of the reference's "
+        f"gradients, and {len(explained):,} calls follow from them on every rank; first "
+        f"{names[min(explained)]}."
+    )
+    return told if is_total else f"{told} What other replicas add to the sum was not checked."

@@ -7,6 +7,7 @@ is split as well and its ranks differ there, too, that is how the model is made.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from msprobe_builder.graph.provenance import Provenance, in_words
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.verdict.findings import Cause, Place
+from msprobe_builder.verdict.own_norms import Wrong
 
 
 def _holds(tree: Tree, node: int, later: list[int]) -> bool:
@@ -60,3 +62,10 @@ def told_of_ranks(table: ParameterTable, provenance: Provenance | None, node: in
         return []
     told = in_words(several[:_SHOWN])
     return [f"{told[:1].upper()}{told[1:]}."]
+
+
+def told_of_numbers(wrong: Sequence[Wrong]) -> list[str]:
+    """Which ranks put out a number that does not follow from what they have, in sentences."""
+    return [
+        f"Rank {one.rank} has {one.own:.9g} instead of {one.due:.9g}." for one in wrong[:_SHOWN]
+    ]

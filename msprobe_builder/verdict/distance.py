@@ -52,6 +52,7 @@ class Distances:
     broken: Bool
     informative: Bool  # whether more than one statistic could be compared
     coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
+    altered: Bool  # other bits, though the statistics are the same
 
 
 def distances(
@@ -99,13 +100,15 @@ def distances(
     worst = np.where(np.isnan(measured), worst, measured)
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
     rounding, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
+    altered = np.zeros(len(pairs), dtype=bool)
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
         same_type = npu.dtype_id[pairs.npu] == bench.dtype_id[pairs.bench]
+        altered = (comparisons.md5_equal == 0) & ~(worst > rounding) & same_type
         changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return Distances(worst, rounding, broken, informative, coarsest)
+    return Distances(worst, rounding, broken, informative, coarsest, altered)
 
 
 def weights(elements: Float) -> Float:

@@ -75,7 +75,9 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
     rows = np.arange(first, last)
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & np.isnan(flow.error[rows])]
-    return bool(np.any(table.numel[rows] != flow.bench.table.numel[flow.bench_of[rows]]))
+    sizes, theirs = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
+    # Of what ranks have of their own the size may be unknown, which says nothing.
+    return bool(np.any((sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)))
 
 
 def was_given_more(flow: Flow) -> bool:

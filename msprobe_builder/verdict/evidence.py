@@ -6,6 +6,7 @@ import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST
@@ -48,6 +49,12 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
     if finding.cause is Cause.RANK:
         return "Ranks that should be alike are not."
+    if finding.cause is Cause.NUMBER and table.section[row] == Section.INPUT:
+        return f"The reference takes a norm of no gradient like {name}."
+    if finding.cause is Cause.NUMBER and flow.npu.calls.are({"all_reduce"})[finding.node]:
+        return f"{name} is not the sum of what all ranks put in."
+    if finding.cause is Cause.NUMBER:
+        return f"{name} is not what follows from the rank's own gradients."
     if finding.cause is Cause.RANDOM:
         return (
             f"{name} was drawn otherwise from inputs that agree: seed both runs alike. What is made"
@@ -66,6 +73,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
                 f"{name} {shown} and comes from outside: the data was given that the reference has"
                 f" in micro-step {step}."
             )
+        if _is_unrecorded(flow, finding.at):
+            return (
+                f"{name} {shown} and comes from calls outside of all modules, which a dump of"
+                " modules alone does not show, or other data was given."
+            )
         return f"{name} {shown} and comes from outside: other data was given."
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
@@ -73,13 +85,27 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         return f"{name} {shown}, and so do most weights differ."
     if finding.cause is Cause.WIRING:
         return f"{name} {shown}, although what it came from agrees: another tensor is given."
+    if finding.cause is Cause.GRADIENT and table.section[row] == Section.PARAMETERS:
+        return f"{name} needs a gradient on one side only: it is frozen on the other."
     if finding.cause is Cause.GRADIENT:
         return f"{name} needs a gradient on one side only: a branch is cut off from training."
     if finding.cause is Cause.ARGUMENT and row < 0:
         return "The inputs agree and so does the output as far as its statistics tell."
     if finding.cause is Cause.ARGUMENT and finding.at != finding.node:
         return f"Its output looks the same, but behind it {name} of {at} {shown}."
+    if finding.side == 0 and finding.node in flow.altered and finding.at != finding.node:
+        return (
+            "The inputs agree to the last bit, the output has the same statistics but other bits;"
+            f" behind it {name} of {at} {shown}."
+        )
     return f"The inputs agree, {name} {shown}."
+
+
+def _is_unrecorded(flow: Flow, node: int) -> bool:
+    """Whether modules alone were recorded, and some have run in this micro-step before."""
+    calls, tree = flow.npu.calls, flow.npu.tree
+    same = tree.micro_step[:node] == tree.micro_step[node]
+    return not calls.is_api.any() and bool((same & calls.is_module[:node]).any())
 
 
 _SAME = 1e-6  # of statistics of the same data; the order of summation may differ

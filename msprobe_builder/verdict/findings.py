@@ -34,6 +34,7 @@ class Cause(IntEnum):
     RANK = 9  # one rank of a merged model differs from the others
     WEIGHT = 10  # a parameter differs
     WEIGHTS = 11  # most parameters differ
+    NUMBER = 12  # a number of one rank does not follow from what its call took in
 
 
 class Place(NamedTuple):

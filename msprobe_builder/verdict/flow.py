@@ -14,6 +14,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
+from msprobe_builder.verdict.bits import altered_calls
 from msprobe_builder.verdict.calls import Calls, twins
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
@@ -29,12 +30,12 @@ from msprobe_builder.verdict.mispaired import (
     swapped_operands,
 )
 from msprobe_builder.verdict.operators import (
-    NORMALISING,
     Family,
     carries,
     families,
     has_other_precision,
     idle_casts,
+    normalising,
 )
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers
@@ -56,7 +57,7 @@ class Flow:
     what no call or group of the other side does), ``family``,
     ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
     ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
-    1 to 100), ``mixing`` (by how much a normalisation stretches, for its backward call; else 0),
+    1 to 100), ``mixing`` (by how much a normalisation stretches; else 0),
     ``kinked`` (gives gradients back through a slope that jumps; ``in_norm`` by row judges these).
     """
 
@@ -91,6 +92,7 @@ class Flow:
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: dict[int, list[int]]
+    altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
 
 
@@ -127,6 +129,7 @@ def flow_of(
     # Mixed precision casts inside of products and modules, unseen where they cast back; and
     # gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    coarsest, altered = 0.0, frozenset[int]()
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
         found = distances(table, bench.table, one, texts, other_types=other_types)
         new = bench_of[one.pairs.npu] < 0
@@ -134,8 +137,10 @@ def flow_of(
         error[rows], informative[rows] = found.error[new], found.informative[new]
         floor[rows] = found.rounding[new]
         if other_types:
+            coarsest = max(coarsest, found.coarsest)
             inside = rows[coarse[table.node[rows]]]
             floor[inside] = np.fmax(floor[inside], found.coarsest)
+        altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
     with np.errstate(all="ignore"):
@@ -154,7 +159,8 @@ def flow_of(
     )
     other = other_parameters(table, bench.table, bench_of, texts) & off
     if not is_merged:  # ranks hold parts
-        other &= ~resized(npu, bench, partner, bench_of, off, arguments)[table.node]
+        beyond = off & (error > SUSPICIOUS * coarsest)  # what was cast before is rounded as that
+        other &= ~resized(npu, bench, partner, bench_of, beyond, arguments)[table.node]
     error[other] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
     if groups is not None:
@@ -206,7 +212,7 @@ def flow_of(
         family=family,
         carries=handing_on,
         twin=twin,
-        mixing=_mixing(bench, partner, twin),
+        mixing=_mixing(calls, bench, partner, twin),
         kinked=kinked_gradients(npu),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
@@ -214,6 +220,7 @@ def flow_of(
         arguments={node: one for node, one in arguments.items() if not wrongly_matched[node]},
         apart=apart or {},
         consumers=_consumers(table, producer),
+        altered=altered,
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )
 
@@ -325,8 +332,8 @@ def _median_of_others(value: Float, group: Int) -> Float:
     return result
 
 
-def _mixing(bench: Part, partner: Int, twin: Int) -> Float:
-    """By how much normalisations stretch what they are given, at their backward calls.
+def _mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
+    """By how much normalisations stretch what they are given, at their calls of both directions.
 
     A gradient is stretched as much before all that is common to its elements is subtracted.
     """
@@ -341,12 +348,14 @@ def _mixing(bench: Part, partner: Int, twin: Int) -> Float:
         rows = np.flatnonzero(first & (table.section == section))
         of_node[table.node[rows]] = spread[rows]
     with np.errstate(all="ignore"):
-        stretch = np.where(calls.are(NORMALISING) & (given > 0), put_out / given, 0.0)
+        stretch = np.where(normalising(calls) & (given > 0), put_out / given, 0.0)
     result = np.zeros(len(partner))
     back = np.flatnonzero((twin >= 0) & (partner >= 0))
     forward = partner[twin[back]]
     known = forward >= 0
     result[back[known]] = stretch[forward[known]]
+    ahead = np.flatnonzero((partner >= 0) & (npu.direction == Direction.FORWARD))
+    result[ahead] = stretch[partner[ahead]]
     return result
 
 

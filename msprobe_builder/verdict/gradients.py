@@ -52,8 +52,12 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     given[table.node[differs & is_input]] = True
     casts = flow.npu.calls.are(CASTS)
     found: dict[tuple[int, int], tuple[Place, int]] = {}
+    frozen = _frozen(flow, rows)
     for row in rows.tolist():
         node = int(table.node[row])
+        if row in frozen:
+            found.setdefault((0, node), (Place(0, node, Cause.GRADIENT), row))
+            continue
         if flow.npu.tree.parsed[node].direction is not Direction.FORWARD:
             continue
         producer = int(flow.producer[row])
@@ -67,6 +71,21 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
         if place is not None:
             found.setdefault((place.side, place.node), (place, row))
     return list(found.values())
+
+
+_HABIT = 0.25  # share of the parameters from which on this is how the run is trained
+
+
+def _frozen(flow: Flow, rows: Int) -> set[int]:
+    """Those rows that are parameters of forward calls, one of each module, unless many are."""
+    table, calls = flow.npu.table, flow.npu.calls
+    own = rows[table.section[rows] == Section.PARAMETERS]
+    own = own[calls.direction[table.node[own]] == Direction.FORWARD]
+    known = (table.section == Section.PARAMETERS) & (flow.bench_of >= 0)
+    if len(own) > _HABIT * np.count_nonzero(known):
+        return set()
+    _, first = np.unique(calls.stem[table.node[own]], return_index=True)
+    return set(own[first].tolist())
 
 
 def _between(flow: Flow, row: int, producer: int) -> Place | None:

@@ -21,7 +21,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.accumulated import Gradients
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, Family, families
+from msprobe_builder.verdict.operators import CASTS, LOGARITHMS, REORDERING, Family, families
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -61,6 +61,7 @@ class Inheritance:
         self.informative: Sequence[bool] = _elements(flow.informative)
         self.node_of: Sequence[int] = _elements(table.node)
         self.end: list[int] = tree.subtree_end.tolist()
+        self.has_inside: list[bool] = _with_calls_inside(flow).tolist()
         self.parent: list[int] = tree.parent.tolist()
         self.producer: list[int] = flow.producer.tolist()
         self.bench_of: Sequence[int] = _elements(flow.bench_of)
@@ -86,7 +87,9 @@ class Inheritance:
         )
         self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
         self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
+        self.is_log: list[bool] = flow.npu.calls.are(LOGARITHMS).tolist()
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
+        self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
         self.latent = [0.0] * rows
         self.root = [-1] * rows
         self.arguments = {
@@ -94,7 +97,8 @@ class Inheritance:
             for node, several in flow.arguments.items()
             if not all(one.is_slight for one in several)
         }
-        self.updates = flow.updates
+        self.updates, self.altered = flow.updates, flow.altered
+        self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
         self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
         self.gradients = Gradients(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
@@ -260,7 +264,7 @@ class Inheritance:
         elif own >= 0 and self.is_grouped[own] and not self.is_grouped[node]:
             place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
         elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
-            place = Place(0, node, Cause.OUTPUT)
+            place = self.altered_inside.get(node) or Place(0, node, Cause.OUTPUT)
         elif own < 0 and bench_node < 0:
             parent = self.parent[node]
             # A gradient never comes from outside, as long as something is around it.
@@ -268,7 +272,7 @@ class Inheritance:
             if self.section[row] == Section.PARAMETERS or parent <= 0 or from_outside:
                 place = Place(0, node, Cause.EXTERNAL)
             else:
-                place = Place(0, parent, Cause.BETWEEN)
+                place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
         return self._find(place, node, row, expected, root)
 
     def _is_first(self, node: int) -> bool:
@@ -294,6 +298,16 @@ def _rows_by_node(table: ParameterTable, nodes: int, chosen: Bool) -> tuple[list
     """The chosen rows in order, and where those of each node begin among them."""
     rows = np.flatnonzero(chosen)
     return rows.tolist(), np.searchsorted(table.node[rows], np.arange(nodes + 1)).tolist()
+
+
+def _with_calls_inside(flow: Flow) -> Bool:
+    """Nodes in which calls were recorded; of modules alone, gradients of parameters are none."""
+    tree, calls = flow.npu.tree, flow.npu.calls
+    inside = np.ones(len(tree), dtype=bool)
+    if not calls.is_api.any():
+        inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
+    until = np.cumsum(inside)
+    return np.asarray(until[tree.subtree_end] > until)
 
 
 def _tainted(flow: Flow) -> dict[int, Place]:

@@ -13,12 +13,23 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
-from msprobe_builder.verdict.conclusion import CLEAN, UNDECIDED, conclude, told_of_flags
-from msprobe_builder.verdict.disagreeing import disagreeing, told_of_ranks
+from msprobe_builder.verdict.conclusion import (
+    CLEAN,
+    UNDECIDED,
+    conclude,
+    told_of_flags,
+    told_of_norms,
+)
+from msprobe_builder.verdict.disagreeing import (
+    disagreeing,
+    told_of_numbers,
+    told_of_ranks,
+)
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.operators import Family
+from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
 from msprobe_builder.verdict.splitting import flags_of_layers
@@ -99,11 +110,12 @@ def judge_pair(result: PairResult) -> Judgement | None:
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
-    found = accusations(flow, roles, result, heirs)
+    norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
+    found = accusations(flow, roles, result, heirs, norms)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
-    suspects = [_suspect(flow, one, result) for one in ordered]
+    suspects = [_suspect(flow, one, result, norms) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges.
     unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & (flow.grouped.npu < 0)))
@@ -115,7 +127,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
     )
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
-
+    if norms.explained and conclusion == CLEAN:
+        names = result.npu.tree.names
+        told = told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)
+        sentence += f" {told}"
     return Judgement(
         step=result.step,
         rank=result.rank,
@@ -181,7 +196,7 @@ def _called_instead(flow: Flow, finding: Finding) -> Finding:
     return replace(finding, node=found, cause=Cause.WIRING)
 
 
-def _suspect(flow: Flow, accusation: Accusation, result: PairResult) -> Suspect:
+def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnNorms) -> Suspect:
     one = accusation.finding
     assert result.bench is not None
     graph: Graph = result.npu if one.side == 0 else result.bench
@@ -206,6 +221,7 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult) -> Suspect:
                 evidence(flow, one, arguments, heirs, result.texts),
                 *_told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node),
+                *told_of_numbers(norms.of_ranks(one)),
             ]
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),

@@ -68,8 +68,10 @@ _CARRIES = frozenset(
 
 
 def families(calls: Calls) -> NDArray[np.int64]:
-    """The family of each node; modules are plain."""
-    return np.where(calls.is_api, calls.of_stems(_family), Family.PLAIN)
+    """The family of each node; modules are plain, unless nothing else was recorded."""
+    if calls.is_api.any():
+        return np.where(calls.is_api, calls.of_stems(_family), Family.PLAIN)
+    return np.where(calls.is_module, calls.of_stems(_family_of_class), Family.PLAIN)
 
 
 def _family(stem: str) -> int:
@@ -77,6 +79,28 @@ def _family(stem: str) -> int:
         return Family.COMMUNICATION  # Megatron's functions around collectives are called …Region
     return _FAMILY.get(operator_of(stem), Family.PLAIN)
 
+
+_CLASSES = {word.replace("_", ""): family for word, family in _FAMILY.items()}
+
+
+def _family_of_class(stem: str) -> int:
+    """Of a module that is named after its operator: ``BatchNorm2d``, ``LlamaRMSNorm``."""
+    name = operator_of(stem).lower()
+    if _is_norm(name):
+        return Family.SUM
+    return _CLASSES.get(name, Family.PLAIN)
+
+
+def _is_norm(name: str) -> bool:
+    return name.rstrip("123d").endswith("norm")
+
+
+LOGARITHMS = frozenset({"log", "log2", "log10"})
+
+# Elements stand elsewhere behind these, which their statistics do not tell.
+REORDERING = frozenset(
+    "flip fliplr flipud roll rot90 index_select gather take_along_dim sort".split()
+)
 
 # Where nothing is to be converted these hand on the tensor itself, and its gradient with it.
 CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
@@ -111,3 +135,11 @@ def has_other_precision(npu: Part, bench: ParameterTable, comparisons: Compariso
     products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
     rows = products[npu.table.node] & (npu.table.section == Section.OUTPUT)
     return is_other_precision(npu.table, bench, comparisons, np.asarray(rows))
+
+
+def normalising(calls: Calls) -> NDArray[np.bool_]:
+    """Calls that take out what is common to their elements; modules where nothing else is known."""
+    if calls.is_api.any():
+        return calls.are(NORMALISING)
+    named = calls.of_stems(lambda stem: _is_norm(operator_of(stem).lower())) == 1
+    return np.asarray(named & calls.is_module)

@@ -88,7 +88,7 @@ class Pass(Inheritance):
         first, last = self.out_start[node], self.out_start[node + 1]
         matched = not self.lone[node]
         given = self.given[node]
-        has_inside = self.end[node] > node
+        has_inside = self.has_inside[node]
         if has_inside:
             given = max(given, self.inside[node])
         worst, worst_ratio, suspect = NONE, -1.0, False
@@ -97,18 +97,26 @@ class Pass(Inheritance):
             taint = None  # what only this side feeds a group with, such as a mask, is part of it
         if node in self.arguments:
             taint = Place(0, node, Cause.ARGUMENT)
+        elif node in self.altered:
+            taint = Place(0, node, Cause.OUTPUT)
+            self.altered_inside.setdefault(self.parent[node], taint)
         for row in self.outputs[first:last]:
             seen = self.error[row]
             if has_inside or self.section[row] == Section.PARAMETERS_GRAD:
                 before = len(self.findings)
                 self._receive(node, row)
+                if node in self.altered and taint is not None:
+                    self.taint[row] = taint
                 suspect |= len(self.findings) > before
                 expected = max(given[0], self.floor[row])
             elif given[1] < 0 and taint is None and self._is_calm(node, row):
                 expected = self.floor[row]
                 self.latent[row] = seen if seen > given[0] else given[0]
             else:
-                expected = max(self._expected(node, row, given), self.floor[row])
+                told = given
+                if node in self.arguments and given[1] < 0:
+                    told = self._seen(node, given[0]), -1
+                expected = max(self._expected(node, row, told), self.floor[row])
                 suspect |= self._put_out(node, row, given, expected, taint)
             if seen == seen and seen / expected > worst_ratio:
                 worst_ratio = seen / expected
@@ -121,6 +129,12 @@ class Pass(Inheritance):
         if parent >= 0 and worst > self.inside[parent]:
             self.inside[parent] = worst
         self.role[node] = int(self._role(node, matched, suspect, given, worst))
+
+    def _seen(self, node: int, latent: float) -> float:
+        """What is seen of errors in its inputs: an argument that differs is evidence enough."""
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        seen = [self.error[row] for row in rows]
+        return max(seen) if seen and all(one == one for one in seen) else latent
 
     def _is_edge(self, node: int) -> bool:
         """Whether a group puts out there what the other side's group does."""
@@ -170,7 +184,7 @@ class Pass(Inheritance):
         """Whether other random numbers were drawn, with the same arguments."""
         return (
             self.family[node] == Family.RANDOM
-            and self.off[row]
+            and self.error[row] > SUSPICIOUS * max(self.floor[row], given[0])
             and given[1] < 0
             and not self.lone[node]
             and not self.backward[node]
@@ -181,11 +195,11 @@ class Pass(Inheritance):
         """Whether the output may differ although its statistics agree.
 
         What mixes elements shows it when they differ or stand elsewhere; what hands them on, or
-        is hardly described by its statistics, does not.
+        is hardly described by its statistics, does not; nor a product of rows in another order.
         """
-        return (
-            taint.node == node or self.family[node] != Family.PRODUCT or not self.informative[row]
-        )
+        if taint.node == node or self.family[node] != Family.PRODUCT or not self.informative[row]:
+            return True
+        return bool(self.reorders[taint.side][taint.node])
 
     def _handed_on(self, node: int, given: float, expected: float) -> float:
         """The error an output may hold unseen."""
@@ -222,7 +236,10 @@ class Pass(Inheritance):
             if row in self.updates and node not in self.arguments:
                 update = self.updates[row]
                 amount = max(amount, min(error * update.stretch, update.limit))
-            error = amount or error
+            # What a normalisation is given it stretches, so that its errors stay what they are.
+            error = max(error, amount * self.mixing[node]) if self.mixing[node] else amount or error
+        elif family == Family.CURVE and self.is_log[node] and self.scale[row] > 0:
+            error *= max(1.0, 1.0 / self.scale[row])  # near 1 little is left of the number
         elif family == Family.CURVE:
             error *= self.reach[node]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
@@ -249,11 +266,15 @@ class Pass(Inheritance):
         return max((self.latent[row] * self.scale[row] for row in rows), default=0.0)
 
     def _subtracted(self, node: int, row: int) -> float:
-        """How much of a gradient a normalisation may have taken out."""
+        """How much of a gradient a normalisation may have taken out, or made of what varies least.
+
+        What it stretches more than the rest makes most of the gradient, and of its error.
+        """
         first, last = self.in_start[node], self.in_start[node + 1]
         if not self.mixing[node] or first == last or self.scale[row] <= 0:
             return 1.0
-        return max(1.0, self.mixing[node] * self.scale[self.inputs[first]] / self.scale[row])
+        left = self.mixing[node] * self.scale[self.inputs[first]] / self.scale[row]
+        return max(left, 1.0 / left) if left > 0 else 1.0
 
     def _has_chosen(self, node: int) -> bool:
         return bool(self.choices) and self.choices[-1] == node

@@ -85,11 +85,16 @@ def read_places(connection: sqlite3.Connection) -> list[Place]:
 
 
 def read_calls(
-    connection: sqlite3.Connection, place: Place, only: Container[int] | None = None
+    connection: sqlite3.Connection,
+    place: Place,
+    only: Container[int] | None = None,
+    *,
+    metrics: bool = True,
 ) -> Iterator[Call]:
     """Calls with values in the order in which they ended on the npu side.
 
-    ``only`` restricts them to nodes, of either side, by their ids.
+    ``only`` restricts them to nodes, of either side, by their ids. Comparisons have no metrics
+    where they are not wanted.
     So the first value that is wrong is the first that came out wrong: a module stands behind the
     calls inside it, as in dump.json. What only bench has stands before the first matched call
     that ended later on bench, as in a comparison of two texts line by line.
@@ -103,7 +108,7 @@ def read_calls(
     while chunk := rows.fetchmany(_AT_ONCE):
         if only is not None:
             chunk = [row for row in chunk if row[0] in only or row[7] in only]
-        values = _values_of(connection, chunk)
+        values = _values_of(connection, chunk, metrics=metrics)
         for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
             order = node - place.npu.start
             while partner is not None and done < len(alone) and alone[done] < (end, -partner):
@@ -142,12 +147,14 @@ class _Values:
     ranks: dict[int, tuple[int, ...]]  # of merged nodes
 
 
-def _values_of(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> _Values:
+def _values_of(
+    connection: sqlite3.Connection, rows: list[tuple[Any, ...]], *, metrics: bool
+) -> _Values:
     nodes = [row[0] for row in rows]
     partners = [integer(row[7], 0, MAX_NODE) for row in rows if row[7] is not None]
     return _Values(
         read_parameters_of(connection, [*nodes, *partners], values_only=True),
-        read_comparisons_of(connection, nodes),
+        read_comparisons_of(connection, nodes, metrics=metrics),
         read_names(connection, partners),
         _origins(connection, [*nodes, *partners]),
     )

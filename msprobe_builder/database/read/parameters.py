@@ -32,13 +32,11 @@ _ARGUMENTS = (
     " LEFT JOIN text AS type ON type.text_id = type_id"
     " LEFT JOIN text AS content ON content.text_id = value_id"
 )
-COMPARISON_COLUMNS = (
-    "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error, nan_flags, note.value,"
-    f" {', '.join(METRICS)}"
-)
+_FINDINGS = "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error"
+COMPARISON_COLUMNS = f"{_FINDINGS}, nan_flags, note.value, {', '.join(METRICS)}"
+_WITHOUT_METRICS = f"{_FINDINGS}, 0, note.value"
 _COMPARISONS = (
-    f"SELECT npu_node, {COMPARISON_COLUMNS}"
-    " FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
+    "SELECT npu_node, {} FROM json_each(?) AS wanted JOIN comparison ON npu_node = wanted.value"
     " LEFT JOIN text AS note ON note.text_id = note_id ORDER BY npu_node, npu_ordinal"
 )
 
@@ -176,11 +174,12 @@ def read_comparisons(connection: sqlite3.Connection, npu_node: int | None) -> li
 
 
 def read_comparisons_of(
-    connection: sqlite3.Connection, npu_nodes: Sequence[int]
+    connection: sqlite3.Connection, npu_nodes: Sequence[int], *, metrics: bool = True
 ) -> dict[int, list[Comparison]]:
-    """The same of many nodes."""
+    """The same of many nodes; without ``metrics`` those are an empty tuple."""
     found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
-    rows = connection.execute(_COMPARISONS, (json.dumps(list(npu_nodes)),))
+    query = _COMPARISONS.format(COMPARISON_COLUMNS if metrics else _WITHOUT_METRICS)
+    rows = connection.execute(query, (json.dumps(list(npu_nodes)),))
     for node, *columns in rows:
         found[node].append(comparison_of(columns))
     return found

@@ -12,7 +12,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, alike, reshaped, split_like
-from msprobe_builder.merge.flow.landmarks import batch_first, parameter_cuts, reductions
+from msprobe_builder.merge.flow.landmarks import batch_first, parameter_cuts, rearranged, reductions
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
@@ -54,6 +54,8 @@ class Knowledge:
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks)
         self.reduced = reductions(tree, self.ranks, self.group)
+        if any(state.share is Share.PARTIAL for state in self.placed.values()):
+            self.reduced |= rearranged(tree, self.ranks, self.group, self.reduced)
         self.batch_first = batch_first(tree, self.ranks)
 
     def is_open(self, row: int) -> bool:

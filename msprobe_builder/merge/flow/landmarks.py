@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
@@ -36,8 +36,39 @@ def reductions(tree: Tree, ranks: RankTables, group: Sequence[int]) -> dict[byte
             continue
         inputs = ranks.tensors(node, Section.INPUT)
         outputs = ranks.tensors(node, Section.OUTPUT)
-        if len(inputs) > places[0] and len(outputs) > places[1]:
-            found.setdefault(ranks.keys[inputs[places[0]]], outputs[places[1]])
+        if inputs and len(outputs) > places[1]:
+            found.setdefault(ranks.keys[_taken(inputs, places[0])], outputs[places[1]])
+    return found
+
+
+def _taken(inputs: Sequence[int], place: int) -> int:
+    """What is reduced; calls that return the result are not given memory for it first."""
+    return inputs[min(place, len(inputs) - 1)]
+
+
+def rearranged(
+    tree: Tree, ranks: RankTables, group: Sequence[int], known: Mapping[bytes, int]
+) -> dict[bytes, int]:
+    """Fingerprints of what is put in another order before it is scattered, and the result's row.
+
+    Distributed tensors are cut and joined again first: the same elements, whose mean and norm may
+    be rounded otherwise. A tensor that ranks hold alike is none of those.
+    """
+    found: dict[bytes, int] = {}
+    for node, name in enumerate(tree.parsed):
+        places = REDUCTIONS.get(operator_of(name))
+        if places is None or "scatter" not in operator_of(name) or name.kind is not Kind.API:
+            continue
+        inputs = ranks.tensors(node, Section.INPUT)
+        if not inputs or not is_over_group(ranks, node, group):
+            continue
+        taken = _taken(inputs, places[0])
+        result = known.get(ranks.keys[taken])
+        if result is None or ranks.agree[taken]:
+            continue
+        for row in ranks.like(taken):
+            if ranks.keys[row] not in known:
+                found.setdefault(ranks.keys[row], result)
     return found
 
 

@@ -26,6 +26,7 @@ from msprobe_builder.merge.flow.experts import Region, regions
 from msprobe_builder.merge.flow.share import Share, State
 from msprobe_builder.merge.join.union import Group, unite
 from msprobe_builder.merge.ranks.part import StageGraph
+from msprobe_builder.merge.values.agreement import distances, tolerances
 from msprobe_builder.merge.values.blocks import Orders
 from msprobe_builder.merge.values.combine import Combined, combine
 
@@ -235,12 +236,51 @@ def _combined(
             recipes,
             assemblies,
             unknown,
-            apart=_together([*(one.apart for one in said), result.provenance.apart]),
+            apart=_together(
+                [*(one.apart for one in said), _of_parts(result.provenance.apart, said, firsts)]
+            ),
             shares=said[0].shares | result.provenance.shares,
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
     )
+
+
+def _of_parts(
+    found: Mapping[int, tuple[Apart, ...]], said: Sequence[Provenance], firsts: Sequence[int]
+) -> dict[int, tuple[Apart, ...]]:
+    """The same, with the rank named whose part of a weight differs, where it is one part alone.
+
+    ``firsts`` are the first ranks of the slices, by which they are known so far. The numbers stay
+    those of all parts together, as the reference has no others.
+    """
+    result = dict(found)
+    for row, several in found.items():
+        shares = [one.shares[row] for one in said if row in one.shares]
+        if len(shares) < len(said):
+            continue
+        differing = {
+            place
+            for own in shares[1:]
+            for place in np.flatnonzero(
+                distances(own.statistics[:, :, None], shares[0].statistics[:, :, None])[:, 0]
+                > tolerances(np.zeros(1))
+            ).tolist()
+        }
+        if len(differing) == 1:
+            [place] = differing
+            named: dict[int | None, int] = {
+                rank: own.ranks[place] for rank, own in zip(firsts, shares, strict=True)
+            }
+            result[row] = tuple(
+                one._replace(
+                    rank=named.get(one.rank, one.rank),
+                    shown_rank=named.get(one.shown_rank, one.shown_rank),
+                    suspect=named.get(one.suspect, one.suspect),
+                )
+                for one in several
+            )
+    return result
 
 
 def _together(found: Sequence[Mapping[int, tuple[Apart, ...]]]) -> dict[int, tuple[Apart, ...]]:

@@ -12,6 +12,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
+_ROUNDED = 1e-6  # means and norms of the same elements in another order
+
 
 class RankTables:
     """Questions about rows; the tables of all ranks have equal rows in equal order.
@@ -79,6 +81,20 @@ class RankTables:
         dtype_id = self._table.dtype_id[row]
         name = self._texts.values[dtype_id].lower() if dtype_id >= 0 else ""
         return "int" in name or "bool" in name
+
+    def like(self, row: int) -> list[int]:
+        """Rows up to this one of as many elements, whose statistics are as near as rounding."""
+        found = self._table.is_tensor[: row + 1] & (
+            self._table.numel[: row + 1] == self._table.numel[row]
+        )
+        for table in self._tables:
+            own = table.statistics[:, row, None]
+            size = float(np.abs(own[:2]).max())
+            allowed = np.array([[0.0], [0.0], [_ROUNDED * size], [_ROUNDED * float(own[3, 0])]])
+            with np.errstate(invalid="ignore"):
+                away = np.abs(table.statistics[:, : row + 1] - own)
+                found &= (away <= allowed).all(axis=0)
+        return [int(one) for one in np.flatnonzero(found)]
 
     def is_one(self, row: int) -> bool:
         """Whether all elements are 1, as of masks and new norms; no gradient begins so."""

@@ -12,6 +12,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.assembly import PLAIN, Assembly, TensorFile, joined_shape, whole_file
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import Share, State
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.merge.values.blocks import Orders
@@ -44,12 +45,34 @@ def assemblies(
         if source < 0 or source not in rows:
             continue
         own = [_only(one[source]) for one in parts]
-        assembly = _assembly(
-            tables, source, states[source], own, texts, orders.get(source, (PLAIN,))
-        )
+        state = states[source]
+        if source != row and state.share is Share.SHARD:
+            state = _as_scattered(tables, row, source, state, texts)
+        assembly = _assembly(tables, source, state, own, texts, orders.get(source, (PLAIN,)))
         if assembly is not None:
             found[row] = assembly
     return found
+
+
+def _as_scattered(
+    tables: Sequence[ParameterTable], row: int, source: int, state: State, texts: Texts
+) -> State:
+    """How what was scattered is cut, by the shape of the partial result it was scattered from.
+
+    Distributed tensors are put in another order first, so that slices along any dimension lie one
+    behind the other.
+    """
+    whole = parse_shape(texts, int(tables[0].shape_id[row]))
+    parts = [parse_shape(texts, int(table.shape_id[source])) for table in tables]
+    if state.cut is None or any(len(part) != len(whole) for part in parts):
+        return state
+    cut = [
+        place
+        for place, sizes in enumerate(zip(*parts, strict=True))
+        if any(size != whole[place] for size in sizes)
+    ]
+    is_told = len(cut) == 1 and sum(part[cut[0]] for part in parts) == whole[cut[0]]
+    return replace(state, cut=Cut(cut[0])) if is_told else state
 
 
 def is_one_file(assembly: Assembly) -> bool:

@@ -20,6 +20,7 @@ from msprobe_builder.merge.ranks.placements import with_local_shapes
 from msprobe_builder.merge.values.blocks import find_blocks
 from msprobe_builder.merge.values.combine import combine
 from msprobe_builder.merge.values.data import files_of
+from msprobe_builder.merge.values.numbers import numbers_of, shares_of_norms
 from msprobe_builder.merge.values.rows_alike import common_rows
 from msprobe_builder.merge.values.sharded import Held, join_parts, parts_of_replicas
 
@@ -38,7 +39,8 @@ def merge_ranks(
     # The table holds all there is to know of the parameters; the columns as read are let go.
     dump = replace(first.dump, task=task_of(first.dump).value, parameters=Parameters(texts))
     if len(sides) == 1:
-        table, provenance = first.table, Provenance(assemblies=files_of(first))
+        numbers = numbers_of(sides, [range(len(first.table))], ranks, texts)
+        table, provenance = first.table, Provenance(assemblies=files_of(first), numbers=numbers)
         if holders:
             table, provenance = join_parts(first, holders, provenance, texts)
         table, provenance = without_parts(table, provenance, texts)
@@ -73,8 +75,10 @@ def merge_ranks(
         drifted,
         "Tensors that the ranks of a stage should hold alike differ between them.",
     )
-    stage = StageGraph(dump, first.tree, combined.table, tuple(ranks), combined.provenance)
-    return stage, diagnostics
+    numbers = numbers_of(sides, rows, ranks, texts)
+    shares = combined.provenance.shares | shares_of_norms(numbers, tables, states, ranks)
+    provenance = replace(combined.provenance, numbers=numbers, shares=shares)
+    return StageGraph(dump, first.tree, combined.table, tuple(ranks), provenance), diagnostics
 
 
 def without_parts(

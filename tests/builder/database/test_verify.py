@@ -105,3 +105,20 @@ def test_matches_of_a_damaged_file_are_saved(database: Path, tmp_path: Path) -> 
 def test_a_missing_file_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(tmp_path / "a.vis.db")]) == 2
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_file_whose_matches_cannot_be_read_saves_none(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        pages = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE tbl_name = 'match' AND rootpage > 0"
+        ).fetchall()
+    content = bytearray(database.read_bytes())
+    for (page,) in pages:
+        content[(page - 1) * 4096 : page * 4096] = b"\xaa" * 4096
+    database.write_bytes(content)
+    saved = tmp_path / "saved.json"
+    assert main(["verify", str(database), "--save-matches", str(saved)]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    assert not saved.exists() or json.loads(saved.read_text())["matches"] == []

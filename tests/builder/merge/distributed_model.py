@@ -112,12 +112,15 @@ def words_of(replica: int, way: str) -> Tensor:
     return torch.randint(0, WORDS, (BATCH, LENGTH), generator=generator)
 
 
-def train(rank: int, way: str, path: str) -> None:
+def train(rank: int, way: str, path: str, task: str = "statistics") -> None:
     """One step of one rank; with replicas each has samples of its own."""
     torch.manual_seed(1)
     model = Model()
-    if way == "sequence":
+    if way.startswith("sequence"):
         split_sequence(model)
+    if way == "sequence_fault" and rank == 1:
+        with torch.no_grad():
+            model.get_parameter("layers.1.mlp.down.weight").to_local().mul_(1.05)
     if way.startswith("tp"):
         mesh = init_device_mesh("cpu", (2,))
         for layer in model.layers:
@@ -133,7 +136,7 @@ def train(rank: int, way: str, path: str) -> None:
         if way == "fsdp_fault" and rank == 1:
             with torch.no_grad():
                 model.get_parameter(FAULTY).to_local().mul_(1.05)
-    debugger = PrecisionDebugger(config_path=write_config(Path(path), task="statistics"))
+    debugger = PrecisionDebugger(config_path=write_config(Path(path), task=task))
     debugger.start(model)
     y = model(words_of(rank if way == "dp" or way.startswith("fsdp") else 0, way))
     y.square().mean().backward()
@@ -141,9 +144,9 @@ def train(rank: int, way: str, path: str) -> None:
     PrecisionDebugger.close()
 
 
-def dump(path: Path, way: str, ranks: int = 2) -> Path:
+def dump(path: Path, way: str, ranks: int = 2, task: str = "statistics") -> Path:
     """The dump of a step on one rank (``one``, ``all4``) or on several."""
     path.mkdir(parents=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    run_in(1 if way == "one" or way.startswith("all") else ranks, train, way, str(path))
+    run_in(1 if way == "one" or way.startswith("all") else ranks, train, way, str(path), task)
     return path / "dump" / "step0"

@@ -114,14 +114,16 @@ FAULTS: dict[str, Plant] = {
 }
 
 
-def _train_all(rank: int, folder: str, task: str, names: list[str]) -> None:
+def _train_all(rank: int, folder: str, split: Split, names: list[str]) -> None:
     for name in names:
-        train(rank, str(Path(folder) / name.replace(" ", "_")), Split(2, 1, task), FAULTS[name])
+        train(rank, str(Path(folder) / name.replace(" ", "_")), split, FAULTS[name])
 
 
-def dump_all(folder: Path, task: str = "statistics", names: tuple[str, ...] = ()) -> None:
-    """The dump of every fault in a folder named after it, split over two ranks."""
+def dump_all(
+    folder: Path, task: str = "statistics", names: tuple[str, ...] = (), ranks: int = 2
+) -> None:
+    """The dump of every fault in a folder named after it, split over tensor-parallel ranks."""
     chosen = [*(names or FAULTS)]
     for name in chosen:
         (folder / name.replace(" ", "_")).mkdir(parents=True)
-    run_in(2, _train_all, str(folder), task, chosen)
+    run_in(ranks, _train_all, str(folder), Split(ranks, 1, task), chosen)

@@ -50,6 +50,7 @@ def verdicts(folder: Path) -> list[tuple[Any, ...]]:
     return nodes + sorted((tuple(row[place] for place in kept) for row in tensors), key=str)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_exports_is_that_of_the_merged_models(dumps: Path, tmp_path: Path) -> None:
     given = {
         "npu_path": str(dumps / "megatron_tp2pp1dp2" / "step0"),

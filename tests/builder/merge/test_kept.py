@@ -36,6 +36,7 @@ def content(shard: Path) -> list[list[Any]]:
         return [connection.execute(one).fetchall() for one in _VIEWS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many_first", [True, False])
 def test_a_kept_side_is_as_one_read_again(many_first: bool, dumps: Path, tmp_path: Path) -> None:
     sides = [("megatron_tp2pp1dp2", 4), ("megatron_tp2pp1", 2)]

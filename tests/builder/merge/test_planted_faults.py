@@ -1,4 +1,4 @@
-"""Faults of one of two tensor-parallel ranks, trained and recorded, against one rank."""
+"""Faults of one of two or four tensor-parallel ranks, trained and recorded, against one rank."""
 
 # mypy: disable-error-code="no-untyped-call"
 # torch is typed in part only.
@@ -35,17 +35,36 @@ FIRST = {
     "rows of words exchanged": "Functional.embedding.0.forward",
     "words shifted": "Functional.embedding.0.forward",
 }
+# How the verdict begins.
+ACCUSED = {
+    "drifted norm": "Module.layers.1 → Module.layers.1.pre_mlp_layernorm.",
+    "last norm drifted": "Module.norm.",
+    "larger shard": "Module.layers.1.self_attention → Module.layers.1.self_attention.linear_proj.",
+    "larger head": "Module.output_layer.",
+    "dropped reduction": "Module.layers.0.mlp → Module.layers.0.mlp.linear_fc2.",
+    "no reduction": "Module.layers.1.mlp → Module.layers.1.mlp.linear_fc2.",
+    "another epsilon": "Module.layers.1.input_layernorm → Tensor.__add__.4.",
+    "another scale": "Module.layers.1.self_attention → Torch.softmax.1.",
+    "layers swapped": "Module.layers.0 → Module.layers.0.input_layernorm.",
+    "keys and values exchanged": "Module.layers.0.self_attention → Torch.split.0.",
+    "rows of words exchanged": "Module.embedding → Functional.embedding.0.",
+    "words shifted": "Module.embedding → Functional.embedding.0.",
+}
 # Those that say themselves which rank it is.
 NAMED = ("drifted norm", "last norm drifted", "larger shard", "larger head")
 NAMED_TOO = ("dropped reduction", "another epsilon")
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, BuildResult]:
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
+def results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, BuildResult]:
     folder = tmp_path_factory.mktemp("faults")
-    dump_all(folder)
+    dump_all(folder, ranks=request.param)
     whole = dump(folder / "whole", Split(task="statistics"))
-    layouts = [parse_layout({"rank_size": size, "tp": size, "pp": 1}, "") for size in (2, 1)]
+    layouts = [
+        parse_layout({"rank_size": size, "tp": size, "pp": 1}, "") for size in (request.param, 1)
+    ]
     return {
         name: build(
             BuildConfig(
@@ -115,6 +134,17 @@ def test_what_statistics_cannot_tell_is_said(fault: str, results: dict[str, Buil
         " AND name = 'parameters.weight' ORDER BY node_id LIMIT 1",
     )
     assert "whether elements are in their places cannot be told from statistics" in recipe
+
+
+@pytest.mark.parametrize("fault", FIRST)
+def test_the_verdict_accuses_the_module_of_the_fault(
+    fault: str, results: dict[str, BuildResult]
+) -> None:
+    [(conclusion, sentence)] = query(
+        results[fault], "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
+    )
+    assert conclusion == "fault"
+    assert sentence.startswith(ACCUSED[fault])
 
 
 @pytest.mark.parametrize(

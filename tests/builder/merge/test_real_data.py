@@ -263,6 +263,7 @@ def test_matching_by_hand_measures_merged_tensors_again(compared: Compare, tmp_p
     assert [query(result, one) for one in everything] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "split",
     [

@@ -15,20 +15,24 @@ from msprobe_builder import BuildConfig, build
 from msprobe_builder.export.report import write_report
 from msprobe_builder.export.table import export_table
 from msprobe_builder.merge.ranks.layout import parse_layout
+from tests.builder.merge.faults import Record, change_rank, scale_weight
 
 EMBEDDING = "Module.0.embedding.word_embeddings.VocabParallelEmbedding.forward.0"
 
 
-@pytest.fixture(scope="module")
-def database(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compared(split: Path, dumps: Path, folder: Path) -> Path:
     config = BuildConfig(
-        dumps / "megatron_tp2pp2" / "step0",
+        split / "step0",
         dumps / "megatron_tp1pp1" / "step0",
         npu_layout=parse_layout({"rank_size": 4, "tp": 2, "pp": 2}, "npu"),
         bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "bench"),
     )
-    folder = tmp_path_factory.mktemp("merged_table")
     return build(config, folder, workers=1).path
+
+
+@pytest.fixture(scope="module")
+def database(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compared(dumps / "megatron_tp2pp2", dumps, tmp_path_factory.mktemp("merged_table"))
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +99,12 @@ def test_an_export_is_silent_where_nothing_was_merged(demo_database: Path, tmp_p
     assert set(exported["npu_merged"]) == set(exported["bench_merged"]) == {""}
 
 
-def test_a_report_names_ranks_and_rules(
-    database: Path, demo_database: Path, tmp_path: Path
-) -> None:
-    write_report(database, tmp_path / "merged.html")
+def test_a_report_names_ranks_and_rules(dumps: Path, demo_database: Path, tmp_path: Path) -> None:
+    def change(records: Record) -> None:
+        scale_weight(records, "Module.0.decoder.layers.1.mlp.linear_fc1.ColumnParallelLinear", 1.05)
+
+    split = change_rank(dumps / "megatron_tp2pp2", tmp_path / "split", 1, change)
+    write_report(compared(split, dumps, tmp_path / "out"), tmp_path / "merged.html")
     text = (tmp_path / "merged.html").read_text(encoding="utf-8")
     assert "how it was made of the ranks" in text
     assert re.search(r"<td>alike on ranks \d, \d; because [^<]+</td>", text)

@@ -73,6 +73,11 @@ const SENTENCES: readonly Told[] = [
     (name, at, how) => `它的输出看起来相同，但其后 ${at} 的 ${name} ${difference(how)}。`,
   ),
   told(
+    `The inputs agree to the last bit, the output has the same statistics but other bits; behind it ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
+    (name, at, how) =>
+      `输入逐位一致，输出的统计量相同但各位不同；其后 ${at} 的 ${name} ${difference(how)}。`,
+  ),
+  told(
     `Behind it ${NAME} of ${NAME} ${DIFFERENCE}, although everything before it agrees\\.`,
     (name, at, how) => `其后 ${at} 的 ${name} ${difference(how)}，而在此之前全部一致。`,
   ),
@@ -93,9 +98,29 @@ const SENTENCES: readonly Told[] = [
   ),
   told('Ranks that should be alike are not\\.', () => '本应一致的 rank 并不一致。'),
   told(
+    `${NAME} is not what follows from the rank's own gradients\\.`,
+    (name) => `${name} 与该 rank 自己的梯度不符。`,
+  ),
+  told(
+    `The reference takes a norm of no gradient like ${NAME}\\.`,
+    (name) => `标杆没有对与 ${name} 相同的梯度求范数。`,
+  ),
+  told(
+    `${NAME} is not the sum of what all ranks put in\\.`,
+    (name) => `${name} 不是所有 rank 输入之和。`,
+  ),
+  told(
+    'Rank (\\d+) has ([-+.\\w]+) instead of ([-+.\\w]+)\\.',
+    (rank, own, due) => `rank ${rank} 的值为 ${own}，应为 ${due}。`,
+  ),
+  told(
     `${NAME} was drawn otherwise from inputs that agree: seed both runs alike\\. What is made of it cannot be compared\\.`,
     (name) =>
       `输入一致，但 ${name} 的随机数不同：请为两次运行设置相同的种子。由它得到的结果无法比较。`,
+  ),
+  told(
+    `${NAME} needs a gradient on one side only: it is frozen on the other\\.`,
+    (name) => `${name} 只在一侧需要梯度：在另一侧被冻结。`,
   ),
   told(
     `${NAME} needs a gradient on one side only: a branch is cut off from training\\.`,
@@ -104,6 +129,11 @@ const SENTENCES: readonly Told[] = [
   told(
     `${NAME} ${DIFFERENCE} and comes from outside: other data was given\\.`,
     (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
+  ),
+  told(
+    `${NAME} ${DIFFERENCE} and comes from calls outside of all modules, which a dump of modules alone does not show, or other data was given\\.`,
+    (name, how) =>
+      `${name} ${difference(how)}，且来自所有模块之外的调用（仅含模块的 dump 不记录它们），或输入的数据不同。`,
   ),
   told(
     `${NAME} ${DIFFERENCE} and comes from outside: the data was given that the reference has in micro-step (\\d+)\\.`,
@@ -174,6 +204,11 @@ const SENTENCES: readonly Told[] = [
     () => '前一步一致：请查看两步之间发生了什么，例如优化器及其设置、梯度裁剪或加载的权重。',
   ),
   told(
+    'Step (\\d+) does not agree for certain: look at its suspects first, then at what happened in between, such as the optimizer\\.',
+    (step) =>
+      `step ${step} 是否一致并不确定：请先查看其嫌疑对象，再查看两步之间发生了什么，例如优化器。`,
+  ),
+  told(
     'Only on ranks? (\\d+(?:, \\d+)*) of (\\d+)\\.',
     (some, all) => `仅出现在 rank ${ranks(some)} 上（共 ${all} 个）。`,
   ),
@@ -185,6 +220,15 @@ const OTHERS: readonly Told[] = [
   told(
     'No fault beyond rounding in ([\\d,]+) nodes\\.',
     (count) => `${count} 个节点中没有超出舍入的误差。`,
+  ),
+  told(
+    "Each rank takes norms of its own parameters: all ([\\d,]+) are of the reference's gradients, and ([\\d,]+) calls follow from them on every rank; first (\\S{1,500})\\.",
+    (norms, calls, name) =>
+      `每个 rank 对自己的参数求范数：全部 ${norms} 个范数都取自标杆所有的梯度，由其得出的 ${calls} 个调用在每个 rank 上均吻合；首个为 ${name}。`,
+  ),
+  told(
+    'What other replicas add to the sum was not checked\\.',
+    () => '其他副本加入总和的部分未作检查。',
   ),
   told(
     'Calls whose flags differ as the split of their layer explains: ([\\d,]+); first (\\S{1,500}), argument (\\S{1,500}) is (\\w+), in the reference (\\w+)\\.',
