@@ -72,11 +72,15 @@ def tensorboard(logdir: Path) -> Iterator[tuple[str, int]]:
         process.wait()
 
 
+def chromium_path() -> str:
+    found = subprocess.run([FIND_CHROMIUM], check=True, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
 def measure(logdir: Path) -> Iterator[Figure]:
     with tensorboard(logdir) as (address, process), sync_playwright() as playwright:
-        chromium = subprocess.run([FIND_CHROMIUM], check=True, capture_output=True, text=True)
         browser = playwright.chromium.launch(
-            executable_path=chromium.stdout.strip(), args=["--no-sandbox", "--disable-gpu"]
+            executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"]
         )
         yield from visits(browser, address)
         yield from graph_figures(browser, address)

@@ -55,6 +55,7 @@ class Faults:
         assert not self._found, "\n".join(self._found)
 
 
+@pytest.mark.slow
 def test_a_grave_fault_deep_inside_is_found(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_comparison_and_everything_around_it(
     faults.check()
 
 
+@pytest.mark.slow
 def test_the_overview_of_ranks_with_overflow(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_overview_of_ranks_with_overflow(
     faults.check()
 
 
+@pytest.mark.slow
 def test_the_overview_with_configurations_that_differ(
     page: Page, configured_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -128,6 +131,7 @@ def test_the_overview_with_configurations_that_differ(
     faults.check()
 
 
+@pytest.mark.slow
 def test_a_merged_model_and_how_its_values_were_made(
     page: Page, merged_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -139,6 +143,7 @@ def test_a_merged_model_and_how_its_values_were_made(
     faults.check()
 
 
+@pytest.mark.slow
 def test_matching_by_hand(
     page: Page, renamed_build: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -160,6 +165,7 @@ def test_matching_by_hand(
     faults.check()
 
 
+@pytest.mark.slow
 def test_what_stands_instead_of_a_graph(
     page: Page, tmp_path: Path, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

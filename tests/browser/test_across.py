@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Locator, Page, Route, expect
 
 from tests.browser.viewer import SHOWS_GRAPHS, open_viewer, select_node, wait_for_details
@@ -23,6 +24,7 @@ def open_across(frame: Frame) -> None:
     frame.locator("ga-across .place").first.wait_for()
 
 
+@pytest.mark.slow
 def test_every_step_and_rank_has_its_grade_and_error(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_single_graph_has_no_other_places(
     expect(frame.get_by_role("tab", name="Steps and ranks")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_without_a_reference_it_says_what_is_missing_and_shows_the_overflow(
     page: Page, dumps: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
 ) -> None:

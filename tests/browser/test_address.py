@@ -73,6 +73,7 @@ def settle(page: Page) -> str:
     return page.url
 
 
+@pytest.mark.slow
 def test_expansion_zoom_and_scroll_come_back(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -178,6 +179,7 @@ def test_leaving_the_tab_and_coming_back_keeps_the_view(
     wait_for_details(plugin_frame(page), SOFTMAX)
 
 
+@pytest.mark.slow
 def test_two_tabs_do_not_influence_each_other(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -332,6 +334,7 @@ def test_reload_keeps_the_filter_and_how_sides_are_shown(
     assert frame.evaluate(f"{VIEW}.sync") is False
 
 
+@pytest.mark.slow
 def test_sides_that_do_not_move_together_keep_their_own_places(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

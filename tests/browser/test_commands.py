@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import (
@@ -31,6 +32,7 @@ HAS_FOCUS = """(part) => {
 }"""
 
 
+@pytest.mark.slow
 def test_the_focus_is_in_the_graph_after_every_command(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import (
@@ -21,10 +23,12 @@ from tests.browser.viewer import (
     wait_for_details,
     wait_for_row,
 )
-from tests.conftest import StartTensorBoard
+from tests.builder.small_dumps import forward, tensor, write_dump
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 LAYER = "Module.model.layers.0.LlamaDecoderLayer.forward.0"
 MODEL = "Module.model.LlamaModel.forward.0"
+EMBEDDING = "Module.model.embed_tokens.Embedding.forward.0"
 
 
 def test_double_click_opens_a_module_on_both_sides(
@@ -232,3 +236,70 @@ def test_zoom_and_fit(
     frame.wait_for_function("document.querySelector('ga-app').scene.length === 2 * 688")
     frame.click("ga-view-tools #zoom")
     expect(zoom).to_have_text("100 %")
+
+
+@pytest.fixture(scope="module")
+def wrapped_database(
+    tmp_path_factory: pytest.TempPathFactory, build_database: BuildDatabase
+) -> Path:
+    """A model in the wrapper of data parallelism against the same without it."""
+    folder = tmp_path_factory.mktemp("wrapped")
+    archive = REPOSITORY / "tests" / "data" / "pairs" / "ddp.tar.xz"
+    subprocess.run(["tar", "-xf", str(archive), "-C", str(folder)], check=True)
+    npu, bench = folder / "ddp" / "npu" / "step0" / "rank0", folder / "ddp" / "bench" / "step0"
+    return build_database(npu, next(bench.iterdir()))
+
+
+def test_what_a_wrapper_holds_stands_beside_its_counterpart(
+    page: Page, wrapped_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    wrapper = "Module.module.LlamaForCausalLM.forward.0"
+    inside = "Module.module.model.LlamaModel.forward.0"
+    frame = open_viewer(page, tensorboard_server(wrapped_database.parent))
+    frame.click("ga-view-tools [data-command='collapse-all']")
+    click_row(frame, wrapper)
+    page.keyboard.press("ArrowRight")
+    row = wait_for_row(frame, inside)
+    assert find_row(frame, MODEL, BENCH)["row"] == row["row"] == find_row(frame, wrapper)["row"] + 1
+
+    click_row(frame, MODEL, BENCH, count=2)
+    embedding = ("Module.module.model.embed_tokens.Embedding.forward.0", EMBEDDING)
+    rows = [wait_for_row(frame, name, side)["row"] for side, name in enumerate(embedding)]
+    assert rows == [row["row"] + 1] * 2
+    # Folded again, the wrapper hides its own side alone.
+    click_row(frame, wrapper)
+    page.keyboard.press("ArrowLeft")
+    frame.wait_for_function(
+        "(name) => document.querySelector('ga-app').scene.every((row) => row.name !== name)",
+        arg=inside,
+    )
+    assert find_row(frame, EMBEDDING, BENCH)["row"] > find_row(frame, MODEL, BENCH)["row"]
+
+
+def test_three_hundred_levels_down_the_selected_node_is_in_view(
+    page: Page, tmp_path: Path, build_database: BuildDatabase, tensorboard_server: StartTensorBoard
+) -> None:
+    call = "Functional.softmax.0.forward"
+    database = build_database(*(nested(tmp_path / side, 300, call) for side in ("npu", "bench")))
+    frame = open_viewer(page, tensorboard_server(database.parent))
+    select_node(frame, call)
+    frame.wait_for_function(IN_VIEW, arg=call)
+    canvas(frame).press("ArrowLeft")
+    frame.locator("ga-node-summary h2", has_text="Block299").wait_for()
+    frame.wait_for_function(IN_VIEW, arg=f"Module{'.m' * 300}.Block299.forward.0")
+
+
+# The left end of a node's row lies on the pane.
+IN_VIEW = """(name) => {
+  const row = document.querySelector('ga-app').scene.find((row) => row.name === name);
+  const pane = document.querySelector('ga-app').clientWidth / 2;
+  return row !== undefined && row.x >= 0 && row.x + 100 < pane;
+}"""
+
+
+def nested(directory: Path, levels: int, call: str) -> Path:
+    """Modules in each other, and a call in the innermost."""
+    names = [f"Module{'.m' * (level + 1)}.Block{level}.forward.0" for level in range(levels)]
+    construct = dict(zip([*names, call], [None, *names], strict=True))
+    data = {name: forward([tensor(3.0)], [tensor(2.0)]) for name in (call, *reversed(names))}
+    return write_dump(directory, data, construct)

@@ -71,6 +71,7 @@ def test_a_png_image_is_as_large_as_the_view_with_words_around(
     assert height == 2 * (tall + 3 * 28), "caption, titles and legend"
 
 
+@pytest.mark.slow
 def test_one_side_alone_has_no_gaps_and_the_other_is_one_key_away(
     page: Page, renamed_build: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -115,6 +116,7 @@ def test_layers_are_folded_and_unfolded_by_the_menu(
     frame.wait_for_function(folded)
 
 
+@pytest.mark.slow
 def test_the_legend_fits_beside_overflow_levels(
     page: Page, nan_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

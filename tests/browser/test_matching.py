@@ -6,6 +6,7 @@ import json
 import sqlite3
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import (
@@ -185,6 +186,7 @@ def test_matching_needs_no_pointer(
     expect(frame.locator("ga-toast [role='status']")).to_contain_text("without match")
 
 
+@pytest.mark.slow
 def test_the_twin_of_the_other_direction_is_offered_and_never_taken_silently(
     page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -209,6 +211,7 @@ def test_the_twin_of_the_other_direction_is_offered_and_never_taken_silently(
     assert partner(renamed_database, backward) == its_partner
 
 
+@pytest.mark.slow
 def test_replacing_a_match_asks_first(
     page: Page, renamed_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -293,6 +296,7 @@ def test_a_file_that_is_no_match_file_is_named_as_such(
     expect(content.locator("#confirm")).to_be_disabled()
 
 
+@pytest.mark.slow
 def test_of_two_people_at_once_the_second_is_shown_what_the_first_did(
     page: Page,
     renamed_database: Path,

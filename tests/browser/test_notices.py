@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_tab, open_viewer, wait_for_details
+from tests.cases import tried_first
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 SPOILT = "Module.model.layers.1.mlp.down_proj.Linear.forward.0"
@@ -41,7 +42,7 @@ def test_nothing_is_said_where_nobody_else_may_match(
     expect(frame.locator("ga-exposed")).to_be_hidden()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", tried_first(NAMES))
 def test_a_file_of_the_reference_tool_is_imported_with_one_click(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard, name: str
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_file_of_the_reference_tool_is_imported_with_one_click(
     assert {path.name for path in tmp_path.iterdir()} == {name, made}
 
 
+@pytest.mark.slow
 def test_why_a_file_cannot_be_imported_is_said_beside_the_button(
     page: Page,
     expected_complaints: list[str],

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import (
@@ -79,6 +80,7 @@ def test_keys_walk_from_row_to_row_and_a_click_shows_both_sides(
     frame.wait_for_function("document.querySelector('ga-app').state.selected.side === 0")
 
 
+@pytest.mark.slow
 def test_what_one_side_has_alone_stands_in_the_same_tree(
     page: Page,
     dumps: Path,

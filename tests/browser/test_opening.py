@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import (
@@ -152,6 +153,7 @@ def test_a_link_brings_the_view_back(
     other.close()
 
 
+@pytest.mark.slow
 def test_works_below_a_path_prefix(
     page: Page,
     demo_database: Path,

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Locator, Page, expect
 
 from tests.browser.conftest import generate
@@ -203,6 +204,7 @@ def test_a_ring_marks_where_the_first_suspect_of_each_graph_lies(
     expect(cell(frame, *suspects[0][:2])).to_have_class(re.compile("lead"))
 
 
+@pytest.mark.slow
 def test_the_cells_of_many_ranks_are_small_and_all_graphs_are_counted(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:

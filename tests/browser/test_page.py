@@ -60,6 +60,7 @@ def content(route: str, body: bytes) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_page_answers_as_the_plugin_does(
     page: Page, demo_database: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +115,7 @@ def test_links_search_table_and_trail_work_from_disk(
     expect(frame.get_by_role("tab", name="From and to")).to_have_attribute("aria-selected", "true")
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_left_out_and_said(
     page: Page, ddp_database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

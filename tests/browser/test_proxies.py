@@ -41,6 +41,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_certificate(tmp_path_factory.mktemp("tls") / "certificate.pem")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", tried_first(PROXIES))
 def test_everything_works_behind(
     name: str,
@@ -67,6 +68,7 @@ def test_everything_works_behind(
         assert [said for said in watch.complaints() if "/font-roboto/" not in said] == []
 
 
+@pytest.mark.slow
 def test_a_proxy_that_hides_who_asks_is_named_as_the_cause(
     context: BrowserContext, renamed_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Page, expect
 
-from tests.browser.viewer import NPU, open_viewer, scene, select_node
+from tests.browser.viewer import NPU, click_row, open_viewer, scene, select_node
 from tests.conftest import StartTensorBoard
 
 MODEL_BEFORE = "Module.net.Net.forward.0"
@@ -45,6 +46,7 @@ def names(frame: Frame) -> list[str]:
     return [row["name"] for row in scene(frame, NPU)]
 
 
+@pytest.mark.slow
 def test_files_that_appear_change_and_go_are_noticed(
     page: Page,
     small_database: Path,
@@ -70,6 +72,8 @@ def test_files_that_appear_change_and_go_are_noticed(
     leave_and_return(page, frame)
     expect(notice).to_contain_text("shown.vis.db has changed since it was loaded")
     assert MODEL_BEFORE in names(frame)
+    click_row(frame, MODEL_BEFORE)
+    expect(frame.locator("ga-details #outdated")).to_contain_text("changed since the graph")
     frame.click("ga-notice #reload")
     expect(notice).to_be_hidden()
     frame.wait_for_function(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.viewer import (
@@ -22,6 +23,7 @@ from tests.conftest import BuildDatabase, StartTensorBoard
 FIRST_GRAPH = "#graph_ascend&p.graph_ascend.step=0&p.graph_ascend.rank=0"
 
 
+@pytest.mark.slow
 def test_the_selected_node_stays_selected_on_another_rank(
     page: Page, many_ranks: Path, tensorboard_server: StartTensorBoard
 ) -> None:

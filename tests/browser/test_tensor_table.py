@@ -9,6 +9,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Frame, Page, expect
 
 from tests.browser.viewer import open_viewer, plugin_frame, select_node, table_cells
@@ -101,6 +102,7 @@ def test_headers_say_what_they_mean(
         assert shown.splitlines()[0] == title
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_and_remembered(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import open_tab, plugin_frame
@@ -52,6 +53,7 @@ def test_a_trend_leads_to_the_graph(
     expect(frame.locator("ga-toolbar #step")).to_have_value("1")
 
 
+@pytest.mark.slow
 def test_without_trends_the_page_says_how_to_make_one(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -63,6 +65,7 @@ def test_without_trends_the_page_says_how_to_make_one(
     expect(frame.locator("ga-trend #dialog")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_link_brings_back_what_is_shown(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_link_brings_back_what_is_shown(
     page.wait_for_function("!location.hash.includes('trend=')")
 
 
+@pytest.mark.slow
 def test_the_way_back_from_a_graph_leads_to_the_trend(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -124,6 +128,7 @@ def test_the_way_back_from_a_graph_leads_to_the_trend(
     expect(trend.locator("#statistic")).to_have_value("mean")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_run_that_is_gone_says_so(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:

@@ -132,6 +132,7 @@ def test_behind_nginx(
         look_and_match(open_viewer(page, f"http://localhost:{port}{path}"))
 
 
+@pytest.mark.slow
 def test_nginx_that_drops_the_port_is_told_so(
     page: Page,
     expected_complaints: list[str],
@@ -182,6 +183,7 @@ def ssh_tunnel(folder: Path, upstream: str) -> Iterator[int]:
         yield port
 
 
+@pytest.mark.slow
 def test_through_an_ssh_tunnel(
     page: Page, tmp_path: Path, renamed_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
@@ -197,6 +199,7 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.slow
 def test_inside_a_frame_of_another_origin(
     page: Page,
     expected_complaints: list[str],

@@ -69,6 +69,7 @@ def test_the_table_of_a_search(
     assert_hold(rows, stored(demo_database, "own.node LIKE '%softmax%'"))
 
 
+@pytest.mark.slow
 def test_the_table_of_the_whole_graph(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
