@@ -16,13 +16,15 @@ from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import open_regular, version_of
-from msprobe_builder.dump.outlines import Place
+from msprobe_builder.dump.alike import WrittenAlike, decode_noting
 
 _WINDOW = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
-# What stands between two records: from behind the one to the beginning of the other.
-_NEXT = re.compile(r'[ \t\n\r]*,[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*(?=\{)')
+# What stands between two records, each on lines of its own: a break of line is in no JSON text, so
+# that the same once more is between two records again, or the pieces are no JSON.
+_BETWEEN = re.compile(r',[ \t]*\n[ \t]*"')
+_NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
 
 
 class DumpReader:
@@ -31,12 +33,11 @@ class DumpReader:
     The header is complete once the iteration is. Raises BuildError when the file is no JSON
     object, is cut off or has no ``data`` object.
 
-    With ``outlines`` some records of a statistics dump come without their floating-point numbers:
-    ``numbers`` holds these then, as they are written and until the next record, and is None for
-    all others. :meth:`read_in_full` has the whole record.
+    With ``by_example`` most records of a statistics dump come as :class:`Written`, which
+    :meth:`read_in_full` decodes.
     """
 
-    def __init__(self, path: Path, *, outlines: bool = False) -> None:
+    def __init__(self, path: Path, *, by_example: bool = False) -> None:
         self.header: dict[str, Any] = {}
         self.twice: list[str] = []  # keys that an object inside a record repeats
         self._path = path
@@ -44,9 +45,8 @@ class DumpReader:
         self._position = 0
         self._at_end = False
         self._decode = json.JSONDecoder(object_pairs_hook=self._collect).raw_decode
-        self.numbers: list[str] | None = None
-        self.place = Place("", 0, 0)
-        self._may_outline = outlines
+        self._record = ""  # as it is written
+        self._by_example = by_example
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         try:
@@ -88,50 +88,51 @@ class DumpReader:
             seen_data = True
             if self._peek() != "{":
                 raise self._broken("has a key 'data' that is not an object")
-            numbers, decode = self._usual_decoder()
+            read = self._reader()
             for name in self._keys():
                 yield name, self._value()
-                # Most records follow in the usual form; what does not is left to the loop.
-                self.numbers = numbers
-                while found := _NEXT.match(self._text, self._position):
-                    if numbers:
-                        numbers.clear()
-                    begin = found.end()
-                    try:
-                        value, end = decode(self._text, begin)
-                    except ValueError:  # cut off by the end of the window
-                        break
-                    self._position = end
-                    self.place = Place(self._text, begin, end)
-                    yield found[1], value
-                self.numbers = None
+                # Most records follow in the usual form; what does not is left to this loop.
+                yield from self._usual(read)
         if self._peek():
             raise self._broken("goes on after its end")
         if not seen_data:
             raise self._broken("has no key 'data'")
 
-    def _usual_decoder(self) -> tuple[list[str] | None, Callable[[str, int], tuple[Any, int]]]:
-        """The decoder of records in the usual form, and where it puts numbers, if it does."""
-        if not self._may_outline or self.header.get("task") != "statistics":
-            return None, self._decode
-        numbers: list[str] = []
-        # These decoders' own functions for numbers, so that no call of ours is made for each.
-        apart = json.JSONDecoder(parse_float=numbers.append, parse_constant=numbers.append)
-        return numbers, apart.raw_decode
+    def _reader(self) -> Callable[[str], Any]:
+        """What reads the text of a record."""
+        if self._by_example and self.header.get("task") == "statistics":
+            return WrittenAlike(self._collect, self.twice).read
+        return json.JSONDecoder(object_pairs_hook=self._collect).decode
 
-    def read_in_full(self) -> tuple[Any, list[float]]:
-        """The record that came as an outline, and its floating-point numbers: the same objects."""
-        numbers: list[float] = []
+    def _usual(self, read: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+        """The records from here on that are objects on lines of their own.
 
-        def noted(text: str) -> float:
-            number = float(text)
-            numbers.append(number)
-            return number
+        Begins and ends behind a record.
+        """
+        while found := _BETWEEN.match(self._text, self._position):
+            end_and_next = "}" + found[0]
+            last = self._text.rfind(end_and_next, found.end())
+            if last < 0:
+                if self._read_more():
+                    continue
+                return
+            for one in self._text[found.end() : last].split(end_and_next):
+                name = _NAME.match(one)
+                if name is None:
+                    return
+                self._record = one[name.end() :] + "}"
+                twice = len(self.twice)
+                try:
+                    value = read(self._record)
+                except ValueError:  # no record of its own
+                    del self.twice[twice:]
+                    return
+                self._position += len(found[0]) + len(one) + 1
+                yield name[1], value
 
-        decoder = json.JSONDecoder(
-            parse_float=noted, parse_constant=noted, object_pairs_hook=self._collect
-        )
-        return decoder.raw_decode(self.place.text, self.place.begin)[0], numbers
+    def read_in_full(self) -> tuple[Any, list[tuple[str, float]]]:
+        """The record that came as Written, with its numbers as ``decode_noting`` has them."""
+        return decode_noting(self._record, self._collect)
 
     def _keys(self) -> Iterator[str]:
         """Keys of the object that begins here; the caller takes each value."""

@@ -122,7 +122,7 @@ def module_path(stem: str) -> str:
 
 def parse_gradients(name: str) -> tuple[str, int | None] | None:
     """Module stem and optional call number of a parameter-gradient record, else None."""
-    found = _GRADIENTS.match(name)
+    found = _GRADIENTS.match(name) if "parameters_grad" in name else None
     if found is None:
         return None
     call = found["call"]

@@ -2,7 +2,7 @@
 
 A record nests lists and objects; each leaf becomes one parameter with a dotted name
 (``input.0.1``, ``input.mask``, ``output.0``, ``parameters.weight``). Records that differ in their
-statistics alone have their rows in common (outlines.py), so that a dump of a million tensors costs
+statistics alone have their rows in common (alike.py), so that a dump of a million tensors costs
 a hundred megabytes, and little time for each.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.alike import Example, Written, example_of
 from msprobe_builder.dump.json_stream import DumpReader
-from msprobe_builder.dump.outlines import Outlines
 from msprobe_builder.dump.parameter_columns import (
     NO_TEXT,
     STATISTICS,
@@ -27,6 +27,8 @@ from msprobe_builder.dump.parameter_columns import (
 _NAN = float("nan")
 # The collector puts these in place of statistics it has not finished; a crash can leave them.
 _UNFINISHED = ("tensor_stat_index", "md5_index")
+# Of one form, with other numbers that are no statistics.
+_MOST_EXAMPLES = 16
 
 
 SECTION_KEYS = (
@@ -53,7 +55,8 @@ class Parameters(ParameterColumns):
         self.odd_statistics = 0  # neither a number nor null; texts of numbers are read as such
         self._plain_kinds: dict[str, int] = {}  # by how type, dtype and shape are written
         self._shapes: dict[tuple[Any, ...], tuple[int, float]] = {}
-        self._outlines = Outlines(), Outlines()  # of calls, and of gradients
+        # By the number of how they are written, of calls and of gradients.
+        self._examples: tuple[dict[int, list[Example]], ...] = {}, {}
 
     def without_rows(self) -> Parameters:
         """What tells of the dump as a whole, texts, checksums and types, without the rows."""
@@ -74,33 +77,33 @@ class Parameters(ParameterColumns):
         self._add_gradients(data)
         self._end_record(record, first)
 
-    def add_outline(
-        self, record: int, outline: dict[str, Any], reader: DumpReader, *, is_gradient: bool
+    def add_written(
+        self, record: int, written: Written, reader: DumpReader, *, is_gradient: bool
     ) -> None:
-        """Append what the reader gave the outline of, as the two above would the whole."""
-        assert reader.numbers is not None
-        outlines = self._outlines[is_gradient]
-        known = outlines.find(outline, reader.numbers, reader.place)
-        if known is None:
-            self._learn(record, outline, reader, outlines, is_gradient=is_gradient)
+        """Append what the reader gave by an example, as the two above would the whole."""
+        examples = self._examples[is_gradient].setdefault(written.example, [])
+        numbers = written.numbers
+        for example in examples:
+            if all(numbers[place] == text for place, text in example.constants):
+                break
+        else:
+            self._learn(record, numbers, reader, examples, is_gradient=is_gradient)
             return
-        numbers = reader.numbers
-        if known.constants:
-            constants = {place for place, _ in known.constants}
+        if example.constants:
+            constants = {place for place, _ in example.constants}
             numbers = [text for place, text in enumerate(numbers) if place not in constants]
-        self._repeat(record, known.first, known.length, map(float, numbers))
+        self._repeat(record, example.first, example.length, map(float, numbers))
 
     def _learn(
         self,
         record: int,
-        outline: dict[str, Any],
+        written: list[str],
         reader: DumpReader,
-        outlines: Outlines,
+        examples: list[Example],
         *,
         is_gradient: bool,
     ) -> None:
-        """Read a record in full; its outline is known from then on, if all of it is in columns."""
-        assert reader.numbers is not None
+        """Read a record in full; it is an example from then on, if all of it is in columns."""
         before = self._oddities(reader)
         data, objects = reader.read_in_full()
         first, numbers = self._row_count(), self._numbers
@@ -112,11 +115,13 @@ class Parameters(ParameterColumns):
         numbers.extend(taken)
         self._end_record(record, first)
         # Which numbers became statistics, and in which order: these are the objects themselves.
-        place_of = {id(one): place for place, one in enumerate(objects)}
+        place_of = {id(one): place for place, (_, one) in enumerate(objects)}
         places = [place_of.get(id(one), -1) for one in taken]
-        if -1 not in places and self._oddities(reader) == before:
-            rows = first, self._row_count() - first
-            outlines.learn(outline, reader.numbers, reader.place, rows, places)
+        if -1 in places or self._oddities(reader) != before or len(examples) == _MOST_EXAMPLES:
+            return
+        example = example_of(written, places, first, self._row_count() - first)
+        if example is not None:
+            examples.append(example)
 
     def _oddities(self, reader: DumpReader) -> tuple[int, ...]:
         """What is counted or kept beside the columns."""

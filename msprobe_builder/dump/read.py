@@ -15,6 +15,7 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.texts import Texts, storable
+from msprobe_builder.dump.alike import Written
 from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
 from msprobe_builder.dump.construct import Construct, construct_path, read_construct
 from msprobe_builder.dump.json_stream import DumpReader
@@ -84,7 +85,9 @@ def read_dump(
         records: dict[str, int] = {}
         recomputed: set[int] = set()
         malformed: list[str] = []
-        for name, data in reader:
+        for name, read in reader:
+            written = isinstance(read, Written)
+            data = read.record if written else read
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
@@ -92,8 +95,8 @@ def read_dump(
             is_gradient = bool(parse_gradients(name))
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)
-            if isinstance(reader, DumpReader) and reader.numbers is not None:
-                parameters.add_outline(number, data, reader, is_gradient=is_gradient)
+            if written and isinstance(reader, DumpReader):
+                parameters.add_written(number, read, reader, is_gradient=is_gradient)
             elif is_gradient:
                 parameters.add_gradients(number, data)
             else:
@@ -126,12 +129,12 @@ def read_dump(
 
 
 def _file_reader(path: Path, by_argument: bool) -> DumpReader:
-    """Records of large files come as outlines, of which most are alike there."""
+    """Records of large files come by example, as most are alike there."""
     try:
         is_large = path.stat().st_size > _SMALL
     except OSError:  # which the reader says in its own words
         is_large = False
-    return DumpReader(path, outlines=is_large and not by_argument)
+    return DumpReader(path, by_example=is_large and not by_argument)
 
 
 def _lacking(directory: Path) -> tuple[Callable[[Path], Path], ...]:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump import read
+from msprobe_builder.dump import json_stream, read
 from msprobe_builder.dump.read import Dump, read_dump
 
 NUMBERS = st.one_of(
@@ -86,18 +87,26 @@ def both_ways(folder: Path, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return found[0], found[1]
 
 
-def written(records: list[dict[str, Any]], gradients: list[dict[str, Any]]) -> str:
+def written(
+    records: list[dict[str, Any]], gradients: list[dict[str, Any]], indent: int | None
+) -> str:
     data: dict[str, Any] = {"Torch.a.0.forward": {}}
     data |= {f"Torch.a.{number}.forward": record for number, record in enumerate(records, 1)}
     data |= {f"Module.m{number}.parameters_grad": one for number, one in enumerate(gradients)}
-    return json.dumps({"task": "statistics", "data": data})
+    return json.dumps({"task": "statistics", "data": data}, indent=indent)
 
 
-@given(st.lists(RECORD, max_size=5), st.lists(GRADIENTS, max_size=3), st.data())
+@given(
+    st.lists(RECORD, max_size=5),
+    st.lists(GRADIENTS, max_size=3),
+    st.sampled_from([None, 1, 1]),
+    st.data(),
+)
 def test_any_records(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[dict[str, Any]],
     gradients: list[dict[str, Any]],
+    indent: int | None,
     data: st.DataObject,
 ) -> None:
     """Each record three times: as it is, and with other numbers in its places."""
@@ -105,7 +114,7 @@ def test_any_records(
     again = [
         data.draw(st.just(record).map(lambda one: changed(one, data))) for record in records * 2
     ]
-    full, by_example = both_ways(folder, written(records + again, gradients * 2))
+    full, by_example = both_ways(folder, written(records + again, gradients * 2, indent))
     assert by_example == full
 
 
@@ -140,6 +149,12 @@ SWAPPED = [
     [ROW % USUAL, ROW % ("1e999", "-Infinity", "NaN", "-0.0")],
     [f"[{ROW % USUAL}, {NUMBER % 0.5}]", f"[{ROW % USUAL}, {NUMBER % 0.25}]"],
     [f"[null, {NUMBER % 0.5}, {ROW % USUAL}]", f"[0.5, {NUMBER % 'null'}, {ROW % USUAL}]"],
+    [f"[{ROW % USUAL}, {NUMBER % '[0.5, 0.25]'}]", f"[{ROW % USUAL}, {NUMBER % '[0.5, 0.75]'}]"],
+    [f"[{ROW % USUAL}, {NUMBER % value}]" for value in (r'"a\": 0.5"', r'"a\": 0.25"')],
+    [ROW % ("1", "2.0", "3.0", "4.0"), ROW % ("1", "5.0", "6.0", "7.0")],
+    [ROW % USUAL, ROW % ("1.0", "2e3", "3.0", "4E-7")],
+    # On lines that end as records do.
+    [ROW % USUAL, ROW.replace("{", '{"a": {"d": 1, "d": 2},\n "b": {"c": 1},', 1) % USUAL],
 ]
 
 
@@ -150,11 +165,49 @@ def test_what_looks_alike(tmp_path: Path, pair: list[str], order: int) -> None:
         one if one.startswith("[") else f"[{one}]" for one in (*pair[::order], *pair[::order])
     ]
     items = (f'"Torch.a.{n}.forward": {{"output": {one}}}' for n, one in enumerate(records))
-    data = ", ".join(items)
-    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}}, {data}}}}}'
+    data = ",\n ".join(items)
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
     full, by_example = both_ways(tmp_path, text)
     assert by_example == full
     assert len(full["record"]) >= 4
+
+
+NO_NUMBERS = ["01.5", "1.", ".5", "1.5.3", "1.5x", "+1.5", "\u0661.\u0665", "1.\u0665", "1_0.5"]
+
+
+@pytest.mark.parametrize("number", [*NO_NUMBERS, "-NaN", "1.5\0", None])
+def test_what_is_no_number(tmp_path: Path, number: str | None) -> None:
+    """An example vouches for everything but numbers, and these are none."""
+    wrong = ROW % ("1.0", "2.0", number, "4.0")
+    if number is None:
+        wrong = (ROW % USUAL).replace('": 2.0', "\0")
+    rows = [ROW % USUAL, ROW % USUAL, wrong, ROW % USUAL, ROW % USUAL]
+    items = (f'"Torch.a.{n}.forward": {{"output": [{one}]}}' for n, one in enumerate(rows))
+    data = ",\n ".join(items)
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
+    (tmp_path / "construct.json").write_text('{"Torch.a.0.forward": null}')
+    (tmp_path / "stack.json").write_text("{}")
+    (tmp_path / "dump.json").write_text(text)
+    for small in (1 << 40, -1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read, "_SMALL", small)
+            with pytest.raises(BuildError, match="damaged"):
+                read_dump(tmp_path, Texts())
+
+
+@pytest.mark.parametrize("window", [1, 7, 300])
+def test_windows_end_anywhere(dumps: Path, window: int) -> None:
+    """Of a dump whose first records are read through a window that ends inside of them."""
+    source = dumps / "llama_statistics" / "step0" / "rank"
+    content = json.loads((source / "dump.json").read_text())
+    content["data"] = dict(list(content["data"].items())[:40])
+    folder = dumps / f"windows{window}"
+    folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "_WINDOW", window)
+        full, by_example = both_ways(folder, json.dumps(content, indent=1))
+    assert by_example == full
+    assert len(full["dump"][0]) == 40
 
 
 def test_most_records_of_a_model_are_read_by_example(dumps: Path) -> None:
@@ -164,3 +217,12 @@ def test_most_records_of_a_model_are_read_by_example(dumps: Path) -> None:
         patch.setattr(read, "_SMALL", -1)
         found = read_dump(dump, Texts()).parameters
     assert found._row_count() < len(found) / 2
+
+
+def test_a_key_that_is_there_twice_is_told_once(tmp_path: Path) -> None:
+    """Also where the lines inside of a record look like those between records."""
+    row = ROW.replace("{", '{"a": {"d": 1, "d": 2},\n "b": {"c": 1},', 1) % USUAL
+    data = ",\n ".join(f'"Torch.a.{n}.forward": {{"output": [{row}]}}' for n in range(3))
+    text = f'{{"task": "statistics", "data": {{"Torch.z.0.forward": {{}},\n {data}}}}}'
+    full, by_example = both_ways(tmp_path, text)
+    assert full["dump"][-1] == by_example["dump"][-1] == ("d", "d", "d")
