@@ -68,6 +68,25 @@ COVERED = """() => {
     .map(({ element, found }) => `${element.id || element.outerHTML.slice(0, 80)} is covered by `
       + (found ? found.localName + '#' + found.id + '.' + found.className : 'the edge'));
 }"""
+# What fields say while they are empty, where they are too narrow for it; and leftover brackets.
+CUT = """() => {
+  const deep = (root) => [...root.querySelectorAll('*')]
+    .flatMap((element) => [element, ...(element.shadowRoot ? deep(element.shadowRoot) : [])]);
+  const pen = document.createElement('canvas').getContext('2d');
+  const shown = deep(document).filter((element) => element.checkVisibility());
+  const cut = shown.filter((element) => {
+    const style = getComputedStyle(element);
+    pen.font = style.font;
+    const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight);
+    const room = element.clientWidth - padding;
+    return element.placeholder && pen.measureText(element.placeholder).width > room;
+  });
+  const leftover = shown.filter((element) => element.localName !== 'style')
+    .flatMap((element) => [...element.childNodes])
+    .filter((node) => node.nodeType === Node.TEXT_NODE)
+    .filter((node) => /^\\s*([<>]+|.*\\[\\[.*)\\s*$/.test(node.data));
+  return [...cut.map((element) => element.placeholder), ...leftover.map((node) => node.data)];
+}"""
 WIDER_THAN_THE_WINDOW = """() => [document.scrollingElement, document.querySelector('ga-app')]
   .some((page) => page.scrollWidth > innerWidth)"""
 
@@ -84,6 +103,7 @@ def check_sizes(frame: Frame) -> None:
         frame.wait_for_function(f"innerWidth === {width}")
         assert not frame.evaluate(WIDER_THAN_THE_WINDOW), f"scrolls sideways at {width}"
         assert frame.evaluate(COVERED) == [], f"at {width}"
+        assert width < 1280 or frame.evaluate(CUT) == [], f"at {width}"
 
 
 def test_graph_details_and_list(

@@ -51,7 +51,8 @@ export class GaFind extends LocalizedElement {
           padding: 8px 12px;
           border-bottom: 1px solid var(--ga-border);
           display: grid;
-          grid-template-columns: repeat(2, minmax(0, 1fr));
+          /* As many beside each other as have room for their hints. */
+          grid-template-columns: repeat(auto-fit, minmax(210px, 1fr));
           gap: 4px 10px;
           align-items: center;
         }
@@ -171,8 +172,7 @@ export class GaFind extends LocalizedElement {
                 <template is="dom-repeat" items="[[_listed(condition, state.graphs)]]">
                   <option value="[[item]]"></option>
                 </template></datalist></template
-            >></label
-          >
+          ></label>
         </template>
       </div>
       <div class="summary">
