@@ -170,6 +170,30 @@ def test_a_file_that_lacks_what_its_version_had_is_damaged(early: Path) -> None:
     assert names(early.parent) == [early.name]
 
 
+def test_a_virtual_table_is_none_of_ours(older: Path) -> None:
+    """It would run code of the file's choice; here its module does not even exist."""
+    with closing(sqlite3.connect(older)) as connection:
+        connection.execute("DROP TABLE origin")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "INSERT INTO sqlite_schema VALUES ('table', 'origin', 'origin', 0,"
+            " 'CREATE VIRTUAL TABLE origin USING unheard_of(origin, name)')"
+        )
+        connection.commit()
+    with pytest.raises(BuildError, match="is damaged: table origin is missing"), opened(older):
+        pass
+
+
+def test_views_go_whatever_they_are_called(older: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(older)) as connection:
+        connection.execute('CREATE VIEW "a""b" AS SELECT 1')
+        connection.commit()
+    copy = tmp_path / "copy.vis.db"
+    upgraded_copy(older, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        assert read_layout(connection).views == current_layout().views
+
+
 def test_a_newer_file_asks_for_a_newer_program(
     older: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
