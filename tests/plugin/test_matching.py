@@ -71,6 +71,18 @@ def test_what_the_user_does_is_what_the_database_says(ask: Ask, database: Path) 
     check_sound(database)
 
 
+def test_undo_brings_back_the_match_that_was_ended(ask: Ask, database: Path) -> None:
+    """Of several by hand between the same nodes, the last one, with its own author."""
+    npu, bench = indices(database)[layer(0)], indices(database, "bench")[layer(0)]
+    report(change(ask, FILE, operation(npu, bench, "UNMATCH")))
+    for author in ("first", "second"):
+        report(change(ask, FILE, operation(npu, bench), author=author, reason=f"by {author}"))
+        report(change(ask, FILE, operation(npu, bench, "UNMATCH")))
+    report(post(ask, "undo", {"file": FILE, "revision": revision_of(ask, FILE)}))
+    found = node(ask, file=FILE, index=npu).npu
+    assert (found.match_author, found.match_note) == ("second", "by second")
+
+
 def test_a_dry_run_tells_and_writes_nothing(ask: Ask, database: Path) -> None:
     npu, bench = indices(database)[layer(0)], indices(database, "bench")[layer(1)]
     before = database.read_bytes()
@@ -87,6 +99,11 @@ def test_a_dry_run_tells_and_writes_nothing(ask: Ask, database: Path) -> None:
     done = report(change(ask, FILE, {**asked, "replace": True}))
     assert [str(one) for one in done.changes] == [str(one) for one in told.changes]
     assert [str(one) for one in done.updates] == [str(one) for one in told.updates]
+    [update] = done.updates
+    after = {one.index: (one.grade, one.error, one.HasField("error")) for one in update.npu}
+    changed = [(one.npu, (one.grade, one.error, one.HasField("error"))) for one in done.changes]
+    assert changed == [(index, after[index]) for index, _ in changed]
+    assert len({grade for _, (grade, _, _) in changed}) > 1
     pairs = {one.npu_name: one.bench_name for one in done.changes if one.cause == "descendant"}
     assert pairs == {npu: bench for npu, bench in matched(database).items() if npu in pairs}
     # Layers have the same structure: everything below finds its place in the other layer.

@@ -12,6 +12,7 @@ def test_it_is_what_the_command_writes(demo_database: Path, tmp_path: Path) -> N
     response = client_of(demo_database.parent)("report", file=demo_database.name)
     assert response.status_code == 200
     assert response.headers["Content-Disposition"] == 'attachment; filename="report.html"'
+    assert response.headers["Cache-Control"] == "no-store"
     written = tmp_path / "report.html"
     assert main(["report", str(demo_database), "-o", str(written)]) == 0
     assert response.get_data() == written.read_bytes()
