@@ -38,7 +38,7 @@ export class GaFind extends LocalizedElement {
         :host {
           display: flex;
           flex-direction: column;
-          width: clamp(320px, 26vw, 480px);
+          width: clamp(320px, 28vw, 480px);
           flex: none;
           min-height: 0;
           background: var(--ga-surface);
@@ -51,8 +51,7 @@ export class GaFind extends LocalizedElement {
           padding: 8px 12px;
           border-bottom: 1px solid var(--ga-border);
           display: grid;
-          /* As many beside each other as have room for their hints. */
-          grid-template-columns: repeat(auto-fit, minmax(210px, 1fr));
+          grid-template-columns: repeat(2, minmax(0, 1fr));
           gap: 4px 10px;
           align-items: center;
         }

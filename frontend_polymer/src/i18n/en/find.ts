@@ -14,13 +14,13 @@ export const findEn = {
   reasons: 'Unmatched because',
   /** By the keys of the conditions: what each is called, and what may be typed. */
   conditions: {
-    operator: { name: 'Operator', hint: 'Any, e.g. softmax' },
+    operator: { name: 'Operator', hint: 'e.g. add' },
     below: { name: 'Below', hint: 'Any module, e.g. model.layers.1' },
     direction: { name: 'Direction', hint: 'Both' },
-    dtype: { name: 'Dtype', hint: 'Any, e.g. bfloat16' },
-    input_dtype: { name: 'Input', hint: 'Any dtype of inputs' },
-    output_dtype: { name: 'Output', hint: 'Any dtype of outputs' },
-    shape: { name: 'Shape', hint: 'Any, e.g. [2, 16, 64]' },
+    dtype: { name: 'Dtype', hint: 'e.g. bfloat16' },
+    input_dtype: { name: 'Input', hint: 'Any dtype' },
+    output_dtype: { name: 'Output', hint: 'Any dtype' },
+    shape: { name: 'Shape', hint: 'e.g. [2, 16]' },
   },
   searchBelow: (path: string) => `Search below ${path}`,
   below: 'Find below the module of the selected node',
