@@ -26,6 +26,12 @@ from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import CASTS, Family, carries, families
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
+from msprobe_builder.verdict.reordered import (
+    bits_of,
+    is_cleared,
+    may_have_reordered,
+    shows_another_order,
+)
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 
 Int = NDArray[np.int64]
@@ -60,6 +66,7 @@ def accusations(
     # What follows the last pass goes through parameters in the order in which a rank holds them.
     last = int(np.flatnonzero(flow.npu.calls.is_module).max(initial=0))
     half = half_unit(flow, result.texts)
+    bits = bits_of(result.comparisons, len(flow.npu.table))
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
@@ -79,6 +86,13 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
+    reordered = {
+        number
+        for number, one in enumerate(roles.findings)
+        if bits is not None and shows_another_order(flow, one, bits)
+    }
+    for number in reordered:
+        strength[number] = Strength.WEAK
     widespread = [
         number
         for number, one in enumerate(roles.findings)
@@ -100,7 +114,9 @@ def accusations(
             root = roles.findings[root].root
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause is Cause.OUTPUT and one.error < half
-        if root < 0 and not is_rounding:
+        if root < 0 and number in reordered and bits is not None:
+            found += _moved(flow, one, number, int(heirs[number]), bits)
+        elif root < 0 and not is_rounding:
             sure = strength[number]
             order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
             found.append(Accusation(number, one, sure, int(heirs[number]), order))
@@ -155,6 +171,26 @@ def accusations(
             for place, one in enumerate(sorted(found, key=lambda one: one.order))
         ]
     return found
+
+
+def _moved(flow: Flow, finding: Finding, number: int, heirs: int, bits: Int) -> list[Accusation]:
+    """Instead of the call that shows another order those that may have made it, or else itself.
+
+    Where the call is not cleared it comes first.
+    """
+    makers = may_have_reordered(flow, finding, bits)
+    if not makers or not is_cleared(flow, finding.at):
+        makers = [finding.at, *makers]
+    return [
+        Accusation(
+            -1 if place else number,
+            replace(finding, node=node, cause=Cause.ORDER),
+            Strength.WEAK,
+            heirs,
+            (-float(Strength.WEAK), -_times(finding), float(place)),
+        )
+        for place, node in enumerate(makers)
+    ]
 
 
 def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:

@@ -60,6 +60,17 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             f"{name} was drawn otherwise from inputs that agree: seed both runs alike. What is made"
             " of it cannot be compared."
         )
+    if finding.cause is Cause.ORDER and finding.at == finding.node:
+        return (
+            f"The inputs agree as far as statistics tell, {name} {shown}: values of an input that"
+            " stand at other places would explain it."
+        )
+    if finding.cause is Cause.ORDER:
+        return (
+            "Its output has the statistics of the reference, which are the same in any order."
+            f" Behind it {name} of {at} {shown}: values that stand at other places would explain"
+            " it."
+        )
     if finding.cause is Cause.MISSING:
         return f"This run lacks the call. {behind}"
     if finding.cause is Cause.EXTRA:

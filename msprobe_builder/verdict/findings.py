@@ -35,6 +35,7 @@ class Cause(IntEnum):
     WEIGHT = 10  # a parameter differs
     WEIGHTS = 11  # most parameters differ
     NUMBER = 12  # a number of one rank does not follow from what its call took in
+    ORDER = 13  # values stand at other places, which no statistic of the output tells
 
 
 class Place(NamedTuple):

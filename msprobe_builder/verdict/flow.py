@@ -38,7 +38,7 @@ from msprobe_builder.verdict.operators import (
     normalising,
 )
 from msprobe_builder.verdict.part import Part
-from msprobe_builder.verdict.provenance import producers
+from msprobe_builder.verdict.provenance import producers, through_wrappers
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -185,9 +185,14 @@ def flow_of(
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    discrete = np.array([_is_discrete(text) for text in texts.values] + [False])[table.dtype_id]
+    is_whole = np.array([_is_discrete(text) for text in texts.values] + [False])
+    discrete = is_whole[table.dtype_id]
     if is_merged:
         error[discrete & (error < _REORDERED)] = 0.0
+    lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
+    bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
+    producer = through_wrappers(npu, producer, lone)
+    bench_producer = through_wrappers(bench, bench_producer, bench_lone)
     return Flow(
         npu=npu,
         bench=bench,
@@ -195,8 +200,8 @@ def flow_of(
         partner=partner,
         bench_partner=bench_partner,
         grouped=grouped,
-        lone=(partner < 0) & (grouped.npu < 0) & ~idle_casts(npu),
-        bench_lone=(bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench),
+        lone=lone,
+        bench_lone=bench_lone,
         error=error,
         floor=floor,
         noise=noise,

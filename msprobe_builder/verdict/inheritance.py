@@ -21,7 +21,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.accumulated import Gradients
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, LOGARITHMS, REORDERING, Family, families
+from msprobe_builder.verdict.onesided import calls_of_one_side
+from msprobe_builder.verdict.operators import CASTS, LOGARITHMS, REORDERING
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -57,7 +58,7 @@ class Inheritance:
         self.floor: Sequence[float] = _elements(flow.floor)
         self.scale: Sequence[float] = _elements(flow.scale)
         self.section: Sequence[int] = _elements(table.section)
-        self.tainted = _tainted(flow)
+        self.tainted = calls_of_one_side(flow)
         self.informative: Sequence[bool] = _elements(flow.informative)
         self.node_of: Sequence[int] = _elements(table.node)
         self.end: list[int] = tree.subtree_end.tolist()
@@ -308,29 +309,3 @@ def _with_calls_inside(flow: Flow) -> Bool:
         inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
     until = np.cumsum(inside)
     return np.asarray(until[tree.subtree_end] > until)
-
-
-def _tainted(flow: Flow) -> dict[int, Place]:
-    """Inputs that came from a call which only one side makes.
-
-    Between the ranks of a merged side there is communication that an unsplit run does without.
-    """
-    found: dict[int, Place] = dict(flow.apart)
-    npu, bench = flow.npu.table, flow.bench.table
-    rows = np.flatnonzero((flow.producer >= 0) & (flow.bench_of >= 0))
-    other = flow.bench_producer[flow.bench_of[rows]]
-    rows, other = rows[other >= 0], other[other >= 0]
-    lacking = flow.bench_lone[bench.node[other]]
-    if flow.is_merged:
-        lacking &= families(flow.bench.calls)[bench.node[other]] != Family.COMMUNICATION
-    for row, theirs in zip(rows[lacking].tolist(), other[lacking].tolist(), strict=True):
-        found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
-    rows = np.flatnonzero(flow.producer >= 0)
-    own = npu.node[flow.producer[rows]]
-    extra = flow.lone[own]
-    if flow.is_merged:
-        extra &= flow.family[own] != Family.COMMUNICATION
-    for row, node in zip(rows[extra].tolist(), own[extra].tolist(), strict=True):
-        if row not in flow.apart:
-            found[row] = Place(0, node, Cause.EXTRA)
-    return found

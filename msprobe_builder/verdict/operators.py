@@ -106,20 +106,29 @@ REORDERING = frozenset(
 CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
 
 
+# These hand on elements in the order in which they are given; those that pick leave some out.
+PICKING = frozenset("getitem select narrow chunk split unbind diagonal".split())
+MASKING = frozenset("where masked_fill triu tril".split())
+SHAPING = frozenset(
+    "view reshape flatten unflatten squeeze unsqueeze view_as reshape_as contiguous clone detach "
+    "identity".split()
+)
+
+
 def carries(calls: Calls) -> NDArray[np.bool_]:
     """Calls that hand on numbers they were given, at other places or in another type."""
     return calls.are(_CARRIES)
 
 
-def idle_casts(part: Part) -> NDArray[np.bool_]:
-    """Casts to the type that the tensor has: that one side makes such a call changes nothing."""
+def idle_casts(part: Part, is_whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Casts to the type that the tensor has, and of whole numbers, by type: they change nothing."""
     table, size = part.table, len(part.tree)
     given, put_out = np.full(size, -1, dtype=np.int64), np.full(size, -2, dtype=np.int64)
     first = table.is_tensor & (table.position == 0)
     for section, of_node in ((Section.INPUT, given), (Section.OUTPUT, put_out)):
         rows = np.flatnonzero(first & (table.section == section))
         of_node[table.node[rows]] = table.dtype_id[rows]
-    return np.asarray(part.calls.are(CASTS) & (given == put_out))
+    return np.asarray(part.calls.are(CASTS) & ((given == put_out) | is_whole[given]))
 
 
 # What is common to all elements is taken out, and out of the gradient as well.

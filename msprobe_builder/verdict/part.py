@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.verdict.calls import Calls, calls_of
@@ -21,3 +25,10 @@ class Part:
 def part_of(tree: Tree, table: ParameterTable) -> Part:
     """One side with its calls as columns."""
     return Part(tree, table, calls_of(tree))
+
+
+def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
+    """The rows of the tensors that a node is given, without its parameters."""
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)
+    return np.asarray(rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)])

@@ -16,6 +16,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.verdict.calls import Calls
+from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 _Hash = NDArray[np.uint64]
@@ -61,6 +62,28 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     if len(wanted) and len(given):
         result[wanted] = _latest(tree, table, exact, wanted, given, handed, is_weight)
     return result
+
+
+def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:
+    """The producers once more, looking through modules that merely hand on, of the ``lone`` nodes.
+
+    A wrapper that one side alone has makes nothing: what it hands in comes from where it had it,
+    what it hands out from the call inside. A module whose calls one side alone makes, too, is no
+    wrapper.
+    """
+    table = part.table
+    chosen = (lone & part.calls.is_module)[table.node]
+    given = table.section == Section.INPUT
+    settled = np.arange(len(table) + 1)
+    settled[-1] = -1
+    # An output comes from a module further inside, an input from what has ended before.
+    for row in np.flatnonzero(chosen & (table.section == Section.OUTPUT))[::-1].tolist():
+        inner = settled[producer[row]]
+        if inner >= 0 and not lone[table.node[inner]]:
+            settled[row] = inner
+    for row in np.flatnonzero(chosen & given).tolist():
+        settled[row] = settled[producer[row]]
+    return np.asarray(settled[producer])
 
 
 def _changes_what_it_is_given(stem: str) -> bool:

@@ -318,6 +318,38 @@ def seventh() -> list[Case]:
     return _of_all_kinds(SEVENTH, _NEWEST, seed=400)
 
 
+EIGHTH = [
+    Case("windows", "shift_forgotten", 1, seed=501),
+    Case("windows", "window_scale", 2, seed=502),
+    Case("windows", "bias_transposed", 0, seed=503),
+    Case("windows", "mlp_not_added", 1, seed=504),
+    Case("windows", "pooled_first", seed=505),
+    Case("windows", "weight_changed", seed=506),
+    Case("next", "padded_otherwise", 1, seed=507),
+    Case("next", "gelu_guessed", 0, seed=508),
+    Case("next", "response_over_channels", 2, seed=509),
+    Case("next", "gamma_detached", 1, seed=510),
+    Case("next", "final_norm_missing", seed=511),
+    Case("kv", "key_norm_skipped", 1, seed=512),
+    Case("kv", "keys_not_turned", 0, seed=513),
+    Case("kv", "heads_interleaved", 2, seed=514),
+    Case("kv", "looks_ahead", 1, seed=515),
+    Case("kv", "gate_saved_in_half", 1, seed=516),
+    Case("kv", "positions_from_one", seed=517),
+    Case("kv", "logits_scaled", seed=518),
+    Case("kv", "loss_summed", seed=519),
+    Case("kv", "gradient_scaled", direction="backward", seed=520),
+    Case("kv", "query_rows_interleaved", 1, seed=521),
+    Case("kv", "gate_rows_swapped", 1, seed=522),
+    Case("kv", "out_columns_swapped", 1, seed=523),
+]
+
+
+def eighth() -> list[Case]:
+    """New architectures, and weights or indices in another order."""
+    return _of_all_kinds(EIGHTH, ("windows", "next", "kv"), seed=500)
+
+
 _SOME = [
     *(SECOND[number] for number in (2, 9, 18)),
     *(THIRD[number] for number in (2, 10, 15, 18, 21)),

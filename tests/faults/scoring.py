@@ -1,7 +1,7 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
-Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh and
-other-ways.
+Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
+eighth and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -23,6 +23,7 @@ from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.cases import (
     Case,
     developed,
+    eighth,
     fifth,
     fourth,
     held_out,
@@ -83,6 +84,7 @@ def main(arguments: list[str]) -> None:
         "fifth": fifth,
         "sixth": sixth,
         "seventh": seventh,
+        "eighth": eighth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

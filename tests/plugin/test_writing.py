@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tb_graph_ascend.files.discover import read_file
-from tb_graph_ascend.files.writing import write
 from tests.builder.rematch.rebuild import check_sound, content, matched
 from tests.plugin.changing import JSON, change, operation, post, report, revision_of
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of, skeleton
@@ -52,21 +51,6 @@ def test_a_change_based_on_something_old_is_refused(ask: Ask, database: Path) ->
     for name in ("undo", "redo", "matches"):
         response = post(ask, name, {"file": FILE, "revision": old})
         assert problem_of(response).code == "changed_meanwhile"
-
-
-def test_every_change_tells_the_revision_that_it_made(database: Path) -> None:
-    """Its counter is hexadecimal: twenty in a row pass a digit's end."""
-
-    def count_up(connection: sqlite3.Connection) -> None:
-        connection.execute("UPDATE meta SET value = value || '0' WHERE key = 'created_at'")
-
-    for _ in range(20):
-        file = read_file(FILE, database)
-        assert file is not None
-        _, after = write(file, file.revision, count_up, dry_run=False)
-        now = read_file(FILE, database)
-        assert now is not None
-        assert after == now.revision != file.revision
 
 
 def test_of_two_clients_at_once_one_is_told_to_look_again(ask: Ask, database: Path) -> None:

@@ -16,6 +16,7 @@ from tests.faults.architectures import (
     strangers,
     unseen,
     vision,
+    windowed,
 )
 
 ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
@@ -50,4 +51,7 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "translator": (arrivals.Translator, "words"),
     "opponents": (arrivals.Opponents, "pictures"),
     "topped": (arrivals.Topped, "words"),
+    "windows": (windowed.Windows, "pictures"),
+    "next": (windowed.Next, "pictures"),
+    "kv": (windowed.Kv, "words"),
 }

@@ -65,6 +65,19 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `输入一致，${name} ${difference(how)}。`,
   ),
   told(
+    `The inputs agree as far as statistics tell, ${NAME} ${DIFFERENCE}: values of an input that stand at other places would explain it\\.`,
+    (name, how) =>
+      `就统计值而言输入一致，${name} ${difference(how)}：某个输入的元素位置不同即可解释这一点。`,
+  ),
+  told(
+    'Its output has the statistics of the reference, which are the same in any order\\.',
+    () => '它的输出与标杆的统计值相同，而统计值与元素的次序无关。',
+  ),
+  told(
+    `Behind it ${NAME} of ${NAME} ${DIFFERENCE}: values that stand at other places would explain it\\.`,
+    (name, at, how) => `其后 ${at} 的 ${name} ${difference(how)}：元素位置不同即可解释这一点。`,
+  ),
+  told(
     'The inputs agree and so does the output as far as its statistics tell\\.',
     () => '输入一致，就统计值而言输出也一致。',
   ),

@@ -1,0 +1,85 @@
+"""Calls that one side alone makes, and which of what follows may hide what they do."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import MASKING, PICKING, SHAPING, Family, carries, families
+from msprobe_builder.verdict.part import Part, inputs_of
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_FAR = 8.0  # times what is still the same
+
+
+def calls_of_one_side(flow: Flow) -> dict[int, Place]:
+    """Inputs that came from a call which only one side makes, and in which that may be hidden.
+
+    Where such a call changes the statistics of what it is given, a tensor that has them on both
+    sides was made by other means on the other side: nothing is hidden. Between the ranks of a
+    merged side there is communication that an unsplit run does without.
+    """
+    found: dict[int, Place] = dict(flow.apart)
+    npu, bench = flow.npu.table, flow.bench.table
+    rows = np.flatnonzero((flow.producer >= 0) & (flow.bench_of >= 0))
+    other = flow.bench_producer[flow.bench_of[rows]]
+    rows, other = rows[other >= 0], other[other >= 0]
+    lacking = flow.bench_lone[bench.node[other]]
+    if flow.is_merged:
+        lacking &= families(flow.bench.calls)[bench.node[other]] != Family.COMMUNICATION
+    rows, other = rows[lacking], other[lacking]
+    done = _is_same(flow, rows)
+    done[done] = _changes(flow.bench, other[done], flow.floor[rows[done]])
+    for row, theirs in zip(rows[~done].tolist(), other[~done].tolist(), strict=True):
+        found.setdefault(row, Place(1, int(bench.node[theirs]), Cause.MISSING))
+    rows = np.flatnonzero(flow.producer >= 0)
+    own = npu.node[flow.producer[rows]]
+    extra = flow.lone[own]
+    if flow.is_merged:
+        extra &= flow.family[own] != Family.COMMUNICATION
+    rows, own = rows[extra], own[extra]
+    done = _is_same(flow, rows)
+    done[done] = _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
+    for row, node in zip(rows[~done].tolist(), own[~done].tolist(), strict=True):
+        if row not in flow.apart:
+            found[row] = Place(0, node, Cause.EXTRA)
+    return found
+
+
+def _is_same(flow: Flow, rows: Int) -> Bool:
+    """Whether all statistics are those of the reference, fillers as well."""
+    other = flow.bench_of[rows]
+    own, theirs = flow.npu.table.statistics[:, rows], flow.bench.table.statistics[:, other]
+    return (other >= 0) & flow.informative[rows] & ~_differ(own, theirs, flow.floor[rows])
+
+
+def _differ(own: Float, theirs: Float, floor: Float) -> Bool:
+    """Whether some statistic is off by more than rounding, in columns of maximum to norm."""
+    with np.errstate(all="ignore"):
+        size = np.fmax(np.abs(theirs[0]), np.abs(theirs[1]))
+        off = np.abs(own - theirs) > SUSPICIOUS * floor * np.stack([size] * 3 + [theirs[3]])
+        unequal = (own != theirs) & ~(np.isnan(own) & np.isnan(theirs))
+    return np.asarray(np.where(np.isfinite(own + theirs), off, unequal).any(axis=0))
+
+
+def _changes(part: Part, rows: Int, floor: Float) -> Bool:
+    """Whether calls that put out these rows show it in the statistics of all they are given.
+
+    What hands numbers on may do that and put them elsewhere as well, unless it keeps their order;
+    what merely shapes them need not change anything.
+    """
+    table, nodes = part.table, part.table.node[rows]
+    moves = carries(part.calls) & ~part.calls.are(PICKING | MASKING)
+    result = part.calls.are(SHAPING)[nodes]
+    for place in np.flatnonzero(~moves[nodes] & ~result).tolist():
+        row = int(rows[place])
+        inputs = inputs_of(table, int(table.node[row]))
+        own = np.repeat(table.statistics[:, [row]], len(inputs), axis=1)
+        far = np.full(len(inputs), _FAR * floor[place])
+        result[place] = bool(len(inputs) and _differ(own, table.statistics[:, inputs], far).all())
+    return result

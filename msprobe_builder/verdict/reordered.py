@@ -1,0 +1,142 @@
+"""Calls that are off because what they were given stands in another order.
+
+Maximum, minimum, mean and norm are the same in any order of the elements, so weights whose rows
+were exchanged, or an index that was transposed, show only where positions begin to matter. The
+call that shows it is no culprit when it cannot have done otherwise: one that picks, or a sum whose
+mean is right although a wrong share of any of its terms would show in it. Of a product, element by
+element, that is far off but no multiple of what it should be, nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.calls import operator_of
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import PICKING, Family
+from msprobe_builder.verdict.part import inputs_of
+
+Int = NDArray[np.int64]
+
+_ADDING = frozenset("add radd iadd sub rsub isub".split())
+_MULTIPLYING = frozenset("mul rmul imul".split())
+_MAX, _MIN, _MEAN, _NORM = range(4)
+_POSITIONAL = PICKING | _ADDING | _MULTIPLYING
+_FAR = 2.0**-6  # no rounding of any precision in use
+_MOST_ROWS = 256  # looked at on the way back
+_SHOWN = 3
+_LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
+
+
+def bits_of(comparisons: Comparisons, rows: int) -> Int | None:
+    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known."""
+    if "euclidean_distance" in comparisons.metrics:
+        return None
+    result = np.full(rows, -1, dtype=np.int64)
+    if comparisons.md5_equal is not None:
+        result[comparisons.pairs.npu] = comparisons.md5_equal
+    return result
+
+
+def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
+    """Whether a call that is off is right for inputs whose values stand at other places.
+
+    ``bits`` by row as from :func:`bits_of`: where all inputs are equal to the last bit, none does.
+    """
+    node = finding.at
+    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
+        return False
+    if node in flow.arguments or flow.grouped.npu[node] >= 0 or not flow.npu.calls.is_api[node]:
+        return False
+    name = flow.npu.tree.parsed[node]
+    operator = operator_of(name.stem)
+    if name.direction is not Direction.FORWARD or operator not in _POSITIONAL:
+        return False
+    inputs = inputs_of(flow.npu.table, node)
+    known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs]) & flow.informative[inputs]
+    if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
+        return False
+    if operator in PICKING:
+        return not _takes_by_index(flow, node)  # the index may be what is wrong with it
+    if len(inputs) < 2:
+        return False
+    return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
+
+
+def is_cleared(flow: Flow, node: int) -> bool:
+    """Whether such a call is no culprit, and not merely one of several that may be."""
+    return operator_of(flow.npu.tree.parsed[node].stem) not in _MULTIPLYING
+
+
+def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether the mean is right, and would not be if a term counted otherwise by the error."""
+    row = finding.row
+    theirs = flow.bench.table.statistics[:, flow.bench_of[row]]
+    own = flow.npu.table.statistics[:, row]
+    size = float(flow.scale[row])
+    with np.errstate(all="ignore"):
+        norm = abs(own[_NORM] - theirs[_NORM]) / theirs[_NORM]
+        off = abs(own[_MEAN] - theirs[_MEAN])
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
+    shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
+    return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
+
+
+def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether a product is far off, within what its factors may give, and not by one factor."""
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    own = flow.npu.table.statistics[:, finding.row]
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
+    if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
+        return False
+    within = np.abs(own[:2]).max() <= largest * (1 + rounding)
+    return bool(within and np.ptp(times) > rounding * np.abs(times).max())
+
+
+def may_have_reordered(flow: Flow, finding: Finding, bits: Int) -> list[int]:
+    """Calls that the inputs came from and that may have moved their values, likeliest first.
+
+    Those that take elements by an index that is a tensor, then products, whose rows may stand in
+    another order as their weights do; the nearest first. None whose bits are the reference's.
+    """
+    same = flow.npu.table.node[(bits == 1) & (flow.npu.table.section == Section.OUTPUT)]
+    found = [node for node in _before(flow, finding.at) if node not in same]
+    indexed = [node for node in found if flow.family[node] != Family.PRODUCT]
+    return (indexed + [node for node in found if node not in indexed])[:_SHOWN]
+
+
+def _before(flow: Flow, node: int) -> Iterator[int]:
+    """The first calls on each way back behind which another order has no earlier cause."""
+    known, waiting = {node}, inputs_of(flow.npu.table, node).tolist()
+    for _ in range(_MOST_ROWS):
+        if not waiting:
+            return
+        row = int(flow.producer[waiting.pop(0)])
+        if row < 0:
+            continue
+        source = int(flow.npu.table.node[row])
+        if flow.npu.calls.is_module[source]:
+            waiting.append(row)  # it hands on what it was given or what was made inside
+            continue
+        if source in known:
+            continue
+        known.add(source)
+        if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
+            yield source
+        else:
+            waiting += inputs_of(flow.npu.table, source).tolist()
+
+
+def _takes_by_index(flow: Flow, node: int) -> bool:
+    is_selection = flow.family[node] == Family.SELECTION
+    return bool(is_selection and flow.discrete[inputs_of(flow.npu.table, node)].any())

@@ -1,0 +1,197 @@
+"""Values that stand at other places, which no statistic tells until positions matter."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from tests.collector.recording import record
+from tests.faults.noise import RelativeNoise
+
+SIDE = 8
+
+
+class Biased(nn.Module):
+    """Scores to which a bias is added that is looked up by relative position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(11)
+        self.given, self.out = nn.Linear(SIDE, SIDE, bias=False), nn.Linear(SIDE, SIDE)
+        self.table = nn.Parameter(torch.randn(2 * SIDE - 1) + 0.3)
+        place = torch.arange(SIDE)
+        self.index = place[:, None] - place[None] + SIDE - 1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = self.given(x) + 0.5
+        return self.out(torch.softmax(scores + self.table[self.index], -1)).square().mean()
+
+
+class Sliced(nn.Module):
+    """A product of which halves are treated otherwise, as rotary embeddings do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(12)
+        self.given, self.out = nn.Linear(SIDE, SIDE, bias=False), nn.Linear(SIDE, SIDE)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.given(x).tanh()
+        left, right = made[..., : SIDE // 2], made[..., SIDE // 2 :]
+        return self.out(torch.cat((left * 2.0, right), -1)).square().mean()
+
+
+class WrongSum(TorchDispatchMode):
+    """A kernel that adds a fiftieth of the second term too much."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **kwargs or {})
+            if func is torch.ops.aten.add.Tensor and isinstance(args[1], torch.Tensor):
+                result = result + 0.02 * args[1]
+            return result
+
+
+def _train(model: nn.Module, data: torch.Tensor) -> None:
+    model(data).backward()
+
+
+def judged(
+    folder: Path,
+    model: nn.Module,
+    reference: nn.Module,
+    kernels: AbstractContextManager[object] | None = None,
+    **config: Any,
+) -> Verdict:
+    """The verdict on a model beside its reference, both given the same data."""
+    for side, one in (("npu", model), ("bench", reference)):
+        torch.manual_seed(7)
+        data = torch.randn(3, SIDE, SIDE)
+        with (kernels if side == "npu" else None) or nullcontext():
+            record(folder / side, partial(_train, one, data), one, **config)
+    result = build(
+        BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump"), folder / "out", workers=1
+    )
+    with opened(result.path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    return verdict
+
+
+def transposed() -> Biased:
+    model = Biased()
+    model.index = model.index.t().contiguous()
+    return model
+
+
+def exchanged() -> Sliced:
+    model = Sliced()
+    model.given.weight.data = model.given.weight.data.roll(1, 0)
+    return model
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_the_sum_that_shows_a_transposed_index_is_not_accused(noise: float, tmp_path: Path) -> None:
+    kernels = RelativeNoise(noise, 3) if noise else None
+    verdict = judged(tmp_path, transposed(), Biased(), kernels)
+    assert verdict.conclusion == "undecided"
+    first = verdict.suspects[0]
+    assert (first.node, first.cause) == ("Tensor.__getitem__.0.forward", "order")
+    assert {one.strength for one in verdict.suspects} == {"weak"}
+    # The other term is no less likely to stand elsewhere than the rows of a weight are.
+    assert [one.node for one in verdict.suspects[1:]] == ["Functional.linear.0.forward"]
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6])
+def test_the_slice_that_shows_exchanged_rows_is_not_accused(noise: float, tmp_path: Path) -> None:
+    kernels = RelativeNoise(noise, 3) if noise else None
+    verdict = judged(tmp_path, exchanged(), Sliced(), kernels)
+    first = verdict.suspects[0]
+    assert (first.node, first.cause) == ("Functional.linear.0.forward", "order")
+    assert {one.strength for one in verdict.suspects} == {"weak"}
+
+
+def test_a_sum_that_is_wrong_indeed_is_accused(tmp_path: Path) -> None:
+    first = judged(tmp_path, Biased(), Biased(), WrongSum()).suspects[0]
+    assert (first.node, first.cause, first.strength) == (
+        "Tensor.__add__.1.forward",
+        "output",
+        "strong",
+    )
+
+
+def test_checksums_tell_which_of_the_terms_it_was(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, transposed(), Biased(), statistics={"summary_mode": "md5"})
+    assert [one.node for one in verdict.suspects] == ["Tensor.__getitem__.0.forward"]
+
+
+def test_elements_tell_that_the_index_was_another(tmp_path: Path) -> None:
+    first = judged(tmp_path, transposed(), Biased(), task="tensor").suspects[0]
+    assert (first.cause, first.strength) == ("between", "strong")
+    assert "input.1 of Tensor.__getitem__.0.forward" in first.evidence
+
+
+class Gated(nn.Module):
+    """Two products of which one lets the other pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(13)
+        self.up, self.gate, self.out = (nn.Linear(SIDE, SIDE, bias=False) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.sigmoid(self.gate(x)) * self.up(x)).square().mean()
+
+
+class WrongProduct(TorchDispatchMode):
+    """A kernel whose products are a tenth too large, or of which every other one is lost."""
+
+    def __init__(self, *, is_multiple: bool) -> None:
+        super().__init__()
+        self._is_multiple = is_multiple
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **kwargs or {})
+            if func is torch.ops.aten.mul.Tensor and result.shape[-1:] == (SIDE,):
+                if self._is_multiple:
+                    return 1.1 * result
+                result[..., ::2] *= 40.0
+            return result
+
+
+def test_a_product_of_exchanged_rows_is_one_of_those_that_may_be_wrong(tmp_path: Path) -> None:
+    model = Gated()
+    model.gate.weight.data = model.gate.weight.data.roll(1, 0)
+    verdict = judged(tmp_path, model, Gated())
+    assert {one.strength for one in verdict.suspects} == {"weak"}
+    assert verdict.suspects[0].node == "Tensor.__mul__.0.forward"
+    # Which of the two has moved nothing tells.
+    assert {one.node for one in verdict.suspects[1:3]} == {
+        "Functional.linear.0.forward",
+        "Functional.linear.1.forward",
+    }
+
+
+@pytest.mark.parametrize("is_multiple", [True, False])
+def test_a_product_that_no_order_explains_is_accused(is_multiple: bool, tmp_path: Path) -> None:
+    kernel = WrongProduct(is_multiple=is_multiple)
+    first = judged(tmp_path, Gated(), Gated(), kernel).suspects[0]
+    assert (first.node, first.strength) == ("Tensor.__mul__.0.forward", "strong")
