@@ -26,12 +26,7 @@ from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import CASTS, Family, carries, families
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.reordered import (
-    bits_of,
-    is_cleared,
-    may_have_reordered,
-    shows_another_order,
-)
+from msprobe_builder.verdict.reordered import bits_of, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 
 Int = NDArray[np.int64]
@@ -86,13 +81,10 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
-    reordered = {
-        number
-        for number, one in enumerate(roles.findings)
-        if bits is not None and shows_another_order(flow, one, bits)
-    }
-    for number in reordered:
-        strength[number] = Strength.WEAK
+    moved = moved_values(flow, roles.findings, bits)
+    for number in [number for number, one in moved.items() if not one.is_only]:
+        # What comes later may follow from it.
+        strength[number:] = [Strength.WEAK] * (len(strength) - number)
     widespread = [
         number
         for number, one in enumerate(roles.findings)
@@ -110,16 +102,16 @@ def accusations(
         root = one.root
         while root in explained:
             root = roles.findings[root].root
-        while root >= 0 and strength[root] is Strength.WEAK and strength[number] > strength[root]:
+        while root >= 0 and root not in moved and strength[number] > strength[root]:
             root = roles.findings[root].root
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause is Cause.OUTPUT and one.error < half
-        if root < 0 and number in reordered and bits is not None:
-            found += _moved(flow, one, number, int(heirs[number]), bits)
-        elif root < 0 and not is_rounding:
+        if root < 0 and not is_rounding:
             sure = strength[number]
             order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
             found.append(Accusation(number, one, sure, int(heirs[number]), order))
+            if number in moved:
+                found[-1:] = _of_movers(found[-1], moved[number].makers)
     numbers = {own.node: own for own in wrong_numbers(flow, norms)}
     found = [each for each in found if each.finding.side or each.finding.node not in numbers]
     certain = [each.finding.at for each in found if each.strength is Strength.STRONG]
@@ -173,21 +165,14 @@ def accusations(
     return found
 
 
-def _moved(flow: Flow, finding: Finding, number: int, heirs: int, bits: Int) -> list[Accusation]:
-    """Instead of the call that shows another order those that may have made it, or else itself.
-
-    Where the call is not cleared it comes first.
-    """
-    makers = may_have_reordered(flow, finding, bits)
-    if not makers or not is_cleared(flow, finding.at):
-        makers = [finding.at, *makers]
+def _of_movers(one: Accusation, makers: tuple[int, ...]) -> list[Accusation]:
+    """The same of those that may have moved what a call shows."""
     return [
-        Accusation(
-            -1 if place else number,
-            replace(finding, node=node, cause=Cause.ORDER),
-            Strength.WEAK,
-            heirs,
-            (-float(Strength.WEAK), -_times(finding), float(place)),
+        replace(
+            one,
+            number=-1 if place else one.number,
+            finding=replace(one.finding, node=node, cause=Cause.ORDER),
+            order=(*one.order, float(place)),
         )
         for place, node in enumerate(makers)
     ]

@@ -53,9 +53,12 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
 
 def _is_same(flow: Flow, rows: Int) -> Bool:
     """Whether all statistics are those of the reference, fillers as well."""
-    other = flow.bench_of[rows]
-    own, theirs = flow.npu.table.statistics[:, rows], flow.bench.table.statistics[:, other]
-    return (other >= 0) & flow.informative[rows] & ~_differ(own, theirs, flow.floor[rows])
+    result = (flow.bench_of[rows] >= 0) & flow.informative[rows]
+    rows = rows[result]
+    own = flow.npu.table.statistics[:, rows]
+    theirs = flow.bench.table.statistics[:, flow.bench_of[rows]]
+    result[result] = ~_differ(own, theirs, flow.floor[rows])
+    return result
 
 
 def _differ(own: Float, theirs: Float, floor: Float) -> Bool:

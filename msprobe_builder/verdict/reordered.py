@@ -10,6 +10,7 @@ element, that is far off but no multiple of what it should be, nobody can tell.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ _MAX, _MIN, _MEAN, _NORM = range(4)
 _POSITIONAL = PICKING | _ADDING | _MULTIPLYING
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
-_SHOWN = 3
+_SHOWN = 4
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 
 
@@ -70,11 +71,6 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
 
 
-def is_cleared(flow: Flow, node: int) -> bool:
-    """Whether such a call is no culprit, and not merely one of several that may be."""
-    return operator_of(flow.npu.tree.parsed[node].stem) not in _MULTIPLYING
-
-
 def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
     """Whether the mean is right, and would not be if a term counted otherwise by the error."""
     row = finding.row
@@ -103,38 +99,63 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
     return bool(within and np.ptp(times) > rounding * np.abs(times).max())
 
 
-def may_have_reordered(flow: Flow, finding: Finding, bits: Int) -> list[int]:
-    """Calls that the inputs came from and that may have moved their values, likeliest first.
+@dataclass(frozen=True)
+class Moved:
+    """Calls that may have moved the values of a finding, likeliest first.
 
-    Those that take elements by an index that is a tensor, then products, whose rows may stand in
-    another order as their weights do; the nearest first. None whose bits are the reference's.
+    ``is_only``: the call that shows it is no culprit, and there is but one other.
     """
-    same = flow.npu.table.node[(bits == 1) & (flow.npu.table.section == Section.OUTPUT)]
-    found = [node for node in _before(flow, finding.at) if node not in same]
-    indexed = [node for node in found if flow.family[node] != Family.PRODUCT]
-    return (indexed + [node for node in found if node not in indexed])[:_SHOWN]
+
+    makers: tuple[int, ...]
+    is_only: bool
+
+
+def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[int, Moved]:
+    """Who may have moved values, by the number of each finding that shows another order.
+
+    Calls that take elements by an index that is a tensor come first, then products, whose rows may
+    stand in another order as their weights do; the nearest first. None whose bits are the
+    reference's. A call that shows it and is not cleared comes before them.
+    """
+    if bits is None:
+        return {}
+    table, result = flow.npu.table, {}
+    for number, finding in enumerate(findings):
+        if not shows_another_order(flow, finding, bits):
+            continue
+        same = set(table.node[(bits == 1) & (table.section == Section.OUTPUT)].tolist())
+        every = list(_before(flow, finding.at))
+        found = [node for node in every if node >= 0 and node not in same]
+        found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
+        operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
+        if operator in _MULTIPLYING or not found:
+            found.insert(0, finding.at)
+        is_only = operator in PICKING and len(every) == 1 and found == every
+        result[number] = Moved(tuple(found[:_SHOWN]), is_only)
+    return result
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:
-    """The first calls on each way back behind which another order has no earlier cause."""
+    """The first calls on each way back behind which another order has no earlier cause.
+
+    -1 for a way that leads to no call.
+    """
     known, waiting = {node}, inputs_of(flow.npu.table, node).tolist()
     for _ in range(_MOST_ROWS):
         if not waiting:
             return
         row = int(flow.producer[waiting.pop(0)])
-        if row < 0:
-            continue
         source = int(flow.npu.table.node[row])
-        if flow.npu.calls.is_module[source]:
+        if row < 0:
+            yield -1
+        elif flow.npu.calls.is_module[source]:
             waiting.append(row)  # it hands on what it was given or what was made inside
-            continue
-        if source in known:
-            continue
-        known.add(source)
-        if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
-            yield source
-        else:
-            waiting += inputs_of(flow.npu.table, source).tolist()
+        elif source not in known:
+            known.add(source)
+            if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
+                yield source
+            else:
+                waiting += inputs_of(flow.npu.table, source).tolist()
 
 
 def _takes_by_index(flow: Flow, node: int) -> bool:

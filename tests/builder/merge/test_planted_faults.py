@@ -46,7 +46,8 @@ ACCUSED = {
     "another epsilon": "Module.layers.1.input_layernorm → Tensor.__add__.4.",
     "another scale": "Module.layers.1.self_attention → Torch.softmax.1.",
     "layers swapped": "Module.layers.0 → Module.layers.0.input_layernorm.",
-    "keys and values exchanged": "Module.layers.0.self_attention → Torch.split.0.",
+    # The split shows it; the product has the weight whose rows are exchanged.
+    "keys and values exchanged": "Module.layers.0.self_attention.linear_qkv → Torch.matmul.0.",
     "rows of words exchanged": "Module.embedding → Functional.embedding.0.",
     "words shifted": "Module.embedding → Functional.embedding.0.",
 }
