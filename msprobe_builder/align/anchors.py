@@ -107,7 +107,7 @@ def _value_keys(side: Traits, nodes: Int) -> NDArray[np.uint64]:
         known |= usable
         columns += [
             np.where(usable, coarse, 0).astype(np.int64),
-            tensors.numel[nodes].astype(np.int64),
+            tensors.numel[nodes].view(np.int64),
         ]
     # Nothing is unlike others where nothing is known: all such leaves get one key.
     return np.where(known, mixed(*columns), np.uint64(1))

@@ -67,7 +67,8 @@ def _differ(own: Float, theirs: Float, floor: Float) -> Bool:
         size = np.fmax(np.abs(theirs[0]), np.abs(theirs[1]))
         off = np.abs(own - theirs) > SUSPICIOUS * floor * np.stack([size] * 3 + [theirs[3]])
         unequal = (own != theirs) & ~(np.isnan(own) & np.isnan(theirs))
-    return np.asarray(np.where(np.isfinite(own + theirs), off, unequal).any(axis=0))
+        finite = np.isfinite(own) & np.isfinite(theirs)
+    return np.asarray(np.where(finite, off, unequal).any(axis=0))
 
 
 def _changes(part: Part, rows: Int, floor: Float) -> Bool:

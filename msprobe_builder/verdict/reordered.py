@@ -80,9 +80,9 @@ def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
     with np.errstate(all="ignore"):
         norm = abs(own[_NORM] - theirs[_NORM]) / theirs[_NORM]
         off = abs(own[_MEAN] - theirs[_MEAN])
-    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
-    shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
-    return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
+        rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
+        shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
+        return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
 
 
 def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
@@ -93,10 +93,11 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
     with np.errstate(all="ignore"):
         times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
         largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
+        within = np.abs(own[:2]).max() <= largest * (1 + rounding)
+        is_multiple = np.ptp(times) <= rounding * np.abs(times).max()
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
-    within = np.abs(own[:2]).max() <= largest * (1 + rounding)
-    return bool(within and np.ptp(times) > rounding * np.abs(times).max())
+    return bool(within and not is_multiple)
 
 
 @dataclass(frozen=True)
