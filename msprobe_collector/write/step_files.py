@@ -193,13 +193,19 @@ class StepFiles:
     def _stack_groups(
         self, callers: Sequence[tuple[str, int]], lines: Callable[[int], list[str]]
     ) -> list[str]:
-        """Names that share a stack together, numbered on across flushes."""
+        """Names that share a stack together, numbered on across flushes.
+
+        Python may give one line of a frame several positions, so equal lines are one stack.
+        """
         groups: dict[int, list[str]] = {}
         for name, stack in callers:
             groups.setdefault(stack, []).append(name)
-        entries = []
+        shared: dict[tuple[str, ...], list[str]] = {}
         for stack, names in groups.items():
-            content = _encode([names, lines(stack)])
+            shared.setdefault(tuple(lines(stack)), []).extend(names)
+        entries = []
+        for text, names in shared.items():
+            content = _encode([names, text])
             entries.append(f' "{self._groups}": {content}')
             self._groups += 1
         return entries

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import linecache
 import math
 import operator
@@ -295,6 +296,19 @@ def test_stacks_name_the_callers(tmp_path: Path) -> None:
     own = next(line for line in lines if source.name in line)
     number = int(own.split(", line ")[1].split(",")[0])
     assert linecache.getline(str(source), number).strip() in own
+
+
+def test_equal_stacks_are_written_once(tmp_path: Path) -> None:
+    """Also when Python rewrites the caller's code while it runs, as it does where lines repeat."""
+
+    def sums() -> None:
+        for _ in range(30):
+            torch.ones(2).sum()
+
+    record(tmp_path, sums, None, level="L1")
+    (written,) = tmp_path.rglob("stack.json")
+    stacks = [tuple(lines) for _, lines in json.loads(written.read_text()).values()]
+    assert len(stacks) == len(set(stacks))
 
 
 def test_optimizer_and_clipping_are_phases(tmp_path: Path) -> None:
