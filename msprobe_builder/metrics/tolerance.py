@@ -61,7 +61,7 @@ CHOOSES_MAGNITUDE = frozenset(
 )
 
 # These overwrite the tensor they are called on.
-_OVERWRITES = frozenset(
+OVERWRITES = frozenset(
     {
         "bernoulli_",
         "cauchy_",
@@ -84,7 +84,7 @@ _ADD_PRODUCTS = frozenset(
     for suffix in ("", "_")
 )
 
-_FIRST_OPERANDS = frozenset({"input.0", "input.input", "input.self"})
+FIRST_OPERANDS = frozenset({"input.0", "input.input", "input.self"})
 
 
 def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int) -> Bool:
@@ -101,7 +101,7 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
             continue
         operator = name.stem.rpartition(".")[2]
         rows = range(int(start[node]), int(start[node + 1]))
-        if operator in _OVERWRITES:
+        if operator in OVERWRITES:
             result[[row for row in rows if _is_first_operand(table, row, texts)]] = True
         result[list(_without_data(name.stem, table, rows, texts, rank))] = True
     return result
@@ -109,7 +109,7 @@ def meaningless_rows(tree: Tree, table: ParameterTable, texts: Texts, rank: int)
 
 def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
     """The tensors that products are to be added to with ``beta`` 0."""
-    names = np.array([text in _FIRST_OPERANDS for text in texts.values] + [False])
+    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
     zeros = np.array([text in ("0", "0.0", "-0.0", "False") for text in texts.values] + [False])
     betas = np.array([text == "input.beta" for text in texts.values] + [False])
     adds_nothing = np.zeros(len(tree), dtype=bool)
@@ -120,7 +120,7 @@ def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
 
 
 def _is_first_operand(table: ParameterTable, row: int, texts: Texts) -> bool:
-    return texts.values[table.name_id[row]] in _FIRST_OPERANDS
+    return texts.values[table.name_id[row]] in FIRST_OPERANDS
 
 
 def _without_data(

@@ -12,22 +12,22 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.doubts import (
     half_unit,
+    has_unknown_gradient,
     is_given_another_size,
     is_within,
-    unit_of_products,
     was_given_more,
 )
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
-from msprobe_builder.verdict.operators import CASTS, Family, carries, families
+from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.reordered import bits_of, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
+from msprobe_builder.verdict.unshown import unshown
 
 Int = NDArray[np.int64]
 
@@ -67,7 +67,11 @@ def accusations(
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
         or (
             one.cause is Cause.OUTPUT
-            and (is_within(flow, one, half) or is_given_another_size(flow, one))
+            and (
+                is_within(flow, one, half)
+                or is_given_another_size(flow, one)
+                or has_unknown_gradient(flow, one)
+            )
         )
         or (merged and one.at > last)
         else _strength(
@@ -151,11 +155,8 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    unseen = [*_coarser(flow, result.texts), *_alone_at_the_end(flow)]
-    for side, node in unseen if same_calls and not found else ():
-        cause = Cause.MISSING if side else Cause.EXTRA
-        one = Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1)
-        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(node))))
+    for place, one in enumerate(unshown(flow, result.texts) if same_calls and not found else ()):
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(place))))
     if not merged and was_given_more(flow):
         # As with other micro-batches: the numbers belong to other data, gradients are other sums.
         return [
@@ -206,66 +207,6 @@ def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
         if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
             found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
     return list(found.values())
-
-
-_FEW = 20
-
-
-def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
-    """Calls that one side alone makes and that nothing behind could show, with their sides.
-
-    No calls that merely hand on or make up what they put out.
-    """
-    if flow.is_merged:
-        return []
-    talking = [
-        np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
-    ]
-    found = []
-    for side, part, lone, producer in (
-        (0, flow.npu, flow.lone, flow.producer),
-        (1, flow.bench, flow.bench_lone, flow.bench_producer),
-    ):
-        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
-        family = families(part.calls)
-        if not all(talking):
-            alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
-        alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
-        used = producer[producer >= 0]
-        alone[part.table.node[used]] = False
-        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
-        puts_out = np.zeros(len(part.tree), dtype=bool)
-        puts_out[part.table.node[rows]] = True
-        found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]
-    return found
-
-
-def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
-    """Casts of one side to a type coarser than any of the other side, with their sides.
-
-    What they round averages out in the statistics of all that follows. A side that computes in that
-    type casts to it as a matter of course.
-    """
-    found = []
-    for side, part, other, lone in (
-        (0, flow.npu, flow.bench, flow.lone),
-        (1, flow.bench, flow.npu, flow.bench_lone),
-    ):
-        units = epsilons(part.table.dtype_id, texts)
-        coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
-        coarsest = max(coarsest, unit_of_products(part, texts))
-        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
-        rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
-        nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
-        found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]
-    return found
-
-
-def _near(flow: Flow, side: int, node: int) -> int:
-    """The npu node at which a call shows: itself, or the partner of what is above it."""
-    while side and node > 0 and flow.bench_partner[node] < 0:
-        node = int(flow.bench.tree.parent[node])
-    return int(flow.bench_partner[node]) if side else node
 
 
 _DRIFT = 2.0

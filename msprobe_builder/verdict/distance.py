@@ -53,6 +53,7 @@ class Distances:
     informative: Bool  # whether more than one statistic could be compared
     coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
     altered: Bool  # other bits, though the statistics are the same
+    visible: Float  # where one extreme is a filler, so that the norm is, the size of the other
 
 
 def distances(
@@ -84,7 +85,12 @@ def distances(
         # Of a type without norm, bool and complex, the extremes are the size.
         unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
         said = finite.copy()
-        _leave_fillers_out(n, b, unit, said)
+        filler = fillers(n, b)
+        for one, other in ((_MIN, _MAX), (_MAX, _MIN)):
+            rows = filler[one]
+            said[:, rows] = False
+            said[other, rows] = np.isfinite(n[other, rows])
+            unit[other, rows] = np.abs(b[other, rows])
         difference = np.abs(n - b)
         error = np.where(difference == 0, 0.0, difference / unit)
         hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
@@ -108,7 +114,8 @@ def distances(
         changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    return Distances(worst, rounding, broken, informative, coarsest, altered)
+    visible = visible_size(b, filler)
+    return Distances(worst, rounding, broken, informative, coarsest, altered, visible)
 
 
 def weights(elements: Float) -> Float:
@@ -121,16 +128,25 @@ def _is_hidden(low: Float) -> Bool:
     return np.asarray(low <= -_LOWEST, dtype=bool)
 
 
-def _leave_fillers_out(n: Float, b: Float, unit: Float, counts: Bool) -> None:
-    """Where one extreme is a constant far beyond the other, only the other one tells anything."""
-    for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
-        size = np.abs(b[other])
-        found = (np.abs(b[filler]) > _FILLER * size) & (np.abs(b[filler]) >= _FILLER)
-        alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64
-        found &= alike | (_is_hidden(n[filler]) & _is_hidden(b[filler]))
-        counts[:, found] = False
-        counts[other, found] = np.isfinite(n[other, found])
-        unit[other, found] = size[found]
+def fillers(n: Float, b: Float) -> Bool:
+    """Which of max and min, of shape (2, k), are constants far beyond the other one.
+
+    ``n`` and ``b`` are max, min, mean and norm of k pairs. Only the other extreme tells anything
+    then: norm and mean are made of the filler, which differs from type to type.
+    """
+    found = np.zeros((2, n.shape[1]), dtype=bool)
+    with np.errstate(all="ignore"):
+        for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
+            far = (np.abs(b[filler]) > _FILLER * np.abs(b[other])) & (np.abs(b[filler]) >= _FILLER)
+            alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64
+            found[filler] = far & (alike | (_is_hidden(n[filler]) & _is_hidden(b[filler])))
+    return found
+
+
+def visible_size(statistics: Float, filler: Bool) -> Float:
+    """The size of what a mask leaves to be seen, NaN of tensors without a filler."""
+    extreme = np.abs(np.where(filler[_MIN], statistics[_MAX], statistics[_MIN]))
+    return np.where(filler.any(axis=0), extreme, np.nan)
 
 
 def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:

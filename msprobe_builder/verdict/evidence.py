@@ -9,7 +9,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
-from msprobe_builder.verdict.distance import WORST
+from msprobe_builder.verdict.distance import WORST, fillers
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
@@ -177,6 +177,11 @@ def _difference(flow: Flow, row: int) -> str:
     if other < 0:
         return "differs"
     own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
+    filler = fillers(own[:, None], theirs[:, None])[:, 0]
+    if filler.any():
+        shown = int(np.argmin(filler))
+        if np.isfinite([own[shown], theirs[shown]]).all():
+            return f"has {STATISTICS[shown]} {own[shown]:.6g} instead of {theirs[shown]:.6g}"
     finite, finite_there = np.isfinite(own[:2]).all(), np.isfinite(theirs[:2]).all()
     if finite_there and not finite:
         return "holds NaN or infinity, that of the reference does not"

@@ -16,7 +16,7 @@ from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
 from msprobe_builder.verdict.calls import Calls, twins
-from msprobe_builder.verdict.distance import distances
+from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
@@ -126,6 +126,7 @@ def flow_of(
     npu_of = np.full(len(bench.table), -1, dtype=np.int64)
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
+    visible = np.full(size, np.nan)
     # Mixed precision casts inside of products and modules, unseen where they cast back; and
     # gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
@@ -142,9 +143,11 @@ def flow_of(
             floor[inside] = np.fmax(floor[inside], found.coarsest)
         altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
+        visible[rows] = found.visible[new]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
     with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
+    scale = np.where(np.isnan(visible), scale, visible)
     producer = producers(npu.tree, calls, table)
     bench_producer = producers(bench.tree, bench.calls, bench.table)
     off = error > SUSPICIOUS * floor
@@ -346,6 +349,7 @@ def _mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
     with np.errstate(all="ignore"):
         mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
         spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
+    spread[fillers(table.statistics, table.statistics).any(axis=0)] = 0.0  # that of a mask
     size = len(calls.kind)
     given, put_out = np.zeros(size), np.zeros(size)
     first = table.is_tensor & (table.position == 0) & np.isfinite(spread)

@@ -2,7 +2,8 @@
 
 ``empty`` and its like hand out memory as it was, and communication is given the tensors that it
 shall write to. A product with ``beta`` 0 is given a tensor that it does not read, often memory that
-was kept since an earlier step. Views of such memory hold nothing either.
+was kept since an earlier step; what is copied into a tensor does not read what it held. Views of
+such memory hold nothing either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.metrics.tolerance import unread_operands
+from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
 from msprobe_builder.verdict.operators import Family, carries, families
 from msprobe_builder.verdict.part import Part
 
@@ -26,6 +27,7 @@ _FIRST = frozenset(
     "recv irecv all_gather all_gather_into_tensor all_gather_base reduce_scatter "
     "reduce_scatter_tensor reduce_scatter_base all_to_all all_to_all_single scatter".split()
 )
+_WRITES = OVERWRITES | {"__setitem__"}
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
 
 
@@ -34,11 +36,22 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
     calls, table = part.calls, part.table
     family = families(calls)
     views = np.asarray(carries(calls) & (calls.direction == Direction.FORWARD), dtype=bool)
-    unread = unread_operands(part.tree, table, texts) | _overwritten(part, family, texts)
+    unread = unread_operands(part.tree, table, texts)
+    unread |= _written_over(part, texts) | _overwritten(part, family, texts)
     _lead_nowhere(unread, views, table, producer)
     fresh = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
     _hand_on(fresh, views, table, producer)
     return np.asarray(unread | fresh)
+
+
+def _written_over(part: Part, texts: Texts) -> Bool:
+    """What calls write to, whole or in part, without reading it."""
+    calls, table = part.calls, part.table
+    # By their full names: ``normal`` reads what ``normal_`` writes to.
+    writes = calls.of_stems(lambda stem: stem.rpartition(".")[2] in _WRITES) == 1
+    names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
+    rows = (calls.is_forward_call & writes)[table.node] & (table.section == Section.INPUT)
+    return np.asarray(rows & names[table.name_id])
 
 
 def _overwritten(part: Part, family: Int, texts: Texts) -> Bool:

@@ -166,7 +166,12 @@ class Pass(Inheritance):
         elif self._is_drawn(node, row, given):
             self.latent[row] = max(1.0, seen)
             self.root[row] = self._find(Place(0, node, Cause.RANDOM), node, row, expected, -1)
-        elif seen == seen and seen > SUSPICIOUS * expected and not self.lone[node]:
+        elif (
+            seen == seen
+            and seen > SUSPICIOUS * expected
+            and not self.lone[node]
+            and not self._follows_a_choice(node, given)
+        ):
             place = taint or Place(0, node, Cause.OUTPUT)
             self.latent[row] = seen
             self.root[row] = self._find(place, node, row, expected, given[1])
@@ -179,6 +184,11 @@ class Pass(Inheritance):
         if taint is not None and self._hides(node, row, taint):
             self.taint[row] = taint
         return suspect
+
+    def _follows_a_choice(self, node: int, given: tuple[float, int]) -> bool:
+        """Whether it is given integers that were chosen otherwise, so that it may make anything."""
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        return given[1] < 0 and any(self.discrete[row] and self.latent[row] >= 1.0 for row in rows)
 
     def _is_drawn(self, node: int, row: int, given: tuple[float, int]) -> bool:
         """Whether other random numbers were drawn, with the same arguments."""

@@ -1,0 +1,122 @@
+"""What may be wrong without showing in any number that is recorded.
+
+None of it proves anything; it is told where nobody else is found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.verdict.doubts import unit_of_products
+from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import CASTS, Family, carries, families
+
+
+def unshown(flow: Flow, texts: Texts) -> list[Finding]:
+    """Calls of one side alone whose lack nothing shows beyond rounding."""
+    found = []
+    first = _first_apart(flow)
+    if first is not None:
+        found.append(first)
+    known = {(one.side, one.node) for one in found}
+    for side, node in [*_coarser(flow, texts), *_alone_at_the_end(flow)]:
+        if (side, node) not in known:
+            cause = Cause.MISSING if side else Cause.EXTRA
+            found.append(Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1))
+    return found
+
+
+_ENOUGH = 16  # tensors that agree to the last digit, so that another kernel is no explanation
+
+
+def _first_apart(flow: Flow) -> Finding | None:
+    """A call of one side behind which tensors differ for the first time, however little.
+
+    Where everything before agrees to the last digit, both sides were computed by one device, and
+    what one side alone does is all that can have made the difference.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    known = flow.counts & ~np.isnan(flow.error) & calls.is_forward_call[table.node]
+    apart = np.flatnonzero(known & (flow.error > 0))
+    if flow.is_merged or not len(apart):
+        return None
+    row = int(apart[0])
+    node, other = int(table.node[row]), int(flow.bench_of[row])
+    if np.count_nonzero(known[:row] & flow.informative[:row]) < _ENOUGH:
+        return None
+    own, theirs = int(flow.producer[row]), int(flow.bench_producer[other]) if other >= 0 else -1
+    for side, made_by, part, lone in (
+        (0, own, flow.npu, flow.lone),
+        (1, theirs, flow.bench, flow.bench_lone),
+    ):
+        makes = part.calls.is_forward_call & ~carries(part.calls)
+        maker = int(part.table.node[made_by]) if made_by >= 0 else -1
+        if maker >= 0 and lone[maker] and makes[maker]:
+            cause = Cause.MISSING if side else Cause.EXTRA
+            error, floor = float(flow.error[row]), float(flow.floor[row])
+            return Finding(side, maker, row, node, error, floor, cause, -1)
+    return None
+
+
+_FEW = 20
+
+
+def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
+    """Calls that one side alone makes and that nothing behind could show, with their sides.
+
+    No calls that merely hand on or make up what they put out.
+    """
+    if flow.is_merged:
+        return []
+    talking = [
+        np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
+    ]
+    found = []
+    for side, part, lone, producer in (
+        (0, flow.npu, flow.lone, flow.producer),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer),
+    ):
+        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
+        family = families(part.calls)
+        if not all(talking):
+            alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
+        alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
+        used = producer[producer >= 0]
+        alone[part.table.node[used]] = False
+        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        puts_out = np.zeros(len(part.tree), dtype=bool)
+        puts_out[part.table.node[rows]] = True
+        found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]
+    return found
+
+
+def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
+    """Casts of one side to a type coarser than any of the other side, with their sides.
+
+    What they round averages out in the statistics of all that follows. A side that computes in that
+    type casts to it as a matter of course.
+    """
+    found = []
+    for side, part, other, lone in (
+        (0, flow.npu, flow.bench, flow.lone),
+        (1, flow.bench, flow.npu, flow.bench_lone),
+    ):
+        units = epsilons(part.table.dtype_id, texts)
+        coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
+        coarsest = max(coarsest, unit_of_products(part, texts))
+        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
+        rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
+        nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
+        found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]
+    return found
+
+
+def _near(flow: Flow, side: int, node: int) -> int:
+    """The npu node at which a call shows: itself, or the partner of what is above it."""
+    while side and node > 0 and flow.bench_partner[node] < 0:
+        node = int(flow.bench.tree.parent[node])
+    return int(flow.bench_partner[node]) if side else node
