@@ -40,14 +40,13 @@ def mispaired(
     that row alone.
     """
     off = error > SUSPICIOUS * floor
-    # One tensor of this run against two of the reference: where it fits far better it belongs.
-    made = producer >= 0
-    misfits = off.copy()
-    misfits[made] &= error[made] > np.nan_to_num(error[producer[made]]) / SUSPICIOUS
     used = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT) & ~np.isnan(error))
+    # One tensor of this run against two of the reference: where it fits far better it belongs.
+    # That more is allowed where it is used, as in products, says nothing.
+    fits = error[used] <= np.nan_to_num(error[producer[used]]) / SUSPICIOUS
     right, wrong = np.zeros(len(table), dtype=bool), np.zeros(len(table), dtype=bool)
-    right[producer[used[~misfits[used] & informative[used]]]] = True
-    wrong[producer[used[misfits[used]]]] = True
+    right[producer[used[fits & informative[used]]]] = True
+    wrong[producer[used[off[used] & ~fits]]] = True
     cleared = off & right & ~wrong
     nodes = np.zeros(len(calls.kind), dtype=bool)
     nodes[table.node[cleared & (table.section == Section.OUTPUT)]] = True

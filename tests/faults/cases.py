@@ -350,6 +350,31 @@ def eighth() -> list[Case]:
     return _of_all_kinds(EIGHTH, ("windows", "next", "kv"), seed=500)
 
 
+NINTH = [
+    Case("capped", "turned_the_other_way", seed=601),
+    Case("capped", "scores_scaled_twice", 1, seed=602),
+    Case("capped", "cap_halved", 0, seed=603),
+    Case("capped", "cap_missing", 1, seed=604),
+    Case("capped", "mask_rolled", 2, seed=605),
+    Case("capped", "gate_and_up_swapped", 1, seed=606),
+    Case("capped", "words_not_scaled", seed=607),
+    Case("capped", "other_base", seed=608),
+    Case("capped", "gradient_scaled", direction="backward", seed=609),
+    Case("sloped", "slopes_halved", 1, seed=610),
+    Case("sloped", "padding_seen", 0, seed=611),
+    Case("sloped", "normed_before", 2, seed=612),
+    Case("sloped", "gelu_guessed", 1, seed=613),
+    Case("sloped", "kinds_subtracted", seed=614),
+    Case("sloped", "weight_changed", seed=615),
+    Case("sloped", "loss_summed", seed=616),
+]
+
+
+def ninth() -> list[Case]:
+    """Masks of the lowest number of a type, and tensors that are put together in place."""
+    return _of_all_kinds(NINTH, ("capped", "sloped"), seed=600)
+
+
 _SOME = [
     *(SECOND[number] for number in (2, 9, 18)),
     *(THIRD[number] for number in (2, 10, 15, 18, 21)),

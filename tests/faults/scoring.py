@@ -1,7 +1,7 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
-eighth and other-ways.
+eighth, ninth and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -27,6 +27,7 @@ from tests.faults.cases import (
     fifth,
     fourth,
     held_out,
+    ninth,
     other_ways,
     second,
     seventh,
@@ -85,6 +86,7 @@ def main(arguments: list[str]) -> None:
         "sixth": sixth,
         "seventh": seventh,
         "eighth": eighth,
+        "ninth": ninth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

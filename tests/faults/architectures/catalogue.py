@@ -10,6 +10,7 @@ from tests.faults.architectures import (
     decoders,
     fresh,
     latecomers,
+    masked,
     mixers,
     newcomers,
     sequence,
@@ -54,4 +55,6 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "windows": (windowed.Windows, "pictures"),
     "next": (windowed.Next, "pictures"),
     "kv": (windowed.Kv, "words"),
+    "capped": (masked.Capped, "words"),
+    "sloped": (masked.Sloped, "words"),
 }
