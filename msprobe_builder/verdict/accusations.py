@@ -15,7 +15,6 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.doubts import (
     half_unit,
-    has_unknown_gradient,
     is_given_another_size,
     is_within,
     was_given_more,
@@ -67,11 +66,7 @@ def accusations(
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
         or (
             one.cause is Cause.OUTPUT
-            and (
-                is_within(flow, one, half)
-                or is_given_another_size(flow, one)
-                or has_unknown_gradient(flow, one)
-            )
+            and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
         or (merged and one.at > last)
         else _strength(

@@ -80,20 +80,6 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
     return bool(np.any((sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)))
 
 
-def has_unknown_gradient(flow: Flow, finding: Finding) -> bool:
-    """Whether nobody recorded the gradient that the call was given.
-
-    So it is for what writes to a part of a tensor in place: what is wrong may have come with it.
-    """
-    node = finding.at
-    if flow.npu.calls.direction[node] != Direction.BACKWARD or flow.npu.calls.is_module[node]:
-        return False
-    table = flow.npu.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    given = table.is_tensor[first:last] & (table.section[first:last] == Section.INPUT)
-    return not bool(given.any())
-
-
 def was_given_more(flow: Flow) -> bool:
     """Whether most of what calls are given is of another size than in the reference."""
     table = flow.npu.table

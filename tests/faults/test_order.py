@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from msprobe_builder import BuildConfig, build
-from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
-from tests.collector.recording import record
+from tests.faults.judging import SIDE, judged
 from tests.faults.noise import RelativeNoise
-
-SIDE = 8
 
 
 class Biased(nn.Module):
@@ -65,32 +58,6 @@ class WrongSum(TorchDispatchMode):
             if func is torch.ops.aten.add.Tensor and isinstance(args[1], torch.Tensor):
                 result = result + 0.02 * args[1]
             return result
-
-
-def _train(model: nn.Module, data: torch.Tensor) -> None:
-    model(data).backward()
-
-
-def judged(
-    folder: Path,
-    model: nn.Module,
-    reference: nn.Module,
-    kernels: AbstractContextManager[object] | None = None,
-    **config: Any,
-) -> Verdict:
-    """The verdict on a model beside its reference, both given the same data."""
-    for side, one in (("npu", model), ("bench", reference)):
-        torch.manual_seed(7)
-        data = torch.randn(3, SIDE, SIDE)
-        with (kernels if side == "npu" else None) or nullcontext():
-            record(folder / side, partial(_train, one, data), one, **config)
-    result = build(
-        BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump"), folder / "out", workers=1
-    )
-    with opened(result.path) as connection:
-        verdict = read_verdict(connection)
-    assert verdict is not None
-    return verdict
 
 
 def transposed() -> Biased:
