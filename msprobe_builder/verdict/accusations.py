@@ -150,8 +150,8 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    for place, one in enumerate(unshown(flow, result.texts) if same_calls and not found else ()):
-        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(place))))
+    for turn, one in enumerate(unshown(flow, result.texts) if same_calls and not found else ()):
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(turn))))
     if not merged and was_given_more(flow):
         # As with other micro-batches: the numbers belong to other data, gradients are other sums.
         return [

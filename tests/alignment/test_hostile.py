@@ -20,7 +20,8 @@ class Net(nn.Module):
         self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.second(torch.tanh(self.first(x)))
+        result: torch.Tensor = self.second(torch.tanh(self.first(x)))
+        return result
 
 
 def test_sizes_beyond_any_tensor_do_not_end_an_alignment(tmp_path: Path) -> None:

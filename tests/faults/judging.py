@@ -41,8 +41,8 @@ def judged(
         data = torch.randn(3, SIDE, SIDE)
         with (kernels if side == "npu" else None) or nullcontext():
             record(folder / side, partial(_train, one, data), one, **config)
-    config = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
-    result = build(config, folder / "out", workers=1)
+    runs = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
+    result = build(runs, folder / "out", workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None

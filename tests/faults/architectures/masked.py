@@ -134,8 +134,9 @@ class Sloped(nn.Module):
 
     def __init__(self, width: int = 32, layers: int = 3) -> None:
         super().__init__()
+        self.heads = 4
         self.embed, self.kinds = nn.Embedding(64, width), nn.Embedding(2, width)
-        self.layers = nn.ModuleList(SlopedLayer(width, n) for n in range(layers))
+        self.layers = nn.ModuleList(SlopedLayer(width, n, self.heads) for n in range(layers))
         self.head = nn.Linear(width, 64)
 
     def forward(self, words: Tensor) -> Tensor:
@@ -146,9 +147,8 @@ class Sloped(nn.Module):
         kept = torch.ones(batch, length, device=x.device, dtype=x.dtype)
         kept[1, length * 3 // 4 :] = 0.0
         mask = (1.0 - kept)[:, None, None, :] * torch.finfo(x.dtype).min
-        heads = self.layers[0].heads
         places = torch.arange(length, device=x.device, dtype=x.dtype)
-        steepness = 2.0 ** -torch.arange(1, heads + 1, device=x.device, dtype=x.dtype)
+        steepness = 2.0 ** -torch.arange(1, self.heads + 1, device=x.device, dtype=x.dtype)
         slopes = -(places[:, None] - places[None]).abs() * steepness[:, None, None]
         slopes = slopes.repeat(batch, 1, 1)
         for layer in self.layers:
