@@ -98,7 +98,7 @@ def align_rest(
     known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
     by_name = np.where(elsewhere | contradicted(left, right, partner, *twins), -1, partner)
     known.exact[:] = by_name
-    kept = np.where(asked | _stays(left, right, by_name), partner, -1)
+    kept = np.where(asked | _stays(left, right, by_name, known), partner, -1)
     pairs = Pairs(
         left,
         right,
@@ -174,10 +174,11 @@ def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
     )
 
 
-def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
+def _stays(npu: Traits, bench: Traits, partner: Int, known: Known) -> Bool:
     """Which pairs of the documented rule nothing contradicts.
 
-    A pair across micro-steps, or of a first call and a recomputed one, only has equal numbers.
+    A pair across micro-steps, or of a first call and a recomputed one, only has equal numbers,
+    as have the first call of a module and the second one where a host makes both.
     Calls stay where their hosts make the same calls in the same order; elsewhere a counter may
     have shifted, and their names are evidence among other.
     """
@@ -190,6 +191,8 @@ def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
     calls, other_calls = npu.outline.kind == Kind.API, bench.outline.kind == Kind.API
     result &= (npu.outline.kind == Kind.MODULE) | (host == 0) | (partner[host] >= 0)
     same = result & (other_host[partner] == partner[host])
+    turn, other_turn = _turns(npu, known.stem), _turns(bench, known.other_stem)
+    result &= ~same | calls | (turn == other_turn[partner])
     matched = np.bincount(host[calls & same], minlength=len(host))
     complete = (matched == np.bincount(host[calls], minlength=len(host))) & (
         matched == np.r_[np.bincount(other_host[other_calls], minlength=len(bench)), 0][partner]
@@ -200,6 +203,19 @@ def _stays(npu: Traits, bench: Traits, partner: Int) -> Bool:
     complete[host[order[1:]][crossing]] = False
     result &= ~calls | complete[host]
     return np.asarray(result)
+
+
+def _turns(side: Traits, stem: Int) -> Int:
+    """Which call of its module a call is, from 0, among those that one host makes of it."""
+    outline = side.outline
+    keys = stem, outline.host, outline.tree.micro_step, outline.tree.is_recompute, side.direction
+    order = np.lexsort(keys)
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
+    place = np.arange(len(order))
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = place - np.maximum.accumulate(np.where(starts, place, 0))
+    return result
 
 
 def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:
