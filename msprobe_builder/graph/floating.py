@@ -1,4 +1,4 @@
-"""The floating-point types of both frameworks: how finely they round and how far they reach."""
+"""The types of both frameworks: how finely floating-point ones round and how far they reach."""
 
 from __future__ import annotations
 
@@ -61,6 +61,18 @@ def rounding_units(texts: Sequence[str]) -> dict[int, float]:
         for place, text in enumerate(texts)
         if (name := _name(text)) in _TYPES
     }
+
+
+def is_boolean(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
+    """Of each row whether it holds truth values."""
+    return np.isin(dtype_id, [n for n, text in enumerate(texts.values) if _name(text) == "bool"])
+
+
+def discrete_types(texts: Texts) -> NDArray[np.bool_]:
+    """By id whether a text names whole numbers or truth values; the last, of no text, is False."""
+    names = [text.rpartition(".")[2].lower() for text in texts.values]
+    starts = ("int", "uint", "bool", "long")
+    return np.array([*(name.startswith(starts) for name in names), False])
 
 
 def _column(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:

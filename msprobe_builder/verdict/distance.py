@@ -14,6 +14,8 @@ largest of those that were recorded on both sides. Where the tensors themselves 
 is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over the largest element.
 
 A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
+Truth values beside numbers, as masks of two kernels are, are equal or not known: they may say the
+same in other numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.floating import epsilons, is_boolean
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 
@@ -105,6 +107,11 @@ def distances(
     measured = _measured(comparisons, b, extreme)
     worst = np.where(np.isnan(measured), worst, measured)
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
+    other_kind = is_boolean(npu.dtype_id[pairs.npu], texts) != is_boolean(
+        bench.dtype_id[pairs.bench], texts
+    )
+    unknown = other_kind & (worst > 0)
+    worst, broken = np.where(unknown, np.nan, worst), broken & ~unknown
     rounding, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
     altered = np.zeros(len(pairs), dtype=bool)
     if comparisons.md5_equal is not None:

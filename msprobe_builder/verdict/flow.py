@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
@@ -188,7 +189,7 @@ def flow_of(
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    is_whole = np.array([_is_discrete(text) for text in texts.values] + [False])
+    is_whole = discrete_types(texts)
     discrete = is_whole[table.dtype_id]
     if is_merged:
         error[discrete & (error < _REORDERED)] = 0.0
@@ -235,11 +236,6 @@ def flow_of(
 
 # Of whole numbers a merge adds up mean and norm in another order, in float64.
 _REORDERED = 2.0**-40
-
-
-def _is_discrete(dtype: str) -> bool:
-    word = dtype.rpartition(".")[2].lower()
-    return word.startswith(("int", "uint", "bool", "long"))
 
 
 def _with_rows(npu: Part, rows: Bool) -> Bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.verdict.doubts import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
@@ -23,7 +23,7 @@ def unshown(flow: Flow, texts: Texts) -> list[Finding]:
     if first is not None:
         found.append(first)
     known = {(one.side, one.node) for one in found}
-    for side, node in [*_coarser(flow, texts), *_alone_at_the_end(flow)]:
+    for side, node in [*_coarser(flow, texts), *_alone_at_the_end(flow, texts)]:
         if (side, node) not in known:
             cause = Cause.MISSING if side else Cause.EXTRA
             found.append(Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1))
@@ -65,10 +65,11 @@ def _first_apart(flow: Flow) -> Finding | None:
 _FEW = 20
 
 
-def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
+def _alone_at_the_end(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     """Calls that one side alone makes and that nothing behind could show, with their sides.
 
-    No calls that merely hand on or make up what they put out.
+    No calls that merely hand on or make up what they put out, nor places and choices: what is taken
+    by these shows them.
     """
     if flow.is_merged:
         return []
@@ -88,6 +89,7 @@ def _alone_at_the_end(flow: Flow) -> list[tuple[int, int]]:
         used = producer[producer >= 0]
         alone[part.table.node[used]] = False
         rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        rows &= ~discrete_types(texts)[part.table.dtype_id]
         puts_out = np.zeros(len(part.tree), dtype=bool)
         puts_out[part.table.node[rows]] = True
         found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]

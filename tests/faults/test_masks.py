@@ -144,3 +144,56 @@ def test_what_is_made_of_another_choice_is_not_accused(tmp_path: Path) -> None:
     assert verdict.conclusion == "undecided"
     assert not verdict.suspects
     assert "chose other indices" in verdict.sentence
+
+
+class Attends(nn.Module):
+    """Attention that hides what a mask of truth values, or of what is added to scores, hides."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if mask.dtype == torch.bool:
+            return torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+        scores = x @ x.transpose(-1, -2) * x.shape[-1] ** -0.5
+        return torch.softmax(scores + mask, -1) @ x
+
+
+class Encoder(nn.Module):
+    """Hands the mask on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Attends() for _ in range(2))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+class Masked(nn.Module):
+    """Makes the mask that its attention is given from places of words."""
+
+    def __init__(self, *, fused: bool) -> None:
+        super().__init__()
+        torch.manual_seed(34)
+        self.given, self.out = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        self.attends = Encoder()
+        self.fused = fused
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(SIDE // 2).repeat(2)
+        if not self.fused:
+            torch.zeros(SIDE, dtype=torch.long) + places  # as what a mask is not made of after all
+        mask = places[:, None] >= places[None]
+        y = self.given(x)
+        if not self.fused:
+            mask = torch.where(mask, 0.0, torch.finfo(torch.float32).min)
+        return self.out(self.attends(y, mask)).square().mean()
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_mask_of_truth_values_beside_one_of_numbers_accuses_nobody(
+    fused: bool, tmp_path: Path
+) -> None:
+    verdict = judged(tmp_path, Masked(fused=fused), Masked(fused=not fused))
+    assert verdict.conclusion == "clean"
+    assert not verdict.suspects
