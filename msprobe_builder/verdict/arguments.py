@@ -1,4 +1,7 @@
-"""Arguments of matched calls that are no tensors and differ: a scale, an epsilon, a dimension."""
+"""Arguments of matched calls that are no tensors and differ: a scale, an epsilon, a dimension.
+
+An argument that one side alone gives is held against the default that the other one takes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import Calls
+from msprobe_builder.verdict.calls import Calls, operator_of
+from msprobe_builder.verdict.defaults import DEFAULTS
 
 Int = NDArray[np.int64]
 
@@ -36,6 +40,7 @@ class Argument:
 
 def differing_arguments(
     calls: Calls,
+    other_calls: Calls,
     table: ParameterTable,
     bench: ParameterTable,
     partner: Int,
@@ -57,14 +62,17 @@ def differing_arguments(
     width = len(texts) + 1
     key = partner[table.node[rows]] * width + table.name_id[rows]
     other_key = bench.node[others] * width + bench.name_id[others]
+    both = np.isin(key, other_key)
+    one_sided = np.isin(partner, bench.node[others[~np.isin(other_key, key)]])
+    one_sided[table.node[rows[~both]]] = True
+    asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
+    result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
+    if not both.any():
+        return result
     order = np.argsort(other_key, kind="stable")
-    place = np.minimum(np.searchsorted(other_key[order], key), max(len(others) - 1, 0))
-    if not len(others) or not len(rows):
-        return {}
+    place = np.minimum(np.searchsorted(other_key[order], key), len(others) - 1)
     match = others[order[place]]
-    both = other_key[order[place]] == key
     differs = both & (table.value_id[rows] != bench.value_id[match])
-    result: dict[int, list[Argument]] = {}
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
         left, right = _shown(table, row, texts), _shown(bench, other, texts)
         kinds_here = {_type(table, row, texts), _type(bench, other, texts)}
@@ -82,6 +90,64 @@ def differing_arguments(
                 is_slight=_equal(left, right, _ROUNDED),
             )
         )
+    return result
+
+
+def _left_out(
+    nodes: Int,
+    npu: tuple[Calls, ParameterTable],
+    bench: tuple[Calls, ParameterTable],
+    partner: Int,
+    texts: Texts,
+) -> dict[int, list[Argument]]:
+    """Arguments of npu calls that one side alone gives, and whose value is not the default.
+
+    Where both sides give what the other one does not, these may be two spellings of one.
+    """
+    given = _given(nodes, *npu, texts)
+    others = _given(partner[nodes], *bench, texts)
+    result: dict[int, list[Argument]] = {}
+    for node in nodes.tolist():
+        operator, own = given.get(node, ("", {}))
+        other_operator, theirs = others.get(int(partner[node]), ("", {}))
+        if operator != other_operator:
+            continue
+        found, sides = [], set()
+        for name, default in DEFAULTS.get(operator, {}).items():
+            left, right = (one.get(name, one.get(str(default.place))) for one in (own, theirs))
+            if _NO_TEXT in (left, right) or left == right:
+                continue
+            if left is None or right is None:
+                sides.add(left is None)
+            left, right = left or default.value, right or default.value
+            if not _equal(left, right):
+                found.append(Argument(name, left, right, is_slight=_equal(left, right, _ROUNDED)))
+        if found and len(sides) <= 1:
+            result[node] = found
+    return result
+
+
+_NO_TEXT = "\0"  # a tensor, or what is made of several values
+
+
+def _given(
+    nodes: Int, calls: Calls, table: ParameterTable, texts: Texts
+) -> dict[int, tuple[str, dict[str, str]]]:
+    """Operator and arguments, by name or place, of calls of torch that have any."""
+    kind = texts.find("torch.Tensor")
+    is_asked = np.zeros(len(calls.stem), dtype=bool)
+    is_asked[nodes] = True
+    is_torch = np.zeros(len(calls.stem), dtype=bool)
+    is_torch[table.node[table.type_id == kind]] = True
+    is_asked &= is_torch
+    result: dict[int, tuple[str, dict[str, str]]] = {}
+    for row in np.flatnonzero(is_asked[table.node] & (table.section == Section.INPUT)).tolist():
+        node = int(table.node[row])
+        if node not in result:
+            result[node] = operator_of(calls.stems[int(calls.stem[node])]), {}
+        name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
+        is_plain = not table.is_tensor[row] and not inner
+        result[node][1][name] = _shown(table, row, texts) if is_plain else _NO_TEXT
     return result
 
 

@@ -154,6 +154,7 @@ def flow_of(
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,
+        bench.calls,
         table,
         bench.table,
         partner,

@@ -1,0 +1,133 @@
+"""Arguments that one program gives and the other one leaves to their default."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+from msprobe_builder.verdict.defaults import DEFAULTS, Default
+from tests.faults.judging import SIDE, judged
+
+_OF_TORCH = [(name, one, rest) for name, all_ in DEFAULTS.items() for one, rest in all_.items()]
+
+
+@pytest.mark.parametrize(("operator", "name", "default"), _OF_TORCH)
+def test_defaults_are_those_of_torch(operator: str, name: str, default: Default) -> None:
+    """By the signature of a function in Python, else by a schema of the operator."""
+    told = "None" if (operator, name) in _NO_CORNERS else default.value
+    assert any(
+        place == default.place and (value == told or _number(value) == _number(told))
+        for place, value in _signatures(operator, name)
+    )
+
+
+def _number(value: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+_NO_CORNERS = {("interpolate", "align_corners"), ("grid_sample", "align_corners")}
+
+
+def _signatures(operator: str, name: str) -> Any:
+    function = getattr(F, operator, None)
+    if inspect.isfunction(function) and "_dispatch" not in function.__qualname__:
+        parameters = list(inspect.signature(function).parameters.values())
+        for place, one in enumerate(parameters):
+            if one.name == name:
+                yield place, str(one.default)
+        return
+    packet = getattr(torch.ops.aten, operator)
+    for schema in (getattr(packet, overload)._schema for overload in packet.overloads()):
+        for place, one in enumerate(schema.arguments):
+            may_lack = one.has_default_value() or str(one.type).startswith("Optional")
+            if one.name == name and may_lack:
+                yield -1 if one.kwarg_only else place, str(one.default_value)
+
+
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_corners_are_not_aligned_unless_told(mode: str) -> None:
+    """The signature has None, which stands for False."""
+    x = torch.randn(1, 2, 5, 5)
+    told = F.interpolate(x, scale_factor=2.0, mode=mode, align_corners=False)
+    assert torch.equal(F.interpolate(x, scale_factor=2.0, mode=mode), told)
+    grid = torch.rand(1, 3, 3, 2)
+    assert torch.equal(F.grid_sample(x, grid, mode), F.grid_sample(x, grid, mode, "zeros", False))
+
+
+class Bent(nn.Module):
+    """One call between two layers."""
+
+    def __init__(self, call: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> None:
+        super().__init__()
+        torch.manual_seed(36)
+        self.given, self.out = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        self.to(dtype)
+        self.call, self.dtype = call, dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.call(self.given(x.to(self.dtype)))).float().square().mean()
+
+
+_DIFFERENT: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
+    "by keyword": (
+        lambda x: F.gelu(x, approximate="tanh"),
+        lambda x: F.gelu(x),
+        "Argument approximate is tanh, in the reference none.",
+    ),
+    "in the reference": (
+        lambda x: F.layer_norm(x, (SIDE,)),
+        lambda x: F.layer_norm(x, (SIDE,), eps=1e-6),
+        "Argument eps is 1e-05, in the reference 1e-06.",
+    ),
+    "by place and by keyword": (
+        lambda x: F.softplus(x, 1, 19),
+        lambda x: F.softplus(x, threshold=18),
+        "Argument threshold is 19, in the reference 18.",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", list(_DIFFERENT))
+def test_an_argument_that_one_side_alone_gives_is_evidence(way: str, tmp_path: Path) -> None:
+    """In bfloat16 its effect is below rounding: nothing else would tell."""
+    ours, theirs, told = _DIFFERENT[way]
+    verdict = judged(tmp_path, Bent(ours, torch.bfloat16), Bent(theirs, torch.float32))
+    first = verdict.suspects[0]
+    assert first.cause == "argument"
+    assert first.strength == "weak"
+    assert told in first.evidence
+    assert verdict.conclusion == "undecided"
+
+
+_EQUAL: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "the default": (lambda x: F.gelu(x, approximate="none"), lambda x: F.gelu(x)),
+    "two ways": (lambda x: F.leaky_relu(x, 0.2), lambda x: F.leaky_relu(x, negative_slope=0.2)),
+    "a tensor": (
+        lambda x: torch.clamp(x, min=torch.zeros((), dtype=x.dtype)),
+        lambda x: torch.clamp(x, min=0.0),
+    ),
+    "nothing": (lambda x: torch.clamp(x, -9.0, None), lambda x: x.clamp(min=-9.0)),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("way", list(_EQUAL))
+def test_the_same_in_other_words_is_no_evidence(way: str, turned: bool, tmp_path: Path) -> None:
+    ours, theirs = reversed(_EQUAL[way]) if turned else _EQUAL[way]
+    verdict = judged(tmp_path, Bent(ours, torch.float32), Bent(theirs, torch.float32))
+    assert verdict.conclusion == "clean"
+    assert not verdict.suspects
