@@ -19,7 +19,7 @@ from torch import nn
 from msprobe_builder.dump.names import Direction, format_name, parse_name
 from tests.collector.recording import Dump, record
 from tests.faults.architectures.catalogue import ARCHITECTURES
-from tests.faults.cases import (
+from tests.faults.case import (
     AUTOCAST,
     FP16,
     HALF,

@@ -20,21 +20,10 @@ from typing import Any
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
-from tests.faults.cases import (
-    Case,
-    developed,
-    eighth,
-    fifth,
-    fourth,
-    held_out,
-    ninth,
-    other_ways,
-    second,
-    seventh,
-    sixth,
-    third,
-)
+from tests.faults.case import Case
+from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
 from tests.faults.record import run
+from tests.faults.unseen_cases import eighth, fifth, ninth, seventh, sixth
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msprobe_builder.dump.names import Kind, parse_name
 from tests.alignment.score import partners
-from tests.faults.cases import Case
+from tests.faults.case import Case
 from tests.faults.record import run
 
 

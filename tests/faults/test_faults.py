@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cases import (
+from tests.faults.case import (
     FP16,
     HALF,
     KERNELS,
@@ -17,9 +17,8 @@ from tests.faults.cases import (
     REFERENCE_RECOMPUTED,
     SAME,
     Case,
-    developed,
-    held_out,
 )
+from tests.faults.cases import developed, held_out
 from tests.faults.scoring import score
 
 FEW = [

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.faults.cases import HALF, NOISE, SAME, Case
+from tests.faults.case import HALF, NOISE, SAME, Case
 from tests.faults.judging import SIDE, judged
 from tests.faults.scoring import score
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from msprobe_collector import PrecisionDebugger
-from tests.faults.cases import Case
+from tests.faults.case import Case
 from tests.faults.planting import fault
 from tests.faults.record import prepared
 from tests.faults.scoring import score

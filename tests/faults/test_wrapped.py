@@ -21,7 +21,7 @@ from tests.alignment.respell import (
     recording,
     wrapped,
 )
-from tests.faults.cases import Case
+from tests.faults.case import Case
 from tests.faults.record import run
 
 RENAMED = chained(other_classes, other_attributes)
