@@ -35,6 +35,7 @@ class Argument:
     npu: str
     bench: str
     is_count: bool = False  # a whole number on both sides, or a slice
+    is_order: bool = False  # of the tensors that are joined, told by their shapes
     is_slight: bool = False  # no more than rounding: evidence only where it shows in what comes out
 
 
@@ -67,6 +68,8 @@ def differing_arguments(
     one_sided[table.node[rows[~both]]] = True
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
+    if not ranges_differ:
+        result |= _joined_otherwise(calls, table, bench, partner, texts)
     if not both.any():
         return result
     order = np.argsort(other_key, kind="stable")
@@ -124,6 +127,35 @@ def _left_out(
                 found.append(Argument(name, left, right, is_slight=_equal(left, right, _ROUNDED)))
         if found and len(sides) <= 1:
             result[node] = found
+    return result
+
+
+_JOINING = frozenset("cat concat concatenate hstack vstack dstack column_stack".split())
+
+
+def _joined_otherwise(
+    calls: Calls, table: ParameterTable, bench: ParameterTable, partner: Int, texts: Texts
+) -> dict[int, list[Argument]]:
+    """Calls that join tensors of the same shapes in another order, as the shapes tell."""
+    nodes = calls.is_forward_call & calls.are(_JOINING) & (partner >= 0)
+    theirs = np.zeros(int(bench.node.max(initial=-1)) + 1, dtype=bool)
+    theirs[partner[nodes]] = True
+    own, others = _shapes(table, nodes), _shapes(bench, theirs)
+    result = {}
+    for node, shapes in own.items():
+        other = others.get(int(partner[node]), [])
+        if shapes != other and sorted(shapes) == sorted(other):
+            left, right = (", ".join(texts.values[one] for one in two) for two in (shapes, other))
+            result[node] = [Argument("tensors", left, right, is_order=True)]
+    return result
+
+
+def _shapes(table: ParameterTable, nodes: NDArray[np.bool_]) -> dict[int, list[int]]:
+    """The shapes of the tensors that some calls are given, in their order."""
+    rows = table.is_tensor & (table.section == Section.INPUT) & (table.shape_id >= 0)
+    result: dict[int, list[int]] = {}
+    for row in np.flatnonzero(rows & nodes[table.node]).tolist():
+        result.setdefault(int(table.node[row]), []).append(int(table.shape_id[row]))
     return result
 
 

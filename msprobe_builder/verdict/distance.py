@@ -185,12 +185,16 @@ def _rounding(
     call in another precision is a fault, a run in another precision is none.
     """
     pairs = comparisons.pairs
-    left, right = epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)
-    coarse, fine = np.maximum(left, right[pairs.bench]), np.minimum(left, right[pairs.bench])
+    left = epsilons(npu.dtype_id, texts)[pairs.npu]
+    right = epsilons(bench.dtype_id, texts)[pairs.bench]
+    coarse, fine = np.maximum(left, right), np.minimum(left, right)
+    if np.count_nonzero(fine < _SINGLE) < len(pairs) / 2:
+        # In a run in single precision accelerators compute in it what is to be in double.
+        coarse, fine = np.fmax(coarse, _SINGLE), np.fmax(fine, _SINGLE)
     unit = coarse if other_types else fine
     # Half precision is rounded once at the end; what is summed in float32 is rounded at every step,
     # the statistics of a float32 tensor beside those of one in float64 as well.
-    rounding = np.maximum(unit, _SUMS * np.minimum(unit, 2.0**-23))
+    rounding = np.maximum(unit, _SUMS * np.minimum(unit, _SINGLE))
     return rounding, float(coarse[coarse != fine].max(initial=0.0))
 
 
@@ -213,3 +217,4 @@ def is_other_precision(
 _MOST, _SEVERAL = 0.5, 4
 _HABIT = 0.2
 _SUMS = 8.0
+_SINGLE = 2.0**-23

@@ -37,6 +37,7 @@ from msprobe_builder.verdict.operators import (
     has_other_precision,
     idle_casts,
     normalising,
+    over_few_samples,
 )
 from msprobe_builder.verdict.part import Part
 from msprobe_builder.verdict.provenance import producers, through_wrappers
@@ -88,6 +89,7 @@ class Flow:
     gain: Float
     mixing: Float
     kinked: Bool
+    over_few: Bool  # normalises so few samples that rounding may make anything of them
     in_norm: Float
     reach: Float
     arguments: dict[int, list[Argument]]
@@ -224,10 +226,15 @@ def flow_of(
         twin=twin,
         mixing=_mixing(calls, bench, partner, twin),
         kinked=kinked_gradients(npu),
+        over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
         reach=_reach(npu),
-        arguments={node: one for node, one in arguments.items() if not wrongly_matched[node]},
+        arguments={
+            node: several
+            for node, several in arguments.items()
+            if not wrongly_matched[node] or any(one.is_order for one in several)
+        },
         apart=apart or {},
         consumers=_consumers(table, producer),
         altered=altered,
@@ -372,7 +379,9 @@ def _reach(part: Part) -> Float:
         extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
     result = np.ones(len(part.tree))
     rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))
-    np.maximum.at(result, table.node[rows], np.clip(extreme[rows], 1.0, 100.0))
+    # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
+    stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
+    np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))
     return result
 
 

@@ -22,7 +22,7 @@ from msprobe_builder.verdict.accumulated import Gradients
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.onesided import calls_of_one_side
-from msprobe_builder.verdict.operators import CASTS, LOGARITHMS, REORDERING
+from msprobe_builder.verdict.operators import CASTS, JUMPING, LOGARITHMS, REORDERING, ROUNDING
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -77,6 +77,7 @@ class Inheritance:
         self.twin: list[int] = flow.twin.tolist()
         self.mixing: list[float] = flow.mixing.tolist()
         self.kinked: list[bool] = flow.kinked.tolist()
+        self.over_few: list[bool] = flow.over_few.tolist()
         self.in_norm: list[float] = flow.in_norm.tolist()
         self.reach: list[float] = flow.reach.tolist()
         self.gain: list[float] = flow.gain.tolist()
@@ -88,6 +89,8 @@ class Inheritance:
         )
         self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
         self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
+        self.rounds: list[bool] = flow.npu.calls.are(ROUNDING).tolist()
+        self.jumps: list[bool] = flow.npu.calls.are(JUMPING).tolist()
         self.is_log: list[bool] = flow.npu.calls.are(LOGARITHMS).tolist()
         self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]

@@ -8,6 +8,7 @@ products    sums of many products: the terms may cancel as well
 curves      exp, softmax, sin and their like see how far their input moved, not by which fraction
 selections  a part is picked, which may hold all of the error and little of the size
 choices     integers: one step aside is another choice, and everything behind it is another number
+steps       what is rounded to whole numbers: a little more or less is a whole one
 random      the output is drawn; it agrees only where both runs drew alike
 """
 
@@ -18,11 +19,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import Calls, operator_of
+from msprobe_builder.verdict.calls import Calls, operator_of, twins
 from msprobe_builder.verdict.distance import is_other_precision
 from msprobe_builder.verdict.part import Part
 
@@ -113,6 +115,38 @@ SHAPING = frozenset(
     "view reshape flatten unflatten squeeze unsqueeze view_as reshape_as contiguous clone detach "
     "identity".split()
 )
+
+
+# A little more or less of what they are given is one more or less of what they put out, or all.
+ROUNDING = frozenset("ceil floor round trunc fix floor_divide floordiv".split())
+JUMPING = frozenset("sign sgn heaviside remainder fmod mod frac".split())
+
+_FEW = 4  # samples of a channel
+
+
+def over_few_samples(part: Part, texts: Texts) -> NDArray[np.bool_]:
+    """Batch normalisations of a handful of samples of each channel, forward and back.
+
+    Of two samples nothing is left but their signs, and of a gradient nothing but rounding.
+    """
+    calls, table = part.calls, part.table
+    names = ("batch_norm", "native_batch_norm", "batchnorm", "batchnorm1d", "batchnorm2d")
+    named = calls.of_stems(lambda stem: operator_of(stem).lower() in names) == 1
+    first = table.is_tensor & (table.section == Section.INPUT) & (table.position == 0)
+    rows = np.flatnonzero(first & named[table.node])
+    channels = {
+        shape: _channels(texts.values[shape]) for shape in np.unique(table.shape_id[rows]).tolist()
+    }
+    result = np.zeros(len(part.tree), dtype=bool)
+    for row in rows.tolist():
+        result[table.node[row]] |= table.numel[row] <= _FEW * channels[int(table.shape_id[row])]
+    twin = twins(calls)
+    return np.asarray(result | ((twin >= 0) & result[twin]))
+
+
+def _channels(shape: str) -> int:
+    sizes = shape.strip("[]()").split(",")
+    return int(sizes[1]) if len(sizes) > 1 and sizes[1].strip().isdigit() else 0
 
 
 def carries(calls: Calls) -> NDArray[np.bool_]:

@@ -236,6 +236,8 @@ class Pass(Inheritance):
             # Even equal terms are added up in another order, and what cancels is all rounding.
             cancelling = self._cancelling(node, row) if self.backward[node] else 1.0
             return self.floor[row] * self.gain[node] * cancelling
+        if self.over_few[node] or self.jumps[node]:
+            return WORST
         if self.backward[node]:
             if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
                 error = max(error, self._amount(node) / self.scale[row])
@@ -248,6 +250,8 @@ class Pass(Inheritance):
                 amount = max(amount, min(error * update.stretch, update.limit))
             # What a normalisation is given it stretches, so that its errors stay what they are.
             error = max(error, amount * self.mixing[node]) if self.mixing[node] else amount or error
+        elif self.rounds[node] and self.scale[row] > 0:
+            error = max(error, 1.0 / self.scale[row])
         elif family == Family.CURVE and self.is_log[node] and self.scale[row] > 0:
             error *= max(1.0, 1.0 / self.scale[row])  # near 1 little is left of the number
         elif family == Family.CURVE:

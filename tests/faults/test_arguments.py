@@ -131,3 +131,33 @@ def test_the_same_in_other_words_is_no_evidence(way: str, turned: bool, tmp_path
     verdict = judged(tmp_path, Bent(ours, torch.float32), Bent(theirs, torch.float32))
     assert verdict.conclusion == "clean"
     assert not verdict.suspects
+
+
+class Joined(nn.Module):
+    """Two parts of unequal width behind one another, in either order."""
+
+    def __init__(self, *, turned: bool) -> None:
+        super().__init__()
+        torch.manual_seed(37)
+        self.wide, self.narrow = nn.Linear(SIDE, 2 * SIDE), nn.Linear(SIDE, SIDE)
+        self.out = nn.Linear(3 * SIDE, SIDE)
+        self.turned = turned
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = [self.wide(x), torch.tanh(self.narrow(x))]
+        return self.out(torch.cat(parts[::-1] if self.turned else parts, dim=-1)).square().mean()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_parts_that_are_joined_in_another_order_are_found_where_they_are(
+    turned: bool, tmp_path: Path
+) -> None:
+    """What is joined has the same statistics; the layer behind it, which shows it, is right."""
+    verdict = judged(tmp_path, Joined(turned=turned), Joined(turned=not turned))
+    first = verdict.suspects[0]
+    assert first.node == "Torch.cat.0.forward"
+    assert first.strength == "strong"
+    wide, narrow = f"[3, {SIDE}, {2 * SIDE}]", f"[3, {SIDE}, {SIDE}]"
+    ours, theirs = (narrow, wide) if turned else (wide, narrow)
+    told = f"Argument tensors is {ours}, {theirs}, in the reference {theirs}, {ours}."
+    assert told in first.evidence
