@@ -69,7 +69,7 @@ def differing_arguments(
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
     if not ranges_differ:
-        result |= _joined_otherwise(calls, table, bench, partner, texts)
+        result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
     order = np.argsort(other_key, kind="stable")
@@ -134,13 +134,17 @@ _JOINING = frozenset("cat concat concatenate hstack vstack dstack column_stack".
 
 
 def _joined_otherwise(
-    calls: Calls, table: ParameterTable, bench: ParameterTable, partner: Int, texts: Texts
+    npu: tuple[Calls, ParameterTable],
+    bench: tuple[Calls, ParameterTable],
+    partner: Int,
+    texts: Texts,
 ) -> dict[int, list[Argument]]:
     """Calls that join tensors of the same shapes in another order, as the shapes tell."""
+    calls, table = npu
     nodes = calls.is_forward_call & calls.are(_JOINING) & (partner >= 0)
-    theirs = np.zeros(int(bench.node.max(initial=-1)) + 1, dtype=bool)
+    theirs = np.zeros(len(bench[0].stem), dtype=bool)
     theirs[partner[nodes]] = True
-    own, others = _shapes(table, nodes), _shapes(bench, theirs)
+    own, others = _shapes(table, nodes), _shapes(bench[1], theirs)
     result = {}
     for node, shapes in own.items():
         other = others.get(int(partner[node]), [])
