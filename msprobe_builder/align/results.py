@@ -137,7 +137,7 @@ def _results(side: Traits, modules: Int, forms: Int) -> Results:
         return Results(modules, empty, empty >= 0)
     end = np.searchsorted(leaves, side.outline.tree.subtree_end[modules], side="right")
     place = end[:, None] - 1 - np.arange(_LAST)
-    calls = np.where(place >= 0, leaves[place], -1)
+    calls = np.where(place >= 0, leaves[np.maximum(place, 0)], -1)
     calls = np.where(calls > modules[:, None], calls, -1)
     own = modules[:, None]
     there = (calls >= 0) & (side.outputs.count[calls] > 0)
