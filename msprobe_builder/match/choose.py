@@ -24,7 +24,7 @@ from msprobe_builder.match.fuzzy import match_fuzzy
 from msprobe_builder.match.mapping import match_mapped
 from msprobe_builder.match.mapping_report import report_rules
 from msprobe_builder.match.match_file import apply_pairs, read_match_file, rejected_pairs
-from msprobe_builder.match.matching import Alignment, Matching, inverse
+from msprobe_builder.match.matching import Alignment, Group, Matching, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
@@ -77,8 +77,8 @@ def match_nodes(
     """Match the nodes of two sides one to one, and say why the others have no partner.
 
     Matches of the match file are set first; the rule fills in around them, and ``align`` what
-    the rule leaves over; pairs that the file rejects stay grey. Raises UsageError when the layer
-    mapping file or the match file cannot be used.
+    the rule leaves over; pairs that the file rejects stay grey, and groups that hold both nodes
+    of one. Raises UsageError when the layer mapping file or the match file cannot be used.
     """
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
@@ -112,6 +112,11 @@ def match_nodes(
         if partner[i] == j and fixed[i] < 0:
             partner[i], evidence[i], certainty[i] = -1, 0, 0.0
         rejected.append((i, j))
+    groups, ended = _without_rejected(aligned.groups, set(rejected))
+    # Of a group that was rejected each call says so, as when it is rejected in a database.
+    npu_rejected = [*rejected, *((i, one.bench[0]) for one in ended for i in one.npu)]
+    bench_rejected = [(j, i) for i, j in rejected]
+    bench_rejected += [(j, one.npu[0]) for one in ended for j in one.bench]
     apart = _sends_of_other_stages(npu.tree, bench.tree) & (fixed < 0)
     partner[apart], evidence[apart], certainty[apart] = -1, 0, 0.0
     back = inverse(partner, len(right))
@@ -124,7 +129,7 @@ def match_nodes(
         evidence=evidence,
         certainty=certainty,
         values=() if renaming is None else tuple(value_pairs(renaming, npu.tree)),
-        groups=aligned.groups,
+        groups=groups,
         npu_likely=aligned.npu_likely,
         bench_likely=aligned.bench_likely,
         npu_unmatched=explain(
@@ -134,7 +139,7 @@ def match_nodes(
             fixed,
             outcome.demands,
             texts,
-            Found(aligned.npu_likely, [(one.npu, one.bench) for one in aligned.groups], rejected),
+            Found(aligned.npu_likely, [(one.npu, one.bench) for one in groups], npu_rejected),
         ),
         bench_unmatched=explain(
             View(right, left, back, partner, *reversed(operation)),
@@ -143,14 +148,22 @@ def match_nodes(
             inverse(fixed, len(right)),
             outcome.demands,
             texts,
-            Found(
-                aligned.bench_likely,
-                [(one.bench, one.npu) for one in aligned.groups],
-                [(j, i) for i, j in rejected],
-            ),
+            Found(aligned.bench_likely, [(one.bench, one.npu) for one in groups], bench_rejected),
         ),
     )
     return matching, diagnostics + outcome.diagnostics
+
+
+def _without_rejected(
+    groups: tuple[Group, ...], rejected: set[tuple[int, int]]
+) -> tuple[tuple[Group, ...], list[Group]]:
+    """The groups that stand, and those of which a person rejected a call of each side."""
+    standing: list[Group] = []
+    ended: list[Group] = []
+    for one in groups:
+        is_rejected = rejected and any((i, j) in rejected for i in one.npu for j in one.bench)
+        (ended if is_rejected else standing).append(one)
+    return tuple(standing), ended
 
 
 class Align(Protocol):

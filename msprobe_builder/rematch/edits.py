@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from msprobe_builder.base.codes import Source
 from msprobe_builder.database.read.edits import read_redoable, read_undoable
 from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.groups import group_of_both
 from msprobe_builder.database.read.matches import partner_of
 from msprobe_builder.database.write.edits import CONFIRM as CONFIRM
 from msprobe_builder.database.write.edits import MATCH as MATCH
@@ -29,7 +30,9 @@ from msprobe_builder.database.write.matches import (
     delete_match,
     insert_match,
     judge_match,
+    restore_group,
 )
+from msprobe_builder.database.write.matches import reject_group as store_rejection
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,13 @@ def confirm(edits: Edits, match: StoredMatch, cause: str) -> None:
     _record(edits, Change(CONFIRM, match.npu, match.bench, cause), by_hand)
 
 
+def reject_group(edits: Edits, group: int, npu: int, bench: int, cause: str) -> None:
+    """End a group of calls; the edit names a call of each side, which stand for it."""
+    store_rejection(edits.connection, group)
+    match = StoredMatch(npu, bench, int(Source.AUTOMATIC))
+    _record(edits, Change(REJECT, npu, bench, cause), match)
+
+
 def _reason_of(action: str) -> str:
     return REJECTED if action == REJECT else BY_HAND
 
@@ -110,6 +120,9 @@ def undo(edits: Edits) -> bool:
         elif edit.action == CONFIRM:
             judge_match(edits.connection, _unconfirmed(match))
             edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
+        elif (group := _group_of(edits.connection, edit)) is not None:
+            restore_group(edits.connection, group)
+            edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
         else:
             insert_match(edits.connection, match_before(edits.connection, edit))
             edits.changes.append(Change(MATCH, match.npu, match.bench, "undo"))
@@ -125,11 +138,14 @@ def redo(edits: Edits) -> bool:
     done = read_batch(edits.connection, batch)
     if not _fits(edits.connection, done):
         return False
-    for _, action, match in done:
+    for edit in done:
+        _, action, match = edit
         if action == MATCH:
             insert_match(edits.connection, match)
         elif action == CONFIRM:
             judge_match(edits.connection, match)
+        elif (group := _group_of(edits.connection, edit)) is not None:
+            store_rejection(edits.connection, group)
         else:
             delete_match(edits.connection, match.npu, match.bench, _reason_of(action))
         edits.changes.append(Change(action, match.npu, match.bench, "redo"))
@@ -140,17 +156,26 @@ def redo(edits: Edits) -> bool:
 def _fits(connection: sqlite3.Connection, done: list[StoredEdit]) -> bool:
     """Whether the matches are still those that the first edits of a batch were made on."""
     partners: dict[tuple[int, int], int | None] = {}
-    for _, action, match in done:
+    for edit in done:
+        _, action, match = edit
         ends = ((NPU, match.npu), (BENCH, match.bench))
         for side, node in ends:
             if (side, node) not in partners:
                 partners[side, node] = partner_of(connection, side, node)
         now = partners[ends[0]], partners[ends[1]]
-        if now != ((None, None) if action == MATCH else (match.bench, match.npu)):
+        is_free = action == MATCH or _group_of(connection, edit) is not None
+        if now != ((None, None) if is_free else (match.bench, match.npu)):
             return False
         after = (match.bench, match.npu) if action in (MATCH, CONFIRM) else (None, None)
         partners[ends[0]], partners[ends[1]] = after
     return True
+
+
+def _group_of(connection: sqlite3.Connection, edit: StoredEdit) -> int | None:
+    """The group that an edit rejected, None when it did something else."""
+    if edit.action != REJECT:
+        return None
+    return group_of_both(connection, edit.match.npu, edit.match.bench, standing=False)
 
 
 def _unconfirmed(match: StoredMatch) -> StoredMatch:

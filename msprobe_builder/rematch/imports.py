@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from msprobe_builder.database.read.graphs import BENCH, NPU, read_graphs
+from msprobe_builder.database.read.groups import group_of_both
 from msprobe_builder.database.read.matches import partner_of
 from msprobe_builder.database.read.names import find_nodes
 from msprobe_builder.match.match_file import ChosenPair, as_known
-from msprobe_builder.rematch.edits import REJECT, Edits, end, make
+from msprobe_builder.rematch.edits import REJECT, Edits, end, make, reject_group
 from msprobe_builder.rematch.graphs import GraphPair
 
 
@@ -65,6 +66,9 @@ def _import(
             turned |= is_turned
             if partner_of(edits.connection, NPU, i) == j:
                 end(edits, i, j, "file", REJECT)
+                matched += 1
+            elif (group := group_of_both(edits.connection, i, j)) is not None:
+                reject_group(edits, group, i, j, "file")
                 matched += 1
             else:
                 present += 1

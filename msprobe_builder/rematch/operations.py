@@ -7,11 +7,21 @@ from dataclasses import dataclass, field
 
 from msprobe_builder.base.codes import Source
 from msprobe_builder.database.read.graphs import BENCH, NPU
+from msprobe_builder.database.read.groups import group_of_both, groups_below
 from msprobe_builder.database.read.matches import matches_below, partner_of
 from msprobe_builder.database.read.tree import read_twins
 from msprobe_builder.database.write.matches import stored_match
 from msprobe_builder.rematch.below import pairs_below
-from msprobe_builder.rematch.edits import CONFIRM, MATCH, REJECT, Edits, confirm, end, make
+from msprobe_builder.rematch.edits import (
+    CONFIRM,
+    MATCH,
+    REJECT,
+    Edits,
+    confirm,
+    end,
+    make,
+    reject_group,
+)
 from msprobe_builder.rematch.graphs import GraphPair
 
 
@@ -20,6 +30,7 @@ class Operation:
     """``action`` on two nodes, given by id; ``replace`` ends matches that stand in the way.
 
     With ``descendants`` CONFIRM and REJECT judge the automatic matches among all of both subtrees.
+    REJECT of two nodes that are in a group together ends the group.
     """
 
     action: str
@@ -80,7 +91,10 @@ def _is_left(edits: Edits, action: str, npu: int, bench: int) -> bool:
     """Whether an action would change something about two nodes."""
     match = stored_match(edits.connection, npu, bench)
     if action in (CONFIRM, REJECT):
-        return match is not None and match.source == Source.AUTOMATIC
+        is_automatic = match is not None and match.source == Source.AUTOMATIC
+        return is_automatic or (
+            action == REJECT and group_of_both(edits.connection, npu, bench) is not None
+        )
     return (match is not None) != (action == MATCH)
 
 
@@ -128,7 +142,7 @@ def _judge(
     outcome: Outcome,
     cause: str,
 ) -> None:
-    """Confirm or reject an automatic match, and those below it when they are asked for."""
+    """Confirm or reject an automatic match, or reject a group, and those below when asked for."""
     connection = edits.connection
     pairs = [(npu, bench)]
     if operation.descendants:
@@ -136,6 +150,10 @@ def _judge(
     for place, (one, other) in enumerate(pairs):
         match = stored_match(connection, one, other)
         if match is None or match.source != Source.AUTOMATIC:
+            group = group_of_both(connection, one, other) if operation.action == REJECT else None
+            if group is not None:
+                reject_group(edits, group, one, other, cause)
+                continue
             if not operation.descendants and cause == "asked":
                 at = partner_of(connection, NPU, one)
                 outcome.conflicts.append(Conflict(number, 0, one, at, is_automatic=False))
@@ -145,6 +163,9 @@ def _judge(
             confirm(edits, match, why)
         else:
             end(edits, one, other, why, REJECT)
+    if operation.descendants and operation.action == REJECT:
+        for group, one, other in groups_below(connection, npu, bench):
+            reject_group(edits, group, one, other, "descendant")
 
 
 def _taken(connection: sqlite3.Connection, number: int, npu: int, bench: int) -> list[Conflict]:

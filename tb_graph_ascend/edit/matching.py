@@ -6,6 +6,7 @@ import sqlite3
 
 from msprobe_builder.base.codes import Grade, Source
 from msprobe_builder.database.read.edits import read_edit_state
+from msprobe_builder.database.read.groups import members_with
 from msprobe_builder.database.read.names import read_names
 from msprobe_builder.database.read.nodes import NodeState, read_node_states
 from msprobe_builder.match.match_file import parse_match_file
@@ -196,6 +197,7 @@ def _finish(edits: Edits, pairs: list[GraphPair], report: pb.MatchReport) -> Non
     bench = {change.bench for change in moved}
     changed = refresh(connection, measured, npu, bench) if moved else set()
     changed |= {node for change in changes for node in (change.npu, change.bench)}
+    changed |= members_with(connection, changed)
     states = read_node_states(connection, changed)
     _add_changes(connection, pairs, edits.changes, states, report)
     ordered = sorted(changed)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from tests.browser.viewer import (
     select_node,
     wait_for_row,
 )
-from tests.conftest import StartTensorBoard
+from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
 REFERENCE = "Module.model.layers.0.self_attn.q_proj.Linear.forward.0"
@@ -114,6 +116,39 @@ def test_a_file_that_cannot_be_written_says_so(
     open_match(frame, DEBUG)
     expect(frame.locator("ga-match .refusal")).to_contain_text("read-only")
     expect(frame.locator("ga-match #apply")).to_be_hidden()
+
+
+def test_a_group_is_rejected_and_undone_by_key(
+    page: Page, build_database: BuildDatabase, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    with tarfile.open(REPOSITORY / "tests/data/pairs/sdpa.tar.xz") as archive:
+        archive.extractall(tmp_path / "pair", filter="data")
+    sides = (next((tmp_path / "pair/sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
+    logdir = tmp_path / "grouped"
+    logdir.mkdir()
+    shutil.copy(build_database(*sides), logdir / "grouped.vis.db")
+    frame = open_viewer(page, tensorboard_server(logdir))
+    attention = "Functional.scaled_dot_product_attention.0.forward"
+    select_node(frame, attention)
+    summary = frame.locator("ga-node-summary")
+    reject, why = summary.locator("#reject"), summary.locator(".match .cut").first
+    expect(why).to_contain_text("Found to be part of a group of calls: attention, 1 : ")
+    expect(summary.locator("#confirm")).to_be_hidden()
+    expect(reject).to_have_attribute("title", "Reject this group of calls (Y)")
+    reject.click()
+    expect(why).to_contain_text("Rejected by hand")
+    expect(reject).to_be_hidden()
+    select_node(frame, "Functional.softmax.0.forward", BENCH)
+    expect(why).to_contain_text("Rejected by hand")
+    said = frame.locator("ga-toast #box")
+    canvas(frame).press("u")
+    expect(said).to_contain_text(f"Undo: {attention}")
+    canvas(frame).press("u")
+    expect(why).to_contain_text("group of calls: attention")
+    canvas(frame).press("Y")
+    expect(said).to_contain_text("Reject this group of calls")
+    canvas(frame).press("Y")
+    expect(why).to_contain_text("Rejected by hand")
 
 
 def middle(frame: Frame, name: str, side: int) -> tuple[float, float]:

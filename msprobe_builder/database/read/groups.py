@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from msprobe_builder.base.codes import Grade, words
@@ -65,10 +65,13 @@ class PlacedGroup:
     group: NamedGroup
 
 
-# A group stands as long as nobody has matched one of its calls by hand.
+# A group stands as long as nobody has matched one of its calls by hand or rejected it. Members
+# have no automatic match, so that what was rejected of a member is its group.
 STANDING = (
     "call_group_id NOT IN (SELECT call_group_id FROM group_member JOIN match ON npu_node = node_id"
-    " UNION SELECT call_group_id FROM group_member JOIN match ON bench_node = node_id)"
+    " UNION SELECT call_group_id FROM group_member JOIN match ON bench_node = node_id"
+    " UNION SELECT call_group_id FROM group_member JOIN edit ON npu_node = node_id"
+    " WHERE action = 'reject' AND NOT undone)"
 )
 
 _NAMED = 20  # calls of a side
@@ -119,6 +122,51 @@ def read_group_of(connection: sqlite3.Connection, node: int) -> CallGroup | None
         return None
     group = _read_group(connection, found[0])
     return replace(group, rows=_rows(connection, found[0], [*group.npu, *group.bench]))
+
+
+def group_of_both(
+    connection: sqlite3.Connection, npu: int, bench: int, *, standing: bool = True
+) -> int | None:
+    """Number of the group that two nodes are in together, as long as it stands if asked so."""
+    found = connection.execute(
+        "SELECT call_group_id FROM group_member AS own JOIN group_member AS other"
+        " USING (call_group_id) WHERE own.node_id = ? AND other.node_id = ?"
+        + (f" AND {STANDING}" if standing else ""),
+        (npu, bench),
+    ).fetchone()
+    return None if found is None else integer(found[0], 0, MAX_NODE)
+
+
+def groups_below(
+    connection: sqlite3.Connection, npu: int, bench: int
+) -> list[tuple[int, int, int]]:
+    """Groups with all members below one npu node and one bench node: number and first members."""
+    rows = connection.execute(
+        "SELECT call_group_id, min(CASE side WHEN 0 THEN member.node_id END),"
+        " min(CASE side WHEN 1 THEN member.node_id END)"
+        " FROM node AS own, node AS other, group_member AS member"
+        " JOIN node AS one ON one.node_id = member.node_id"
+        " JOIN graph ON graph.graph_id = one.graph_id"
+        " WHERE own.node_id = ? AND other.node_id = ?"
+        f" AND graph.graph_id IN (own.graph_id, other.graph_id) AND {STANDING}"
+        " GROUP BY call_group_id HAVING min(CASE side"
+        " WHEN 0 THEN member.node_id BETWEEN own.node_id AND own.subtree_end"
+        " ELSE member.node_id BETWEEN other.node_id AND other.subtree_end END) ORDER BY 2",
+        (npu, bench),
+    ).fetchall()
+    if any(None in row for row in rows):
+        raise DamagedError(_LACKING)
+    return [(integer(group), integer(one), integer(other)) for group, one, other in rows]
+
+
+def members_with(connection: sqlite3.Connection, nodes: Iterable[int]) -> set[int]:
+    """All members of the groups that some of the nodes are in, whether the groups stand or not."""
+    rows = connection.execute(
+        "SELECT node_id FROM group_member WHERE call_group_id IN (SELECT call_group_id"
+        " FROM group_member WHERE node_id IN (SELECT value FROM json_each(?)))",
+        (json.dumps(sorted(nodes)),),
+    )
+    return {integer(node, 0, MAX_NODE) for (node,) in rows}
 
 
 def name_group(connection: sqlite3.Connection, group: CallGroup) -> NamedGroup:

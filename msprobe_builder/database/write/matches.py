@@ -17,8 +17,10 @@ from msprobe_builder.database.read.cells import (
 
 # Why a node is unmatched whose match was ended by hand; its candidate is the former partner.
 BY_HAND = "by_hand"
-REJECTED = "rejected"  # the same of a match that evidence made
+REJECTED = "rejected"  # the same of a match that evidence made, or of a group
+GROUPED = "grouped"  # the call belongs to a group of calls
 
+_NUMBER = "(SELECT reason FROM unmatched_reason WHERE name = ?)"
 _COLUMNS = "node_id, reason, candidate_id, detail"
 _MATCH = "npu_node, bench_node, source, author, matched_at, note, evidence, certainty"
 
@@ -46,9 +48,11 @@ def insert_match(connection: sqlite3.Connection, match: StoredMatch) -> None:
     for node in (match.npu, match.bench):
         connection.execute(
             f"INSERT OR REPLACE INTO unmatched_before ({_COLUMNS})"
-            f" SELECT {_COLUMNS} FROM unmatched WHERE node_id = ? AND reason NOT IN"
-            " (SELECT reason FROM unmatched_reason WHERE name IN (?, ?))",
-            (node, BY_HAND, REJECTED),
+            f" SELECT {_COLUMNS} FROM unmatched WHERE node_id = ? AND (reason NOT IN"
+            " (SELECT reason FROM unmatched_reason WHERE name IN (?, ?))"
+            # What is said of a rejected group is not of a match that could come back.
+            f" OR reason = {_NUMBER} AND node_id IN (SELECT node_id FROM group_member))",
+            (node, BY_HAND, REJECTED, REJECTED),
         )
         connection.execute("DELETE FROM unmatched WHERE node_id = ?", (node,))
 
@@ -111,6 +115,24 @@ def delete_match(
                 (node, number_of_reason, former),
             )
     return match_of(row)
+
+
+def reject_group(connection: sqlite3.Connection, group: int) -> None:
+    """Say of the calls of a group that a person rejected it; each keeps its candidate."""
+    _say_of_group(connection, group, REJECTED, GROUPED)
+
+
+def restore_group(connection: sqlite3.Connection, group: int) -> None:
+    """Say of the calls of a rejected group again that they are in it."""
+    _say_of_group(connection, group, GROUPED, REJECTED)
+
+
+def _say_of_group(connection: sqlite3.Connection, group: int, reason: str, before: str) -> None:
+    connection.execute(
+        "UPDATE unmatched SET reason = ? WHERE reason = ? AND node_id IN"
+        " (SELECT node_id FROM group_member WHERE call_group_id = ?)",
+        (_reason(connection, reason), _reason(connection, before), group),
+    )
 
 
 def _reason(connection: sqlite3.Connection, name: str) -> int:

@@ -153,24 +153,24 @@ function neighbouring({ session, state }: CommandTarget, text: Texts): Command[]
   ];
 }
 
-/** What there is to do with matches that evidence alone has made. */
+/** What there is to do with what evidence alone has matched or grouped. */
 function ofAutomatic({ session, state, judge }: CommandTarget, { match }: Texts): Command[] {
-  if (!pairOf(state)?.automatic) return [];
   const { automatic } = state.view;
   const { selected, graphs } = state;
-  const isOne = selected && graphs?.[selected.side]?.isAutomatic(selected.index);
-  const judging: Command[] = [
-    { name: match.confirm, keys: ['y'], run: () => judge(MatchAction.CONFIRM) },
-    { name: match.reject, keys: ['Y'], run: () => judge(MatchAction.REJECT), isNamedFirst: true },
-  ];
-  return [
-    ...(isOne ? judging : []),
-    {
-      name: match.hideAutomatic,
-      keys: ['h'],
-      run: () => session.setView({ automatic: !automatic }),
-    },
-  ];
+  const graph = graphs?.[selected?.side ?? Side.NPU];
+  const reject = (name: string): Command => {
+    return { name, keys: ['Y'], run: () => judge(MatchAction.REJECT), isNamedFirst: true };
+  };
+  const commands: Command[] = [];
+  if (selected && graph?.isAutomatic(selected.index)) {
+    const run = () => judge(MatchAction.CONFIRM);
+    commands.push({ name: match.confirm, keys: ['y'], run }, reject(match.reject));
+  } else if (selected && graph && graph.group[selected.index]! >= 0) {
+    commands.push(reject(match.rejectGroup));
+  }
+  if (!pairOf(state)?.automatic) return commands;
+  const hide = () => session.setView({ automatic: !automatic });
+  return [...commands, { name: match.hideAutomatic, keys: ['h'], run: hide }];
 }
 
 /** What is undone or done again is part of the name. */

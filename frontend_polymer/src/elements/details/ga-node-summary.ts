@@ -135,7 +135,7 @@ export class GaNodeSummary extends LocalizedElement {
           </button>
           <button
             id="confirm"
-            hidden$="[[!_canJudge(state, record)]]"
+            hidden$="[[!_canConfirm(state, record)]]"
             title="[[text.match.confirm]] (y)"
             on-click="_confirm"
           >
@@ -143,8 +143,8 @@ export class GaNodeSummary extends LocalizedElement {
           </button>
           <button
             id="reject"
-            hidden$="[[!_canJudge(state, record)]]"
-            title="[[text.match.reject]] (Y)"
+            hidden$="[[!_canReject(state, record, detail)]]"
+            title="[[_rejectTitle(detail, text)]] (Y)"
             on-click="_reject"
           >
             [[text.match.rejectShort]]
@@ -255,8 +255,17 @@ export class GaNodeSummary extends LocalizedElement {
     return record.candidateName ? `${why} · ${text.details.candidate}` : why;
   }
 
-  _canJudge(state: AppState, { matchSource }: NodeRecord): boolean {
+  _canConfirm(state: AppState, { matchSource }: NodeRecord): boolean {
     return matchSource === 'automatic' && fileOf(state)?.writable === true;
+  }
+
+  _canReject(state: AppState, record: NodeRecord, detail: NodeDetail | null): boolean {
+    const isGrouped = detail?.group !== undefined && fileOf(state)?.writable === true;
+    return isGrouped || this._canConfirm(state, record);
+  }
+
+  _rejectTitle(detail: NodeDetail | null, { match }: Texts): string {
+    return detail?.group ? match.rejectGroup : match.reject;
   }
 
   _confirm(): void {

@@ -1,4 +1,4 @@
-// Confirming and rejecting what evidence alone has matched.
+// Confirming and rejecting what evidence alone has matched or grouped.
 
 import { change } from '../../data/api';
 import { asProblem } from '../../data/problem';
@@ -9,15 +9,19 @@ import type { Session } from '../../session/session';
 import { messageOf } from './match-choices';
 import { baseOf } from './match-request';
 
-/** Judges the match of the selected node, shows the graphs as they are then; what came of it. */
+/** Judges the match or group of the selected node, shows the graphs as they are then; the outcome. */
 export async function judge(session: Session, action: MatchAction, text: Texts): Promise<string> {
   const { state } = session;
   const { detail, view } = state;
   if (!fileOf(state)?.writable) return text.match.readOnly;
-  if (!detail?.npu || !detail.bench) return text.match.nothing;
+  const group = detail?.group;
+  // Any call of each side stands for their group.
+  const npu = detail?.npu?.index ?? group?.npu[0];
+  const bench = detail?.bench?.index ?? group?.bench[0];
+  if (npu === undefined || bench === undefined) return text.match.nothing;
   const operation = {
     $typeName: 'msprobe.graph.v1.MatchOperation' as const,
-    ...{ action, npu: detail.npu.index, bench: detail.bench.index },
+    ...{ action, npu, bench },
     ...{ descendants: false, replace: false, twin: false, everywhere: false },
   };
   try {
@@ -26,7 +30,8 @@ export async function judge(session: Session, action: MatchAction, text: Texts):
       ...{ dryRun: false, author: '', reason: '', operations: [operation] },
     });
     await session.reload();
-    return action === MatchAction.CONFIRM ? text.match.confirmed : text.match.rejected;
+    if (action === MatchAction.CONFIRM) return text.match.confirmed;
+    return group ? text.match.groupRejected : text.match.rejected;
   } catch (error) {
     if (asProblem(error).status === 409) await session.reload();
     return messageOf(error);

@@ -71,9 +71,11 @@ export const matchEn = {
   confirm: 'Confirm this automatic match',
   confirmShort: 'Confirm',
   reject: 'Reject this automatic match',
+  rejectGroup: 'Reject this group of calls',
   rejectShort: 'Reject',
   confirmed: 'Confirmed: this match is one by hand now.',
   rejected: 'Rejected: both nodes are without a partner now.',
+  groupRejected: 'Rejected: its calls are no group any more.',
   hideAutomatic: 'Hide automatic matches',
   certain: (percent: number) => `${percent} % sure`,
   evidence: {

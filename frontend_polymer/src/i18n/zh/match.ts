@@ -67,9 +67,11 @@ export const matchZh: Texts['match'] = {
   confirm: '确认该自动匹配',
   confirmShort: '确认',
   reject: '否决该自动匹配',
+  rejectGroup: '否决该调用组',
   rejectShort: '否决',
   confirmed: '已确认：该匹配现在视为手动匹配。',
   rejected: '已否决：两个节点现在都没有对应节点。',
+  groupRejected: '已否决：这些调用不再视为一组。',
   hideAutomatic: '隐藏自动匹配',
   certain: (percent) => `确定度 ${percent} %`,
   evidence: {
