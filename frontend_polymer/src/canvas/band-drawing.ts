@@ -37,7 +37,8 @@ export function drawBands({
     const size = font * 0.85;
     const text = measure.fit(label, size, 600, (right - x) / 2);
     const room = measure.width(text, size, 600) + 10;
-    const left = Math.min(right, width) - room - 90 * (font / 13);
+    // Flush right, where grouped calls show nothing: they have no error of their own.
+    const left = Math.min(right, width) - room - radius;
     context.beginPath();
     context.roundRect(left, top, room, size + 5, 3);
     context.fillStyle = palette.counterpart;
