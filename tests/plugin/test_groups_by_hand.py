@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import csv
 import shutil
-import tarfile
 from pathlib import Path
 
 from msprobe_builder.export.table import export_table
 from tb_graph_ascend.generated import graph_pb2 as pb
-from tests.conftest import REPOSITORY, BuildDatabase
+from tests.conftest import BuildDatabase
 from tests.plugin.changing import change, operation, post, report, revision_of
 from tests.plugin.conftest import catalog, client_of, node, skeleton
 
-PAIR = REPOSITORY / "tests/data/pairs/sdpa.tar.xz"  # one attention against its parts
-
 
 def test_a_group_ends_where_one_of_its_calls_is_matched_by_hand(
-    tmp_path: Path, build_database: BuildDatabase
+    tmp_path: Path, pairs: Path, build_database: BuildDatabase
 ) -> None:
     """What it said of the call would stand beside what the match says; undoing brings it back."""
     file = "grouped.vis.db"
-    with tarfile.open(PAIR) as archive:
-        archive.extractall(tmp_path / "pair", filter="data")
-    sides = (next((tmp_path / "pair/sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
+    sides = (next((pairs / "sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
     path = Path(shutil.copy(build_database(*sides), tmp_path / file))
     ask = client_of(tmp_path)
 
