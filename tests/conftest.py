@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import queue
 import re
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from msprobe_builder.command.main import main
 from tests.sharing import make_once, shared_folder
 
 # A busy machine is slow, not wrong.
@@ -25,6 +27,7 @@ settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+PAIR_ARCHIVES = REPOSITORY / "tests" / "data" / "pairs"
 START_SECONDS = 120
 
 # Files with a test of minutes: begun last, they would run alone at the end.
@@ -47,21 +50,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with every dump of tests/data: dumps / "llama_statistics" / "step0" / "rank"."""
-
-    def unpack(folder: Path) -> None:
-        for archive in sorted((REPOSITORY / "tests" / "data").glob("*.tar.xz")):
-            with tarfile.open(archive) as opened:
-                opened.extractall(folder, filter="data")
-
-    return make_once(shared_folder(tmp_path_factory) / "dumps", unpack)
+    return unpacked(tmp_path_factory, "dumps", REPOSITORY / "tests" / "data")
 
 
 @pytest.fixture(scope="session")
-def build_database(tmp_path_factory: pytest.TempPathFactory, dumps: Path) -> BuildDatabase:
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with every pair of runs: pairs / "ddp" / "npu" / "step0" / "rank0"."""
+    return unpacked(tmp_path_factory, "pairs", PAIR_ARCHIVES)
+
+
+def unpacked(factory: pytest.TempPathFactory, name: str, archives: Path) -> Path:
+    """The folder ``name`` that all processes have in common, with what lies in ``archives``."""
+
+    def unpack(folder: Path) -> None:
+        for archive in sorted(archives.glob("*.tar.xz")):
+            with tarfile.open(archive) as opened:
+                opened.extractall(folder, filter="data")
+
+    return make_once(shared_folder(factory) / name, unpack)
+
+
+@pytest.fixture(scope="session")
+def build_database(tmp_path_factory: pytest.TempPathFactory) -> BuildDatabase:
     """What msprobe-build makes: build_database(npu, bench=None, *options) is a new .vis.db.
 
-    Keywords are further keys of compare.json. The same comparison of dumps of tests/data is built
-    once and handed out as a copy.
+    Keywords are further keys of compare.json. The same comparison of ``dumps`` or ``pairs`` is
+    built once and handed out as a copy.
     """
     shared = shared_folder(tmp_path_factory)
 
@@ -71,7 +85,7 @@ def build_database(tmp_path_factory: pytest.TempPathFactory, dumps: Path) -> Bui
             request["bench_path"] = str(bench)
         text = json.dumps([request, options])
         folder = tmp_path_factory.mktemp("built")
-        if str(tmp_path_factory.getbasetemp()) in text.replace(str(dumps), ""):
+        if str(tmp_path_factory.getbasetemp()) in text.replace(str(shared), ""):
             run_builder(folder, request, options)  # what lies there may change in the meantime
         else:
             name = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -84,13 +98,20 @@ def build_database(tmp_path_factory: pytest.TempPathFactory, dumps: Path) -> Bui
 
 
 def run_builder(folder: Path, request: dict[str, object], options: Sequence[str]) -> None:
-    """Write compare.json into ``folder`` and what is built from it into its ``out``."""
+    """Write compare.json into ``folder`` and what is built from it into its ``out``.
+
+    In this process: a new one spends most of its time on starting. What the builder says goes
+    past the test that asked first.
+    """
     compare = folder / "compare.json"
     compare.write_text(json.dumps(request), encoding="utf-8")
-    command = (sys.executable, "-m", "msprobe_builder", "-i", str(compare))
-    subprocess.run(
-        [*command, "-o", str(folder / "out"), *options], check=True, stdout=subprocess.DEVNULL
-    )
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(sys.__stderr__),
+    ):
+        status = main(["-i", str(compare), "-o", str(folder / "out"), *options])
+    assert status == 0, f"msprobe-build ended with {status}"
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,8 @@ import pytest
 
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import read_verdict
-from tests.alignment.conftest import ARCHIVES
 from tests.alignment.score import partners
-from tests.conftest import BuildDatabase
+from tests.conftest import PAIR_ARCHIVES, BuildDatabase
 
 TWINS = (
     ("ms_llama_mix_stat", "pt_llama_mix_stat", "llama"),
@@ -31,7 +30,7 @@ def rank(pairs: Path, name: str) -> Path:
 
 
 def truth(name: str) -> dict[str, str]:
-    known = json.loads((ARCHIVES / f"ms_{name}_truth.json").read_text("utf-8"))
+    known = json.loads((PAIR_ARCHIVES / f"ms_{name}_truth.json").read_text("utf-8"))
     return {**known["modules"], **known["apis"]}
 
 

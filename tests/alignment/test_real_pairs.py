@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.alignment.conftest import ARCHIVES
 from tests.alignment.respell import recording, without_statistics
 from tests.alignment.score import partners
+from tests.conftest import PAIR_ARCHIVES
 
 PAIRS = (
     *("ddp", "fsdp2", "sdpa", "ckpt_true"),
@@ -58,7 +58,7 @@ def test_what_nothing_tells_apart_stays_grey(pairs: Path, name: str) -> None:
 
 def test_mindspore_against_pytorch(pairs: Path) -> None:
     """Other names, other frameworks, other operators; no option, no file."""
-    truth = json.loads((ARCHIVES / "ms_mf_truth.json").read_text("utf-8"))
+    truth = json.loads((PAIR_ARCHIVES / "ms_mf_truth.json").read_text("utf-8"))
     right = {**truth["modules"], **truth["apis"]}
     found = partners(rank(pairs / "ms_mf_mix_stat"), rank(pairs / "pt_llama_mix_stat"))
     assert sum(found.get(name) == other for name, other in right.items()) >= 0.98 * len(right)

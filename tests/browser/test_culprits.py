@@ -5,15 +5,13 @@ The names of the culprits come from how each fault was planted, not from the ver
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.viewer import canvas, open_tab, wait_for_details
-from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+from tests.conftest import BuildDatabase, StartTensorBoard
 
 OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
 PLANTED = {
@@ -29,21 +27,15 @@ MOST_KEYS = 6
 
 @pytest.fixture(scope="session")
 def planted_databases(
-    tmp_path_factory: pytest.TempPathFactory,
     dumps: Path,
+    pairs: Path,
     build_database: BuildDatabase,
     demo_database: Path,
     small_database: Path,
 ) -> dict[str, Path]:
     """A file for each kind of fault: one step, one rank."""
-    folder = tmp_path_factory.mktemp("planted")
-    for name in ("ms_llama_fault_mix_stat", "ms_llama_mix_stat"):
-        archive = REPOSITORY / "tests" / "data" / "pairs" / f"{name}.tar.xz"
-        unpack = [sys.executable, "-m", "tarfile", "--extract", str(archive), str(folder)]
-        subprocess.run(unpack, check=True)
     scaled, right = (
-        folder / name / "step0" / "rank"
-        for name in ("ms_llama_fault_mix_stat", "ms_llama_mix_stat")
+        pairs / name / "step0" / "rank" for name in ("ms_llama_fault_mix_stat", "ms_llama_mix_stat")
     )
     llama = "llama_statistics"
     nan, clean = (dumps / name / "step0" / "rank" for name in (f"{llama}_nan_weight", llama))

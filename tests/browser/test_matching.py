@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from tests.browser.viewer import (
     select_node,
     wait_for_row,
 )
-from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
+from tests.conftest import BuildDatabase, StartTensorBoard
 
 DEBUG = "Module.model.layers.0.self_attention.q_proj.Linear.forward.0"
 REFERENCE = "Module.model.layers.0.self_attn.q_proj.Linear.forward.0"
@@ -119,11 +118,13 @@ def test_a_file_that_cannot_be_written_says_so(
 
 
 def test_a_group_is_rejected_and_undone_by_key(
-    page: Page, build_database: BuildDatabase, tmp_path: Path, tensorboard_server: StartTensorBoard
+    page: Page,
+    pairs: Path,
+    build_database: BuildDatabase,
+    tmp_path: Path,
+    tensorboard_server: StartTensorBoard,
 ) -> None:
-    with tarfile.open(REPOSITORY / "tests/data/pairs/sdpa.tar.xz") as archive:
-        archive.extractall(tmp_path / "pair", filter="data")
-    sides = (next((tmp_path / "pair/sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
+    sides = (next((pairs / "sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
     logdir = tmp_path / "grouped"
     logdir.mkdir()
     shutil.copy(build_database(*sides), logdir / "grouped.vis.db")

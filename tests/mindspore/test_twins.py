@@ -12,13 +12,10 @@ pytest.importorskip("mindspore", reason="MindSpore is not installed: make test-m
 
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import read_verdict
-from tests.alignment.conftest import ARCHIVES, pairs
 from tests.alignment.score import partners
-from tests.conftest import BuildDatabase
+from tests.conftest import PAIR_ARCHIVES, BuildDatabase
 from tests.mindspore.recording import Recorded, gradients, record
 from tests.mindspore.twins import MICRO_BATCHES, cnn, llama, micro_batches
-
-__all__ = ["pairs"]
 
 
 def step_of(folder: Path, model: Any, **keys: Any) -> Recorded:
@@ -53,7 +50,7 @@ def test_every_cell_and_call_finds_its_twin(
     tmp_path: Path, pairs: Path, name: str, make: Any
 ) -> None:
     ours = step_of(tmp_path / "ours", make())
-    known = json.loads((ARCHIVES / f"ms_{name}_truth.json").read_text("utf-8"))
+    known = json.loads((PAIR_ARCHIVES / f"ms_{name}_truth.json").read_text("utf-8"))
     there = {established(call): call for call in ours.data}
     truth = {**known["modules"], **known["apis"]}
     # The twin's images were converted in the window, ours need no conversion.

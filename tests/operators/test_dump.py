@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import tarfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,12 @@ from msprobe_operators.command import main
 from msprobe_operators.dump.calls import RecordedCall, function_of
 from msprobe_operators.dump.check import CheckOptions, check_recorded
 from msprobe_operators.dump.operands import Source
-from tests.conftest import REPOSITORY
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(dumps: Path) -> Path:
     """A dump of real tensors."""
-    folder = tmp_path_factory.mktemp("operators")
-    with tarfile.open(REPOSITORY / "tests" / "data" / "llama_tensor.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    [path] = folder.rglob("dump.json")
+    [path] = (dumps / "llama_tensor").rglob("dump.json")
     return path.parent
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,9 @@ import pytest
 from msprobe_builder.export.table import export_table
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.builder.rematch.rebuild import check_sound, content
-from tests.conftest import REPOSITORY, BuildDatabase
+from tests.conftest import BuildDatabase
 from tests.plugin.changing import change, operation, post, report, revision_of
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of, skeleton
-
-PAIR = REPOSITORY / "tests/data/pairs/sdpa.tar.xz"  # one attention against its parts
 
 
 FILE = "grouped.vis.db"
@@ -36,12 +33,9 @@ class Told:
 
 
 @pytest.fixture
-def sides(tmp_path: Path) -> Sides:
-    with tarfile.open(PAIR) as archive:
-        archive.extractall(tmp_path / "pair", filter="data")
-    npu, bench = (
-        next((tmp_path / "pair/sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench")
-    )
+def sides(pairs: Path) -> Sides:
+    """One attention against its parts."""
+    npu, bench = (next((pairs / "sdpa" / side).glob("step0/rank*")) for side in ("npu", "bench"))
     return npu, bench
 
 
