@@ -102,6 +102,8 @@ def _way(case: Case, *, is_npu: bool) -> dict[str, bool]:
 def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     if planted("other_data", False, True):
         data = data.flip(-1) if data.is_floating_point() else (data + 1) % 64
+    if hasattr(model, "loss"):
+        return model.loss(data, labels)
     logits = model(data)
     logits = logits.reshape(-1, logits.shape[-1])
     if planted("other_labels", False, True):

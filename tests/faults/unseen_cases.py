@@ -6,6 +6,10 @@ from tests.faults.case import Case, of_all_kinds
 
 OF_FIFTH = ("mixer", "listener", "variational", "objects")
 OF_SIXTH = ("written", "denoiser", "mixed", "coded")
+OF_TENTH = (
+    *("retained", "fourier", "rendered", "summed"),
+    *("styled", "points", "series", "preferred", "policy", "labelled"),
+)
 OF_SEVENTH = ("transducer", "translator", "opponents", "topped")
 
 FIFTH = [
@@ -144,3 +148,104 @@ NINTH = [
 def ninth() -> list[Case]:
     """Masks of the lowest number of a type, and tensors that are put together in place."""
     return of_all_kinds(NINTH, ("capped", "sloped"), seed=600)
+
+
+TENTH = [
+    Case("retained", "decay_base", 1, seed=701),
+    Case("retained", "one_ahead", 0, seed=702),
+    Case("retained", "summed_over_rows", 2, seed=703),
+    Case("retained", "keys_scaled", 1, seed=704),
+    Case("retained", "total_kept", 1, seed=705, direction="backward"),
+    Case("retained", "floor_lower", 0, seed=706),
+    Case("retained", "heads_mixed", 2, seed=707),
+    Case("retained", "gate_squashed", 1, seed=708),
+    Case("fourier", "filter_conjugated", 0, seed=709),
+    Case("fourier", "not_ortho", 1, seed=710),
+    Case("fourier", "tokens_left_out", 0, seed=711),
+    Case("fourier", "imaginary", 1, seed=712),
+    Case("fourier", "normed_first", 0, seed=713),
+    Case("fourier", "places_rolled", seed=714),
+    Case("fourier", "smoothed", seed=715),
+    Case("rendered", "pi_forgotten", seed=716),
+    Case("rendered", "waves_exchanged", seed=717),
+    Case("rendered", "density_kinked", seed=718),
+    Case("rendered", "gap_doubled", seed=719),
+    Case("rendered", "light_not_shifted", seed=720),
+    Case("rendered", "colour_not_squashed", seed=721),
+    Case("rendered", "background_missing", seed=722),
+    Case("rendered", "loss_summed", seed=723),
+    Case("summed", "base_trained", 1, seed=724),
+    Case("summed", "adapter_cut", 1, seed=725),
+    Case("summed", "adapter_scale", 0, seed=726),
+    Case("summed", "halves_turned", 2, seed=727),
+    Case("summed", "feature_lower", 1, seed=728),
+    Case("summed", "summed_over_heads", 0, seed=729),
+    Case("summed", "epsilon_added", 1, seed=730),
+    Case("summed", "not_squared", 2, seed=731),
+    Case("summed", "places_restart", seed=732),
+    Case("summed", "gradient_scaled", seed=733, direction="backward"),
+    Case("summed", "weight_changed", seed=734),
+]
+ELEVENTH = [
+    Case("styled", "style_not_raised", 1, seed=735),
+    Case("styled", "scaled_by_fan", 0, seed=736),
+    Case("styled", "not_demodulated", 2, seed=737),
+    Case("styled", "demodulated_by_input", 1, seed=738),
+    Case("styled", "gain_is_two", 1, seed=739),
+    Case("styled", "pixel_axis", seed=740),
+    Case("styled", "blur_reflected", seed=741),
+    Case("points", "one_neighbour_more", seed=742),
+    Case("points", "farthest", seed=743),
+    Case("points", "not_relative", 1, seed=744),
+    Case("points", "identity_missing", seed=745),
+    Case("points", "turned_back", seed=746),
+    Case("points", "slope_shallow", seed=747),
+    Case("points", "neighbours_averaged", seed=748),
+    Case("points", "regulariser_heavier", seed=749),
+    Case("series", "spread_unbiased", seed=750),
+    Case("series", "shift_first", seed=751),
+    Case("series", "ends_of_zeros", seed=752),
+    Case("series", "trend_added", seed=753),
+    Case("series", "trend_dropped", seed=754),
+    Case("series", "level_not_returned", seed=755),
+    Case("series", "wrong_end", seed=756),
+    Case("series", "beta_halved", seed=757),
+    Case("preferred", "turned_whole", seed=758),
+    Case("preferred", "one_step_ahead", seed=759),
+    Case("preferred", "one_after_the_other", seed=760),
+    Case("preferred", "labels_not_shifted", seed=761),
+    Case("preferred", "question_counted", seed=762),
+    Case("preferred", "averaged", seed=763),
+    Case("preferred", "reference_not_frozen", seed=764),
+    Case("preferred", "exchanged", seed=765),
+    Case("preferred", "warmer", seed=766),
+    Case("preferred", "label_noise", seed=767),
+    Case("policy", "remembers_ones", seed=768),
+    Case("policy", "never_reset", seed=769),
+    Case("policy", "lambda_one", seed=770),
+    Case("policy", "not_normal", seed=771),
+    Case("policy", "clip_wider", seed=772),
+    Case("policy", "the_larger", seed=773),
+    Case("policy", "critic_heavier", seed=774),
+    Case("policy", "entropy_punished", seed=775),
+    Case("labelled", "padding_seen", 1, seed=776),
+    Case("labelled", "twice_rectified", 0, seed=777),
+    Case("labelled", "letters_averaged", seed=778),
+    Case("labelled", "highway_exchanged", seed=779),
+    Case("labelled", "padded_in_front", seed=780),
+    Case("labelled", "other_axis", seed=781),
+    Case("labelled", "summed_over_next", seed=782),
+    Case("labelled", "stop_missing", seed=783),
+    Case("labelled", "steps_exchanged", seed=784),
+    Case("labelled", "loss_added_up", seed=785),
+]
+
+
+def tenth() -> list[Case]:
+    """Retention, frequencies, rendered rays, running sums: may be looked at for the rules."""
+    return of_all_kinds(TENTH, OF_TENTH[:4], seed=700)
+
+
+def eleventh() -> list[Case]:
+    """Styles, points, series, preferences, policies, chains of labels: kept for judging them."""
+    return of_all_kinds(ELEVENTH, OF_TENTH[4:], seed=750)
