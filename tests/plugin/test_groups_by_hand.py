@@ -18,7 +18,6 @@ from tests.conftest import BuildDatabase
 from tests.plugin.changing import change, operation, post, report, revision_of
 from tests.plugin.conftest import Ask, catalog, client_of, node, problem_of, skeleton
 
-
 FILE = "grouped.vis.db"
 Sides = tuple[Path, Path]
 
