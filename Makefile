@@ -11,6 +11,8 @@ PIP := PIP_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=
 NPM := $(PY) scripts/node.py
 # Files run side by side, each as a whole: what a file builds serves all its tests.
 WORKERS ?= auto
+# Where nothing compiled is kept, each of some hundred processes compiles our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # In the order of tests/conftest.py: the longest first, that no worker waits for another at the end.
 PYTEST := $(PY) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -1,4 +1,4 @@
-"""Which cases of a parametrised test `make test` tries."""
+"""Which cases `make test` tries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+QUICK, THOROUGH = "quick", "thorough"
 
 
 def tried_first(cases: Iterable[object], count: int = 1) -> list[Any]:
-    """All cases, those behind the first ``count`` marked as slow.
+    """All cases of a parametrised test, those behind the first ``count`` marked as slow.
 
     A plain tuple is the values of several parameters.
     """
@@ -20,3 +23,8 @@ def tried_first(cases: Iterable[object], count: int = 1) -> list[Any]:
         )
         for place, case in enumerate(cases)
     ]
+
+
+def costly_examples(quick: int = 5, thorough: int = 200) -> int:
+    """How many inputs to generate where each of them costs a build or more."""
+    return quick if settings.get_current_profile_name() == QUICK else thorough

@@ -20,11 +20,12 @@ import pytest
 from hypothesis import settings
 
 from msprobe_builder.command.main import main
+from tests.cases import QUICK, THOROUGH
 from tests.sharing import make_once, shared_folder
 
 # A busy machine is slow, not wrong.
-settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.register_profile(QUICK, deadline=None, max_examples=25)
+settings.register_profile(THOROUGH, deadline=None, max_examples=200)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR_ARCHIVES = REPOSITORY / "tests" / "data" / "pairs"
@@ -39,7 +40,7 @@ StartTensorBoard = Callable[..., str]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Generated inputs are few where exhaustive tests are left out."""
-    settings.load_profile("quick" if "not slow" in config.option.markexpr else "thorough")
+    settings.load_profile(QUICK if "not slow" in config.option.markexpr else THOROUGH)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

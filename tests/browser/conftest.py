@@ -35,8 +35,9 @@ CHROMIUM_OPTIONS = (
     # Names to be asked for, none of which exists.
     "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
-# TensorBoard asks for its own fonts without the path prefix.
-FAULTS_OF_TENSORBOARD = (r"/font-roboto/",)
+# TensorBoard asks for its own fonts without the path prefix, and the plugin's page by itself has no
+# icon, for which browsers ask.
+FAULTS_OF_TENSORBOARD = (r"/font-roboto/", r"/favicon\.ico\b")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

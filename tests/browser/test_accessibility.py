@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Frame, Page, expect
 
 from tests.browser.accessibility import grave_faults
-from tests.browser.viewer import SHOWS_GRAPHS, open_tab, open_viewer, select_node
+from tests.browser.viewer import SHOWS_GRAPHS, open_page, open_viewer, select_node
 from tests.browser.watch import watched_page
 from tests.conftest import StartTensorBoard
 
@@ -96,7 +96,7 @@ def test_a_comparison_and_everything_around_it(
 def test_the_overview_of_ranks_with_overflow(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     frame.locator("ga-overview .cell").first.wait_for()
     faults = Faults(frame)
     faults.look("overview")
@@ -120,7 +120,7 @@ def test_the_overview_of_ranks_with_overflow(
 def test_the_overview_with_configurations_that_differ(
     page: Page, configured_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(configured_database.parent))
+    frame = open_page(page, tensorboard_server(configured_database.parent))
     faults = Faults(frame)
     shown = frame.locator("ga-configuration")
     expect(shown.locator("tbody tr")).to_have_count(8)
@@ -169,7 +169,7 @@ def test_matching_by_hand(
 def test_what_stands_instead_of_a_graph(
     page: Page, tmp_path: Path, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     expect(frame.locator("ga-message section")).to_be_visible()
     faults = Faults(frame)
     faults.look("nothing there")

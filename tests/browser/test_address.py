@@ -15,7 +15,7 @@ from tests.browser.viewer import (
     canvas,
     click_row,
     find_row,
-    open_tab,
+    open_page,
     open_viewer,
     plugin_frame,
     scene,
@@ -77,7 +77,7 @@ def settle(page: Page) -> str:
 def test_expansion_zoom_and_scroll_come_back(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     frame.locator("ga-view-tools [data-command='expand-all']").click()
     for _ in range(3):
         frame.locator("ga-view-tools [data-command='zoom-out']").click()
@@ -99,7 +99,7 @@ def test_expansion_zoom_and_scroll_come_back(
 def test_back_and_forward_walk_through_nodes(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     select_node(frame, SOFTMAX)
     settle(page)
     at_first = outline(frame)
@@ -121,7 +121,7 @@ def test_back_and_forward_walk_through_nodes(
 def test_a_walk_with_the_arrows_is_one_step_back(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     select_node(frame, SOFTMAX)
     canvas(frame).focus()
     for _ in range(5):
@@ -134,7 +134,7 @@ def test_a_walk_with_the_arrows_is_one_step_back(
 def test_back_and_forward_walk_through_pages_and_ranks(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent), in_tab=True)
     frame.locator("ga-overview").wait_for()
     frame.locator("ga-overview button[data-step='1'][data-rank='2']").first.click()
     frame.wait_for_function(f"{SHOWS_GRAPHS} && {VIEW}.rank === 2")
@@ -155,7 +155,7 @@ def test_back_and_forward_walk_through_pages_and_ranks(
 def test_leaving_the_tab_and_coming_back_keeps_the_view(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     select_node(frame, SOFTMAX)
     before, link = outline(frame), settle(page)
     shown = f"{demo_database.name} · step 0 · rank 0 – TensorBoard"
@@ -184,12 +184,12 @@ def test_two_tabs_do_not_influence_each_other(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     server = tensorboard_server(ddp_database.parent)
-    frame = open_viewer(page, server, f"{PREFIX}step=0&p.graph_ascend.rank=1")
+    frame = open_viewer(page, server, f"{PREFIX}step=0&p.graph_ascend.rank=1", in_tab=True)
     select_node(frame, SOFTMAX)
     before, link = outline(frame), settle(page)
 
     other = page.context.new_page()
-    second = open_viewer(other, server, f"{PREFIX}step=1&p.graph_ascend.rank=3")
+    second = open_viewer(other, server, f"{PREFIX}step=1&p.graph_ascend.rank=3", in_tab=True)
     second.locator("ga-view-tools [data-command='collapse-all']").click()
     settle(other)
 
@@ -206,7 +206,7 @@ def test_the_copied_link_opens_the_same_view(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     select_node(frame, SOFTMAX)
     before = outline(frame)
     frame.get_by_role("button", name="Copy a link to this view").click()
@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_said_once_and_the_rest_is_shown(
     said: str,
 ) -> None:
     fragment = PREFIX + parameters.replace("&", "&p.graph_ascend.")
-    frame = open_viewer(page, tensorboard_server(demo_database.parent), fragment)
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), fragment, in_tab=True)
     notice = frame.locator("ga-notice")
     expect(notice).to_contain_text(said)
     assert scene(frame, NPU)
@@ -261,8 +261,11 @@ def test_what_does_not_fit_is_said_once_and_the_rest_is_shown(
 def test_a_link_to_a_file_that_is_gone_shows_no_other_under_its_name(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(
-        page, tensorboard_server(demo_database.parent), f"{PREFIX}file=runs%2Fgone.vis.db"
+    frame = open_page(
+        page,
+        tensorboard_server(demo_database.parent),
+        f"{PREFIX}file=runs%2Fgone.vis.db",
+        in_tab=True,
     )
     message = frame.locator("ga-message")
     expect(message).to_contain_text("runs/gone.vis.db")
@@ -278,7 +281,7 @@ def test_a_link_to_a_file_that_is_gone_shows_no_other_under_its_name(
 def test_a_link_stays_short_however_much_is_unfolded(
     page: Page, large_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(large_database.parent))
+    frame = open_viewer(page, tensorboard_server(large_database.parent), in_tab=True)
     # Every other module is unfolded: nothing that runs of equal bits could shorten.
     frame.evaluate(
         """() => {
@@ -316,7 +319,7 @@ def test_a_link_stays_short_however_much_is_unfolded(
 def test_reload_keeps_the_filter_and_how_sides_are_shown(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     frame.click("ga-view-tools #sync")
     frame.fill("ga-search input", "softmax")
     frame.get_by_role("button", name="View", exact=True).click()
@@ -338,7 +341,7 @@ def test_reload_keeps_the_filter_and_how_sides_are_shown(
 def test_sides_that_do_not_move_together_keep_their_own_places(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
     frame.click("ga-view-tools [data-command='expand-all']")
     frame.click("ga-view-tools #sync")
     place = canvas(frame).bounding_box()
@@ -352,7 +355,7 @@ def test_sides_that_do_not_move_together_keep_their_own_places(
     link = settle(page)
 
     page.goto("about:blank")
-    frame = open_viewer(page, link, "")
+    frame = open_viewer(page, link, "", in_tab=True)
     for side, expected in names.items():
         frame.wait_for_function(
             """([side, expected]) => JSON.stringify(document.querySelector('ga-app').scene

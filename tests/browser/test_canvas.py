@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Frame, Page
@@ -74,9 +74,10 @@ def frame(page: Page, renamed_database: Path, tensorboard_server: StartTensorBoa
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_an_image_is_what_is_on_screen(frame: Frame, page: Page, theme: str) -> None:
-    dark = json.dumps(theme == "dark")  # as TensorBoard marks it around our frame
-    page.evaluate(f"document.body.classList.toggle('dark-mode', {dark})")
+def test_an_image_is_what_is_on_screen(
+    frame: Frame, page: Page, theme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=theme)
     frame.wait_for_function(f"document.querySelector('ga-app').theme === '{theme}'")
     size = frame.evaluate(PIXEL_SIZE)
     assert size["image"] == [2 * (size["npu"] + size["bench"] + 3), 2 * size["tall"]]

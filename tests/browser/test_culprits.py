@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.viewer import canvas, open_tab, wait_for_details
+from tests.browser.viewer import canvas, open_page, wait_for_details
 from tests.conftest import BuildDatabase, StartTensorBoard
 
 OVERVIEW = "#graph_ascend&p.graph_ascend.page=overview"
@@ -54,7 +54,7 @@ def test_one_click_leads_from_the_overview_to_the_culprit_and_one_key_back(
     tensorboard_server: StartTensorBoard,
     kind: str,
 ) -> None:
-    frame = open_tab(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
+    frame = open_page(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
     frame.get_by_role("button", name="Go to the first suspect").click()
     wait_for_details(frame, PLANTED[kind])
     expect(frame.locator("ga-overview")).to_be_hidden()
@@ -72,7 +72,7 @@ def test_the_keyboard_alone_leads_from_a_fresh_overview_to_the_culprit_and_its_t
     tensorboard_server: StartTensorBoard,
     kind: str,
 ) -> None:
-    frame = open_tab(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
+    frame = open_page(page, tensorboard_server(planted_databases[kind].parent), OVERVIEW)
     # Nobody has clicked: the keys are where the first suspect's graph is.
     expect(frame.locator("ga-overview .cell.lead")).to_be_focused()
     keys = ["Enter"]
@@ -92,7 +92,7 @@ def test_a_fresh_page_can_be_walked_by_keys_to_the_culprit_from_anywhere(
     kind: str,
 ) -> None:
     database = planted_databases[kind]
-    frame = open_tab(page, tensorboard_server(database.parent))
+    frame = open_page(page, tensorboard_server(database.parent))
     wait_for_details(frame, PLANTED[kind])
     expect(canvas(frame)).to_be_focused()
     page.keyboard.press("Home")

@@ -132,7 +132,7 @@ def test_search_opens_the_way_to_each_match_on_both_sides(
         names = [name for (name,) in connection.execute(query)]
     assert len(names) > 2
 
-    page.frame_locator("iframe").locator("body").press("/")
+    frame.locator("body").press("/")
     expect(frame.locator("ga-search input")).to_be_focused()
     page.keyboard.type("SoftMax")
     count = frame.locator("ga-search [role=status]")

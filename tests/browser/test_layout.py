@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Frame, expect
 
-from tests.browser.viewer import open_tab, open_viewer
+from tests.browser.viewer import open_page, open_viewer
 from tests.conftest import StartTensorBoard
 
 # 640 by 360 is what a zoom of 200 % leaves of 1280 by 720.
@@ -111,7 +111,9 @@ def test_graph_details_and_list(
 ) -> None:
     with browser.new_context(locale=locale) as context:
         fragment = f"#graph_ascend{NODE}"
-        frame = open_viewer(context.new_page(), tensorboard_server(nan_database.parent), fragment)
+        frame = open_viewer(
+            context.new_page(), tensorboard_server(nan_database.parent), fragment, in_tab=True
+        )
         expect(frame.locator("ga-node-summary h2")).to_be_visible()
         check_sizes(frame)
         frame.click("ga-search #list")
@@ -132,6 +134,6 @@ def test_overview(
     browser: Browser, ddp_database: Path, tensorboard_server: StartTensorBoard, locale: str
 ) -> None:
     with browser.new_context(locale=locale) as context:
-        frame = open_tab(context.new_page(), tensorboard_server(ddp_database.parent))
+        frame = open_page(context.new_page(), tensorboard_server(ddp_database.parent), in_tab=True)
         expect(frame.locator("ga-overview .cell")).to_have_count(8)
         check_sizes(frame)

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.viewer import (
     BENCH,
     NPU,
-    open_tab,
+    open_page,
     open_viewer,
     scene,
     select_node,
@@ -99,7 +99,7 @@ def test_files_that_are_something_else_say_so_and_leave_the_others_alone(
     with sqlite3.connect(tmp_path / "recipes.vis.db") as connection:
         connection.execute("CREATE TABLE recipe (name TEXT)")
     connection.close()
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     frame.wait_for_function("document.querySelector('ga-app').state?.graphs != null")
     expect(frame.locator("ga-toolbar #file")).to_have_value("good.vis.db")
     for name in ("letter", "recipes"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_tab, open_viewer, wait_for_details
+from tests.browser.viewer import SHOWS_GRAPHS, canvas, open_page, open_viewer, wait_for_details
 from tests.cases import tried_first
 from tests.conftest import REPOSITORY, BuildDatabase, StartTensorBoard
 
@@ -49,7 +49,7 @@ def test_a_file_of_the_reference_tool_is_imported_with_one_click(
     old = tmp_path / name
     old.write_bytes(lzma.decompress((REFERENCE / f"{name}.xz").read_bytes()))
     before = old.read_bytes()
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     expect(frame.locator("ga-message #message")).to_contain_text("written by another builder")
     frame.click("ga-convert #convert")
     frame.wait_for_function(SHOWS_GRAPHS)
@@ -70,7 +70,7 @@ def test_why_a_file_cannot_be_imported_is_said_beside_the_button(
     old = tmp_path / NAMES[0]
     content = lzma.decompress((REFERENCE / f"{NAMES[0]}.xz").read_bytes())
     old.write_bytes(content)
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     frame.locator("ga-convert #convert").wait_for()
     (tmp_path / f"{NAMES[0].removesuffix('.vis.db')}.imported.vis.db").mkdir()
     frame.click("ga-convert #convert")
@@ -98,7 +98,7 @@ def test_a_note_leads_to_the_node_that_it_names(
     expect(dialog).to_be_hidden()
     wait_for_details(frame, first)
     expect(canvas(frame)).to_be_focused()
-    frame = open_tab(page, address, OVERVIEW)
+    frame = open_page(page, address, OVERVIEW)
     frame.locator("ga-overview ga-file-facts").get_by_role("button", name=first).click()
     wait_for_details(frame, first)
     expect(canvas(frame)).to_be_focused()

@@ -17,7 +17,7 @@ from tests.browser.viewer import (
     canvas,
     find_row,
     make_tall,
-    open_tab,
+    open_page,
     open_viewer,
     pixel,
     plugin_frame,
@@ -40,7 +40,7 @@ def grades_in(database: Path) -> dict[str, str]:
 def test_opens_on_both_hierarchies(
     page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame = open_viewer(page, tensorboard_server(demo_database.parent), in_tab=True)
 
     npu, bench = scene(frame, NPU), scene(frame, BENCH)
     # It opens where the run first goes wrong, as the verdict has it.
@@ -163,7 +163,7 @@ def test_works_below_a_path_prefix(
     # TensorBoard asks for its own fonts without the prefix; each 404 is reported twice.
     expected_complaints += [r"^response: 404 .*/font-roboto/", r"^console: Failed to load resource"]
     address = tensorboard_server(demo_database.parent, "--path_prefix", "/behind/a-proxy")
-    frame = open_viewer(page, address)
+    frame = open_viewer(page, address, in_tab=True)
 
     select_node(frame, "Functional.softmax.0.forward", BENCH)
     assert scene(frame, NPU)
@@ -174,7 +174,7 @@ def test_an_empty_log_directory_says_what_to_do(
 ) -> None:
     logdir = tmp_path / "empty"
     logdir.mkdir()
-    frame = open_tab(page, tensorboard_server(logdir))
+    frame = open_page(page, tensorboard_server(logdir))
 
     expect(frame.locator("ga-message")).to_contain_text("No comparison to show yet")
     expect(frame.locator("ga-message #logdir")).to_have_text(str(logdir))

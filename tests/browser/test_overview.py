@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Frame, Locator, Page, expect
 
 from tests.browser.conftest import generate
-from tests.browser.viewer import NPU, SHOWS_GRAPHS, open_tab, open_viewer, resting_scene
+from tests.browser.viewer import NPU, SHOWS_GRAPHS, open_page, open_viewer, resting_scene
 from tests.conftest import StartTensorBoard
 
 ERRORS = ("severe", "serious", "moderate", "slight", "ok")
@@ -35,7 +35,7 @@ def shows(frame: Frame, step: int, rank: int) -> None:
 def test_shows_the_worst_grade_and_the_counts_of_each_graph(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     expect(frame.locator("ga-overview .cell")).to_have_count(8)
     with sqlite3.connect(ddp_database) as connection:
         for step in (0, 1):
@@ -65,7 +65,7 @@ def test_shows_the_worst_grade_and_the_counts_of_each_graph(
 def test_a_click_enters_a_graph_and_a_key_goes_back(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     cell(frame, 1, 2).click()
     shows(frame, 1, 2)
     before = resting_scene(frame, NPU)
@@ -89,7 +89,7 @@ def test_a_click_enters_a_graph_and_a_key_goes_back(
 def test_the_worst_graph_is_one_click_away(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     with sqlite3.connect(ddp_database) as connection:
         [(step, rank)] = connection.execute(
             "SELECT step, rank FROM node_view WHERE side = 'npu' AND grade = 'severe'"
@@ -114,7 +114,7 @@ def test_a_link_to_the_overview_opens_it_in_both_languages(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     fragment = "#graph_ascend&p.graph_ascend.page=overview"
-    frame = open_tab(page, tensorboard_server(ddp_database.parent), fragment)
+    frame = open_page(page, tensorboard_server(ddp_database.parent), fragment)
     expect(frame.locator("ga-overview")).to_contain_text("Worst grade per step and rank")
     frame.click("ga-toolbar #language")
     expect(frame.locator("ga-overview")).to_contain_text("各 step 和 rank 的最差精度等级")
@@ -131,7 +131,7 @@ def test_the_first_wrong_graph_is_offered_beside_the_worst(
             "SELECT step, rank FROM node_view WHERE side = 'npu'"
             " AND grade IN ('moderate', 'serious', 'severe') ORDER BY step, rank LIMIT 1"
         ).fetchone()
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     first = frame.locator("ga-overview #first")
     expect(first).to_contain_text(f"step {step}, rank {rank}")
     expect(frame.locator("ga-overview #worst")).not_to_contain_text(f"step {step}, rank {rank}")
@@ -142,7 +142,7 @@ def test_the_first_wrong_graph_is_offered_beside_the_worst(
 def test_the_command_that_checks_the_first_suspect_stands_below_the_verdict(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     command = frame.locator("ga-verdict #check code")
     expect(command).to_contain_text("msprobe-operators check ")
     expect(command).to_contain_text("--call Tensor.__mul__.19")
@@ -152,7 +152,7 @@ def test_the_command_that_checks_the_first_suspect_stands_below_the_verdict(
 def test_what_the_configurations_differ_in_stands_above_the_verdict(
     page: Page, configured_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(configured_database.parent))
+    frame = open_page(page, tensorboard_server(configured_database.parent))
     shown = frame.locator("ga-configuration")
     expect(shown.locator(".outcome")).to_have_text("Do not compare yet")
     rows = shown.locator("tbody tr")
@@ -179,7 +179,7 @@ def test_what_the_configurations_differ_in_stands_above_the_verdict(
 def test_without_configurations_the_overview_begins_with_the_verdict(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     expect(frame.locator("ga-verdict #title")).to_be_visible()
     expect(frame.locator("ga-configuration")).to_be_hidden()
 
@@ -187,7 +187,7 @@ def test_without_configurations_the_overview_begins_with_the_verdict(
 def test_a_ring_marks_where_the_first_suspect_of_each_graph_lies(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:
-    frame = open_tab(page, tensorboard_server(ddp_database.parent))
+    frame = open_page(page, tensorboard_server(ddp_database.parent))
     expect(frame.locator("ga-overview .cell")).to_have_count(8)
     with sqlite3.connect(ddp_database) as connection:
         suspects = connection.execute(
@@ -210,7 +210,7 @@ def test_the_cells_of_many_ranks_are_small_and_all_graphs_are_counted(
 ) -> None:
     shape = ("--layers", "1", "--steps", "3", "--ranks", "70")
     generate(tmp_path / "ranks.vis.db", *shape)
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     expect(frame.locator("ga-overview .cell")).to_have_count(210)
     width = cell(frame, 0, 0).evaluate("(button) => button.getBoundingClientRect().width")
     assert width < 20

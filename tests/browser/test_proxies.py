@@ -55,7 +55,7 @@ def test_everything_works_behind(
         proxy = replace(proxy, certificate=certificate)
     with running(proxy, tensorboard_server(renamed_database.parent)) as address:
         watch = watched_page(context)
-        frame = open_viewer(watch.page, address)
+        frame = open_viewer(watch.page, address, in_tab=True)
         select_node(frame, DEBUG)
         frame.locator("ga-details #match").click()
         frame.locator("ga-match .candidates input").first.click()
@@ -76,7 +76,7 @@ def test_a_proxy_that_hides_who_asks_is_named_as_the_cause(
     proxy = Proxy("devbox.example", passes_host=False)
     before = renamed_database.read_bytes()
     with running(proxy, tensorboard_server(renamed_database.parent)) as address:
-        frame = open_viewer(watched_page(context).page, address)
+        frame = open_viewer(watched_page(context).page, address, in_tab=True)
         select_node(frame, DEBUG)
         frame.locator("ga-details #match").click()
         frame.locator("ga-match .candidates input").first.click()

@@ -55,7 +55,7 @@ def test_files_that_appear_change_and_go_are_noticed(
     tmp_path: Path,
 ) -> None:
     shown = Path(shutil.copy(small_database, tmp_path / "shown.vis.db"))
-    frame = open_viewer(page, tensorboard_server(tmp_path))
+    frame = open_viewer(page, tensorboard_server(tmp_path), in_tab=True)
     select_node(frame, SHOWN)
     before = names(frame)
     assert MODEL_BEFORE in before

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.viewer import open_tab, plugin_frame
+from tests.browser.viewer import open_page, plugin_frame
 from tests.conftest import StartTensorBoard
 from tests.plugin.example import write_example, write_example_trend
 
@@ -18,7 +18,7 @@ def test_a_trend_leads_to_the_graph(
     write_example(tmp_path / "example.vis.db")
     write_example_trend(tmp_path / "one.trend.db")
     write_example_trend(tmp_path / "two.trend.db", steps=6)
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     trend = frame.locator("ga-trend")
     trend.locator("#open").click()
     host = trend.element_handle()
@@ -58,7 +58,7 @@ def test_without_trends_the_page_says_how_to_make_one(
     page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
 ) -> None:
     write_example(tmp_path / "example.vis.db")
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     frame.locator("ga-trend #open").click()
     expect(frame.locator("ga-trend #none")).to_contain_text("msprobe-build trend")
     page.keyboard.press("Escape")
@@ -72,7 +72,7 @@ def test_a_link_brings_back_what_is_shown(
     write_example(tmp_path / "example.vis.db")
     write_example_trend(tmp_path / "one.trend.db")
     write_example_trend(tmp_path / "two.trend.db", steps=6)
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     trend = frame.locator("ga-trend")
     trend.locator("#open").click()
     trend.locator("#run").select_option("two.trend.db")
@@ -112,7 +112,7 @@ def test_the_way_back_from_a_graph_leads_to_the_trend(
 ) -> None:
     write_example(tmp_path / "example.vis.db")
     write_example_trend(tmp_path / "one.trend.db")
-    frame = open_tab(page, tensorboard_server(tmp_path))
+    frame = open_page(page, tensorboard_server(tmp_path))
     trend = frame.locator("ga-trend")
     trend.locator("#open").click()
     trend.locator("#statistic").select_option("mean")
@@ -135,6 +135,6 @@ def test_a_link_to_a_run_that_is_gone_says_so(
     write_example(tmp_path / "example.vis.db")
     write_example_trend(tmp_path / "one.trend.db")
     fragment = "#graph_ascend&p.graph_ascend.trend=run%3Dgone.trend.db"
-    frame = open_tab(page, tensorboard_server(tmp_path), fragment)
+    frame = open_page(page, tensorboard_server(tmp_path), fragment)
     expect(frame.locator("ga-trend #problem")).to_contain_text("gone.trend.db")
     frame.locator("ga-trend #run").select_option("one.trend.db")

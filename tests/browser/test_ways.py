@@ -129,7 +129,7 @@ def test_behind_nginx(
     upstream = urlsplit(tensorboard_server(renamed_database.parent, *options)).netloc
     with nginx(tmp_path, upstream, **settings) as port:
         path = settings.get("path", "/")
-        look_and_match(open_viewer(page, f"http://localhost:{port}{path}"))
+        look_and_match(open_viewer(page, f"http://localhost:{port}{path}", in_tab=True))
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_nginx_that_drops_the_port_is_told_so(
     upstream = urlsplit(tensorboard_server(renamed_database.parent)).netloc
     before = renamed_database.read_bytes()
     with nginx(tmp_path, upstream, host="$host") as port:
-        frame = open_viewer(page, f"http://devbox.example:{port}/")
+        frame = open_viewer(page, f"http://devbox.example:{port}/", in_tab=True)
         select_node(frame, DEBUG)
         frame.locator("ga-details #match").click()
         frame.locator("ga-match .candidates input").first.click()
@@ -189,7 +189,7 @@ def test_through_an_ssh_tunnel(
 ) -> None:
     upstream = urlsplit(tensorboard_server(renamed_database.parent)).netloc
     with ssh_tunnel(tmp_path, upstream) as port:
-        look_and_match(open_viewer(page, f"http://localhost:{port}/"))
+        look_and_match(open_viewer(page, f"http://localhost:{port}/", in_tab=True))
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -87,7 +87,7 @@ MODULES = "name GLOB 'Module.*'"
 PAIRS = [("cp2", "one"), ("ep2", "dp2"), ("cp2ep2", "one"), ("ep2_idle", "dp2")]
 
 
-@pytest.mark.parametrize("level", ["mix", "L0"])
+@pytest.mark.parametrize("level", ["mix", pytest.param("L0", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("split", "truth"), PAIRS)
 def test_modules_are_those_of_the_unsplit_run(
     split: str, truth: str, level: str, runs: Path, tmp_path: Path

@@ -15,8 +15,6 @@ from werkzeug.exceptions import NotFound
 from tb_graph_ascend import plugin
 from tests.plugin.example import REPOSITORY, write_example, write_example_trend
 
-schemathesis = pytest.importorskip("schemathesis")
-
 DOCUMENT: dict[str, Any] = json.loads((REPOSITORY / "docs" / "openapi.json").read_text("utf-8"))
 # Of each operation; what is sent follows from the document, not from what failed before.
 SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -49,6 +47,7 @@ def test_every_route_and_method_is_described() -> None:
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The document over a plugin with one file."""
+    schemathesis = pytest.importorskip("schemathesis")
     logdir = tmp_path_factory.mktemp("described")
     write_example(logdir / "runs" / "example.vis.db")
     write_example_trend(logdir / "runs" / "example.trend.db")
@@ -72,6 +71,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_what_is_described_is_answered_as_it_says(api: Any, examples: int) -> None:
     operations = [found.ok() for found in api.get_all_operations()]
     assert len(operations) == len((*plugin.QUESTIONS, *plugin.TRENDS, *plugin.CHANGES))
+    schemathesis = pytest.importorskip("schemathesis")  # a second, which every process would take
+
     checks = schemathesis.specs.openapi.checks
     for operation in operations:
 

@@ -21,6 +21,7 @@ from tests.alignment.respell import (
     recording,
     wrapped,
 )
+from tests.cases import tried_first
 from tests.faults.case import Case
 from tests.faults.record import run
 
@@ -57,7 +58,7 @@ def check(first: Suspect, truth: set[str]) -> None:
     assert (first.node in truth, first.strength) == (True, "strong"), first
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tried_first(reversed(KINDS)))
 @pytest.mark.parametrize(
     "case",
     [

@@ -173,11 +173,13 @@ def test_whatever_a_name_holds_stays_in_its_cell(database: Path, tmp_path: Path)
         assert all(HOSTILE in row["name"] for row in rows)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
-def test_no_name_is_a_formula(database: Path, tmp_path: Path, start: str) -> None:
-    hostile = Path(shutil.copy(database, tmp_path))
+def test_no_name_is_a_formula(demo_database: Path, tmp_path: Path) -> None:
+    hostile = Path(shutil.copy(demo_database, tmp_path))
     with closing(sqlite3.connect(hostile)) as connection, connection:
-        connection.execute("UPDATE text SET value = ? || value", (f"{start}cmd|' /C calc'!A0",))
+        connection.execute(
+            "UPDATE text SET value = substr(?, text_id % 5 + 1, 1) || ? || value",
+            ("=+-@\t", "cmd|' /C calc'!A0"),
+        )
     for table in ("nodes", "tensors"):
         content = (tmp_path / f"{table}.csv", "--table", table)
         for row in export(hostile, *content):

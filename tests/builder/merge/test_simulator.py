@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from msprobe_builder.base.diagnostics import Diagnostic
@@ -21,6 +21,7 @@ from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.pipeline.compare import read_rank
 from tests.builder.merge.simulated_training import HIDDEN, INNER, VOCABULARY, Model
 from tests.builder.merge.simulator import Cluster, simulate, whole
+from tests.cases import costly_examples
 
 
 def merged(
@@ -124,6 +125,7 @@ def splits(draw: st.DrawFn) -> tuple[Model, Cluster]:
     return model, cluster
 
 
+@settings(max_examples=costly_examples())
 @given(splits())
 def test_the_merge_of_a_split_is_the_whole(split: tuple[Model, Cluster]) -> None:
     check_against_truth(*split)
@@ -149,6 +151,7 @@ def spreads(draw: st.DrawFn) -> tuple[Model, Cluster, int]:
         0,
     )
 ).via("the backward order of experts that no two ranks share")
+@settings(max_examples=costly_examples())
 @given(spreads())
 def test_the_merge_of_parts_of_sequences_and_experts_is_the_whole(
     spread: tuple[Model, Cluster, int],

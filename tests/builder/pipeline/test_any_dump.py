@@ -20,6 +20,7 @@ from msprobe_builder.merge.ranks.layout import parse_layout
 from msprobe_builder.pipeline.build import BuildResult
 from tests.builder.integrity import check, check_names, is_one_sentence, read_json
 from tests.builder.small_dumps import forward, tensor
+from tests.cases import costly_examples
 
 FILES = ("dump", "construct", "stack")
 OPTIONS = BuildOptions(overflow_check=True)
@@ -267,7 +268,7 @@ def parts(draw: st.DrawFn) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return leave_out
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=costly_examples(10, 50))
 @given(npu=parts(), bench=parts())
 def test_parts_of_a_real_dump_compare(
     tmp_path_factory: pytest.TempPathFactory,
@@ -297,7 +298,9 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("own", "other", "layouts"), PAIRS, ids=[one for one, _, _ in PAIRS])
-@settings(suppress_health_check=list(HealthCheck), max_examples=5, deadline=None)
+@settings(
+    suppress_health_check=list(HealthCheck), max_examples=costly_examples(2, 5), deadline=None
+)
 @given(npu=parts(), bench=parts(), noise=st.none() | parts())
 def test_parts_of_any_kind_of_dump_compare(
     tmp_path_factory: pytest.TempPathFactory,

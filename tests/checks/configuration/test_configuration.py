@@ -157,6 +157,24 @@ def test_a_changed_option_is_named(tmp_path: Path, change: tuple[str, str], word
     assert words in said_of(bench, pack_of(tmp_path, "other", SCRIPT.replace(*change)))
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("--bf16", ""), ("bf16", "true", None)),
+        (("--bf16", "--bf16 --fp16"), ("fp16", None, "true")),
+        (("--seed 1234", "--seed 1235"), ("seed", "1234", "1235")),
+    ],
+)
+def test_a_difference_has_the_name_of_the_option(
+    tmp_path: Path, change: tuple[str, str], expected: tuple[str, str | None, str | None]
+) -> None:
+    bench = pack_of(tmp_path, "bench", SCRIPT)
+    other = pack_of(tmp_path, "other", SCRIPT.replace(*change))
+    sheets = compare_packs(read_pack(bench), read_pack(other)).sheets
+    found = [one for sheet in sheets for one in sheet.differences]
+    assert [(one.name, one.bench, one.other) for one in found] == [expected]
+
+
 def test_variables_of_one_meaning_are_compared_across_devices(tmp_path: Path) -> None:
     bench = pack_of(tmp_path, "bench", SCRIPT, NCCL_ALGO="Ring")
     other = pack_of(tmp_path, "other", SCRIPT, HCCL_ALGO="Tree")
