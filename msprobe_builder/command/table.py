@@ -152,6 +152,7 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
 
 
 def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> None:
+    from msprobe_builder.base.memory import without_garbage_collection
     from msprobe_builder.tables.export import TableOptions, export_tables
     from msprobe_builder.tables.ranks import export_ranks
 
@@ -172,7 +173,9 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
         steps=tuple(options.step),
         ranks=tuple(options.rank),
     )
-    for one in export_tables(database, options.output_path, table_options):
+    with without_garbage_collection():
+        tables = export_tables(database, options.output_path, table_options)
+    for one in tables:
         if not options.quiet:
             suspect = "" if one.advice.suspect is None else f", the first is {one.advice.suspect}"
             print(f"{one.path}: {one.rows:,} rows, {one.bad:,} bad{suspect}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
@@ -14,6 +12,7 @@ from typing import Any
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
+from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.alike import Written
 from msprobe_builder.dump.argument_gradients import ARGUMENT_GRADIENTS, by_argument
@@ -66,7 +65,7 @@ def read_dump(
     path = directory / "dump.json"
     if isinstance(source, Path):
         _require_file(path, "give the directory that holds dump.json")
-    with _without_garbage_collection():
+    with without_garbage_collection():
         # The hierarchy first: it is small, and without it there is nothing to build.
         twice: list[str] = []
         lacks = _lacking(directory) if flat and isinstance(source, Path) else ()
@@ -214,15 +213,3 @@ def _require_file(path: Path, remedy: str) -> None:
 
 def _text_or_none(value: Any) -> str | None:
     return storable(value) if isinstance(value, str) else None
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Decoding makes millions of objects but no cycles; collecting would double its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.read import Dump
+
+if TYPE_CHECKING:  # who asks for the task of a file needs neither a reader of dumps nor numpy
+    from msprobe_builder.base.texts import Texts
+    from msprobe_builder.dump.read import Dump
 
 
 class Task(str, Enum):

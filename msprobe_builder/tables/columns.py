@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from operator import itemgetter
-from typing import Any
 
 from msprobe_builder.dump.task import Task
 
@@ -74,11 +70,6 @@ class Columns:
     verdict: str
     has_stack: bool
     has_own: bool
-
-    @cached_property
-    def cells(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-        """Takes the cells of a row by the names of their columns, into the order of these."""
-        return itemgetter(*self.names)
 
     def place(self, name: str) -> int:
         """Number of a column from 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
 
@@ -30,12 +31,17 @@ _UNSUPPORTED = "unsupported"
 _NOT_A_NUMBER = "Nan"
 # Metrics that the document does not give of a single value, by its shape.
 _WITHOUT = {"[]": (0, 1, 4, 5), "[1]": (0,)}
-_NO_NUMBERS = ((None, None),) * 4
-_NO_DIFFERENCES = dict.fromkeys((*names.DIFFERENCES, *names.RELATIVE_ERRORS), "N/A")
+_NO_DIFFERENCES = (UNKNOWN,) * len((*names.DIFFERENCES, *names.RELATIVE_ERRORS))
+_EQUAL: tuple[Cell, ...] = (
+    *(0.0 for _ in names.DIFFERENCES),
+    *("0.0%" for _ in names.RELATIVE_ERRORS),
+)
+_NO_STATISTICS = (UNKNOWN,) * 4
+_FLAGS = {True: "True", False: "False", None: UNKNOWN}  # MindSpore does not record requires_grad
 _CHECK = "A statistic differs by more than half: check this call."
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """The cells of one value in the order of the columns, and what marks need of it."""
 
@@ -56,55 +62,64 @@ def rows_of(call: Call, columns: Columns, task: Task, stack: str) -> list[Row]:
 
     ``stack`` stands in the first row.
     """
-    result = []
-    for place, pair in enumerate(call.rows):
+    result: list[Row] = []
+    for pair in call.rows:
         row = _row(call, pair, task)
-        by_name = row[0]
         if columns.has_stack:
-            by_name[names.STACK] = stack if place == 0 else UNKNOWN
+            row.cells.append(UNKNOWN if result else stack)
+        if task is Task.TENSOR:
+            row.cells.append(str(_files(pair)))
         if columns.has_own:
-            by_name |= _own(call, pair, task)
-        row[1].cells = list(columns.cells(by_name))
-        result.append(row[1])
+            row.cells += _own(call, pair, task)
+        result.append(row)
     return result
 
 
-def _row(call: Call, pair: ParameterRow, task: Task) -> tuple[dict[str, Cell], Row]:
-    one = pair.npu or pair.bench
+def _row(call: Call, pair: ParameterRow, task: Task) -> Row:
+    """The documented columns but for stack and file, in the order of ``columns_of``."""
+    npu, bench, comparison = pair
+    one = npu or bench
     assert one is not None
-    cells: dict[str, Cell] = {
-        names.MESSAGE: "",
-        "NPU Name": _name(call.npu_name, pair.npu, task),
-        "Bench Name": _name(call.bench_name, pair.bench, task),
-        "NPU Dtype": _dtype(pair.npu),
-        "Bench Dtype": _dtype(pair.bench),
-        "NPU Tensor Shape": _shape(pair.npu),
-        "Bench Tensor Shape": _shape(pair.bench),
-        "NPU Requires_grad": _requires_grad(pair.npu),
-        "Bench Requires_grad": _requires_grad(pair.bench),
-    }
-    is_pair = pair.npu is not None and pair.bench is not None
-    flags = cells["NPU Requires_grad"], cells["Bench Requires_grad"]
-    differs = is_pair and flags[0] != flags[1] and UNKNOWN not in flags
-    is_told = is_pair and (flags[0] == flags[1] or differs)
-    cells[names.CONSISTENT] = str(not differs) if is_told else UNKNOWN
-    row = Row([], one.section, is_bad=False, differs_in_grad=differs)
+    left, right = _look(npu), _look(bench)
+    differs, consistent = False, UNKNOWN
+    if npu is not None and bench is not None:
+        differs = left[2] != right[2] and UNKNOWN not in (left[2], right[2])
+        if differs or left[2] == right[2]:
+            consistent = _FLAGS[not differs]
+    cells: list[Cell] = [
+        _name(call.npu_name, npu, task), _name(call.bench_name, bench, task),
+        left[0], right[0], left[1], right[1], left[2], right[2],
+    ]  # fmt: skip
+    row = Row(cells, one.section, False, differs_in_grad=differs)
     if task is Task.MD5:
-        _checksums(cells, row, pair)
-        return cells, row
-    values = _statistics(pair.npu)
-    cells |= zip(names.STATISTICS, (*values, *_statistics(pair.bench)), strict=True)
-    if pair.npu is not None and values is not pair.npu.statistics:  # those are all finite
+        _checksums(row, pair, consistent)
+        return row
+    statistics = _statistics(npu)
+    if npu is not None and statistics is not npu.statistics:  # those are all finite
         row.overflows = any(
-            value is not None and not isfinite(value) for value in pair.npu.statistics[:2]
+            value is not None and not isfinite(value) for value in npu.statistics[:2]
         )
-    if pair.comparison is not None:
-        cells[names.MESSAGE] = pair.comparison.note
-    if task is Task.TENSOR:
-        _data(cells, row, pair)
-    else:
-        _differences(cells, row, pair)
-    return cells, row
+    message = "" if comparison is None else comparison.note
+    errors, verdict, message = (_data if task is Task.TENSOR else _differences)(row, pair, message)
+    cells += errors
+    cells += statistics
+    cells += _statistics(bench)
+    cells += (consistent, verdict, message)
+    return row
+
+
+def _look(parameter: Parameter | None) -> tuple[str, str, str]:
+    """Type, shape and whether a gradient is required."""
+    if parameter is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    flag = _FLAGS[parameter.requires_grad]
+    if not _is_scalar(parameter):
+        return parameter.dtype, parameter.shape, flag
+    if _is_none(parameter):
+        return "None", "None", flag
+    known = parameter.type if parameter.type in ("int", "float", "bool") else "str"
+    shape = (parameter.value or "[]") if parameter.type == "torch.Size" else "[]"
+    return f"<class '{known}'>", shape, flag
 
 
 def _name(call: str, parameter: Parameter | None, task: Task) -> str:
@@ -127,44 +142,21 @@ def _is_scalar(parameter: Parameter) -> bool:
     return parameter.value is not None or not parameter.dtype
 
 
-def _dtype(parameter: Parameter | None) -> str:
-    if parameter is None:
-        return UNKNOWN
-    if not _is_scalar(parameter):
-        return parameter.dtype
-    if _is_none(parameter):
-        return "None"
-    known = parameter.type if parameter.type in ("int", "float", "bool") else "str"
-    return f"<class '{known}'>"
-
-
-def _shape(parameter: Parameter | None) -> str:
-    if parameter is None:
-        return UNKNOWN
-    if not _is_scalar(parameter):
-        return parameter.shape
-    if _is_none(parameter):
-        return "None"
-    return (parameter.value or "[]") if parameter.type == "torch.Size" else "[]"
-
-
-def _requires_grad(parameter: Parameter | None) -> str:
-    if parameter is None or parameter.requires_grad is None:
-        return UNKNOWN  # MindSpore does not record it
-    return str(parameter.requires_grad)
-
-
 def _statistics(parameter: Parameter | None) -> tuple[Cell, ...]:
     if parameter is None:
-        return (UNKNOWN,) * 4
+        return _NO_STATISTICS
     if _is_scalar(parameter):
         return (_scalar(parameter),) * 4
     if parameter.dtype.endswith("bool"):
         return tuple(_truth(value) for value in parameter.statistics)
-    known = parameter.statistics
-    if None not in known and isfinite(sum(known)):  # type: ignore[arg-type]
-        return known  # type: ignore[return-value]
+    if _is_finite(parameter.statistics):
+        return parameter.statistics  # type: ignore[return-value]
     return tuple(_number(value) for value in parameter.statistics)
+
+
+def _is_finite(statistics: Sequence[float | None]) -> bool:
+    """Whether all are numbers, and their sum too: of few that are larger nothing is said."""
+    return None not in statistics and isfinite(sum(statistics))  # type: ignore[arg-type]
 
 
 def _scalar(parameter: Parameter) -> Cell:
@@ -197,68 +189,61 @@ def _truth(value: float | None) -> Cell:
     return "None" if value is None else str(bool(value))
 
 
-def _checksums(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
+def _checksums(row: Row, pair: ParameterRow, consistent: str) -> None:
     sums = []
-    for column, parameter in (("NPU MD5", pair.npu), ("BENCH MD5", pair.bench)):
+    for parameter in (pair.npu, pair.bench):
         found = UNKNOWN
         if parameter is not None and _is_scalar(parameter) and not _is_none(parameter):
             found = format(zlib.crc32((parameter.value or "").encode()), "08x")
         elif parameter is not None and parameter.md5:
             found = parameter.md5
-        cells[column] = found
         sums.append(found)
-    if pair.npu is None or pair.bench is None:
-        cells[names.RESULT] = UNKNOWN
-        return
-    cells[names.RESULT] = PASS if sums[0] == sums[1] else DIFFERENT
-    row.is_bad = sums[0] != sums[1]
+    is_pair = pair.npu is not None and pair.bench is not None
+    row.is_bad = is_pair and sums[0] != sums[1]
+    verdict = UNKNOWN if not is_pair else DIFFERENT if row.is_bad else PASS
+    row.cells += (*sums, consistent, verdict)
 
 
-def _pairs(pair: ParameterRow) -> tuple[tuple[float | None, float | None], ...]:
-    """The four statistics of both sides as numbers; None where a side has none."""
-    sides = []
-    for parameter in (pair.npu, pair.bench):
-        if parameter is None or parameter.dtype.endswith("bool"):
-            return _NO_NUMBERS
-        number = _as_number(parameter)
-        sides.append(parameter.statistics if number is None else (float(number),) * 4)
-    return tuple(zip(*sides, strict=True))
+def _numbers(parameter: Parameter | None) -> tuple[float | None, ...] | None:
+    """The four statistics as numbers; None where there are none to compare."""
+    if parameter is None or parameter.dtype.endswith("bool"):
+        return None
+    number = _as_number(parameter)
+    return parameter.statistics if number is None else (float(number),) * 4
 
 
-def _differences(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
-    pairs = _pairs(pair)
-    if pairs is _NO_NUMBERS:
-        cells.update(_NO_DIFFERENCES)
-        cells[names.RESULT] = UNKNOWN if pair.npu is None or pair.bench is None else ""
-        return
+# The cells of the differences, the verdict, and the message with what comes before it.
+Compared = tuple[Sequence[Cell], str, str]
+
+
+def _differences(row: Row, pair: ParameterRow, message: str) -> Compared:
+    left, right = _numbers(pair.npu), _numbers(pair.bench)
+    if left is None or right is None:
+        unknown = pair.npu is None or pair.bench is None
+        return _NO_DIFFERENCES, UNKNOWN if unknown else "", message
+    if left == right and 0 not in left and _is_finite(left):
+        row.largest = row.relative = 0.0
+        return _EQUAL, "", message  # as many are
     known = []
     differences: list[Cell] = []
     relatives: list[Cell] = []
-    for npu, bench in pairs:
+    for npu, bench in zip(left, right, strict=True):
         if npu is None or bench is None:
             differences.append(UNKNOWN)
             relatives.append(UNKNOWN)
-        elif npu == bench and bench and isfinite(bench):  # as most are
-            differences.append(0.0)
-            relatives.append("0.0%")
-        else:
-            value = npu - bench
-            known.append((npu, bench))
-            differences.append(value if isfinite(value) else _number(value))
-            relatives.append(_relative(value, bench))
-    cells |= zip(names.DIFFERENCES, differences, strict=True)
-    cells |= zip(names.RELATIVE_ERRORS, relatives, strict=True)
-    npu, bench = pairs[0]
+            continue
+        difference = npu - bench
+        known.append((npu, bench))
+        differences.append(difference if isfinite(difference) else _number(difference))
+        relatives.append(_relative(difference, bench))
+    npu, bench = left[0], right[0]
     if npu is not None and bench is not None:
         row.largest = abs(npu - bench)
         row.relative = row.largest / abs(bench) if bench else None
-    is_changed = documented_result(known)
-    cells[names.RESULT] = WARNING if is_changed else ""
-    if pair.npu is None or pair.bench is None:
-        cells[names.RESULT] = UNKNOWN
-    elif is_changed:
-        cells[names.MESSAGE] = " ".join(filter(None, (_CHECK, str(cells.get(names.MESSAGE, "")))))
-    row.is_bad = is_changed
+    row.is_bad = documented_result(known)
+    if row.is_bad:
+        message = f"{_CHECK} {message}" if message else _CHECK
+    return (*differences, *relatives), WARNING if row.is_bad else "", message
 
 
 def _relative(difference: float, bench: float) -> Cell:
@@ -271,11 +256,12 @@ def _relative(difference: float, bench: float) -> Cell:
     return _NOT_A_NUMBER if isnan(value) else f"{value}%"
 
 
-def _data(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
-    files = [
-        side.file if side is not None and side.file else "-1" for side in (pair.npu, pair.bench)
-    ]
-    cells[names.DATA] = str(files)
+def _files(pair: ParameterRow) -> list[str]:
+    return [side.file if side is not None and side.file else "-1" for side in pair[:2]]
+
+
+def _data(row: Row, pair: ParameterRow, message: str) -> Compared:
+    files = _files(pair)
     metrics = _tensor_metrics(pair.comparison)
     if pair.npu is not None and pair.bench is not None:
         shapes = pair.npu.shape, pair.bench.shape
@@ -290,14 +276,14 @@ def _data(cells: dict[str, Cell], row: Row, pair: ParameterRow) -> None:
                 _UNSUPPORTED if place in _WITHOUT[pair.npu.shape] else metric
                 for place, metric in enumerate(metrics)
             ]
-    cells |= zip(names.TENSOR_ERRORS.values(), metrics, strict=True)
-    cells[names.ACCURACY] = documented_accuracy(metrics[0], metrics[2])
+    verdict = documented_accuracy(metrics[0], metrics[2])
     if pair.npu is None or pair.bench is None:
-        cells[names.ACCURACY] = UNKNOWN
-    elif "-1" in files and not cells.get(names.MESSAGE):
-        cells[names.MESSAGE] = "There is no data file."
-    row.is_bad = cells[names.ACCURACY] == "No"
+        verdict = UNKNOWN
+    elif "-1" in files and not message:
+        message = "There is no data file."
+    row.is_bad = verdict == "No"
     row.cosine, row.largest, row.ratio = (_finite(metrics[place]) for place in (0, 2, 4))
+    return metrics, verdict, message
 
 
 def _is_zero(parameter: Parameter) -> bool:
@@ -329,7 +315,8 @@ def _finite(cell: Cell) -> float | None:
     return float(cell) if isinstance(cell, int | float) and isfinite(cell) else None
 
 
-def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
+def _own(call: Call, pair: ParameterRow, task: Task) -> tuple[Cell, ...]:
+    """In the order of ``columns.OWN``."""
     one = pair.npu or pair.bench
     assert one is not None
     if task is Task.TENSOR:
@@ -339,31 +326,28 @@ def _own(call: Call, pair: ParameterRow, task: Task) -> dict[str, Cell]:
     else:
         corrected = corrected_result(pair)
     error = None if pair.comparison is None else pair.comparison.error
-    return {
-        "Corrected Result": corrected,
-        "Error": UNKNOWN if error is None else error,
-        "Grade": call.grade,
-        "Role": call.role or UNKNOWN,
-        "Times Expected": UNKNOWN if call.times_expected is None else call.times_expected,
-        "Section": section_word(one.section),
-        "Order": call.order,
-        names.MERGED[0]: _merged(pair.npu, call.npu_ranks),
-        names.MERGED[1]: _merged(pair.bench, call.bench_ranks),
-        **_group(call),
-    }
+    return (
+        corrected,
+        UNKNOWN if error is None else error,
+        call.grade,
+        call.role or UNKNOWN,
+        UNKNOWN if call.times_expected is None else call.times_expected,
+        section_word(one.section),
+        call.order,
+        *_group(call),
+        _merged(pair.npu, call.npu_ranks),
+        _merged(pair.bench, call.bench_ranks),
+    )
 
 
-def _group(call: Call) -> dict[str, Cell]:
-    """The group that a call belongs to, by the calls of the other side."""
+def _group(call: Call) -> tuple[Cell, Cell, Cell]:
+    """The group that a call belongs to, by the calls of the other side; its error and grade."""
     group = call.group
     if group is None:
-        return dict.fromkeys(("Group", "Group Error", "Group Grade"), UNKNOWN)
+        return UNKNOWN, UNKNOWN, UNKNOWN
     others = group.bench if call.npu_name else group.npu
-    return {
-        "Group": f"{group.operation}: {others}",
-        "Group Error": UNKNOWN if group.error is None else _number(group.error),
-        "Group Grade": group.grade,
-    }
+    error = UNKNOWN if group.error is None else _number(group.error)
+    return f"{group.operation}: {others}", error, group.grade
 
 
 def _merged(parameter: Parameter | None, ranks: tuple[int, ...]) -> str:

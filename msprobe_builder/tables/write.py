@@ -51,6 +51,8 @@ _WIDTHS = {
 _FILLS = {RED: "#FF0000", YELLOW: "#FFFF00"}
 _LEADS = frozenset(FORMULA)  # found without comparing one by one
 _BATCH = 10_000  # rows of Parquet that are held at once
+_LINES = 1000  # of CSV
+_FIELDS_KEPT = 10_000
 
 Write = Callable[[Row], None]
 
@@ -82,19 +84,43 @@ def number_of(cell: Cell) -> float | None:
 
 
 def _csv(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
-    text = io.TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns.names)
-    yield lambda row: writer.writerow(
-        [
-            harmless(cell)
-            if type(cell) is str and cell[:1] in _LEADS and number_of(cell) is None
-            else cell
-            for cell in row.cells
-        ]
-    )
-    text.flush()
-    text.detach()
+    fields = _Fields()
+    lines = [",".join(map(_field, columns.names))]
+
+    def flush() -> None:
+        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
+        lines.clear()
+
+    def write(row: Row) -> None:
+        lines.append(
+            ",".join([fields[cell] if type(cell) is str else repr(cell) for cell in row.cells])
+        )
+        if len(lines) >= _LINES:
+            flush()
+
+    yield write
+    flush()
+
+
+class _Fields(dict[str, str]):
+    """Texts as they stand in a line; most stand in many, and are looked at once."""
+
+    def __missing__(self, text: str) -> str:
+        if len(self) >= _FIELDS_KEPT:
+            self.clear()
+        field = self[text] = _field(
+            harmless(text) if text[:1] in _LEADS and number_of(text) is None else text
+        )
+        return field
+
+
+def _field(text: str) -> str:
+    """A text in quotes where the library puts it there, which is asked only where it may."""
+    if not ('"' in text or "," in text or "\n" in text or "\r" in text):
+        return text
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\n").writerow((text, ""))
+    return line.getvalue()[: -len(",\n")]
 
 
 def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:

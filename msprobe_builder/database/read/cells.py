@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from math import nan
+from typing import Any
 
 from msprobe_builder.database.problems import DamagedError
 
 UINT32 = 2**32 - 1
 INT32 = 2**31 - 1  # what the browser holds columns in
 MAX_NODE = 2**53  # exact in float64, which carries whole columns
+_FLAGS = {0: False, 1: True, None: None}
 
 
 def integer(value: object, low: int = 0, high: int = UINT32) -> int:
@@ -16,6 +20,13 @@ def integer(value: object, low: int = 0, high: int = UINT32) -> int:
     if type(value) is int and low <= value <= high:
         return value
     raise DamagedError(f"{_shown(value)} stands where a number from {low} to {high} belongs")
+
+
+def integers(column: Sequence[Any], low: int = 0, high: int = UINT32) -> Sequence[int]:
+    """A column of the same, as it is."""
+    if set(map(type, column)) == {int} and low <= min(column) and max(column) <= high:
+        return column
+    return [integer(value, low, high) for value in column]  # says which one is none
 
 
 def optional_integer(value: object, low: int = 0, high: int = UINT32) -> int | None:
@@ -26,6 +37,11 @@ def optional_integer(value: object, low: int = 0, high: int = UINT32) -> int | N
 def flag(value: object) -> bool | None:
     """A yes or no, or NULL."""
     return None if value is None else bool(integer(value, 0, 1))
+
+
+def flags(column: Sequence[Any]) -> Iterable[bool | None]:
+    """A column of the same."""
+    return map(_FLAGS.__getitem__ if set(column) <= _FLAGS.keys() else flag, column)
 
 
 def number(value: object, is_nan: int = 0) -> float | None:
@@ -47,6 +63,12 @@ def optional_text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise DamagedError(f"{_shown(value)} stands where a text belongs")
+
+
+def texts(column: Sequence[Any]) -> Iterable[str]:
+    """A column of texts, where NULL is the empty one."""
+    kinds = set(map(type, column))
+    return column if kinds == {str} else repeat("") if kinds == {type(None)} else map(text, column)
 
 
 def _shown(value: object) -> str:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe_builder.base.codes import CallRole, Grade, words
 from msprobe_builder.database.read.cells import MAX_NODE, integer, number, optional_integer
@@ -26,13 +26,17 @@ _GRADES = words(Grade)
 _ROLES = words(CallRole)
 _AT_ONCE = 1000  # calls that are held
 _NODES = (
-    "SELECT node_id, kind, text.value, direction, call, stack_id, grade, partner.bench_node,"
-    " (SELECT subtree_end FROM node AS other WHERE other.node_id = partner.bench_node),"
-    " role.role, role.shown, role.expected"
-    " FROM node JOIN text ON text_id = stem_id LEFT JOIN match AS partner ON npu_node = node_id"
-    " LEFT JOIN role USING (node_id) WHERE node_id BETWEEN ? AND ?"
-    " ORDER BY subtree_end, node_id DESC"
+    "SELECT own.node_id, own.kind, stem.value, own.direction, own.call,"
+    " other.kind, other_stem.value, other.direction, other.call,"
+    " bench_node, other.subtree_end, own.stack_id, own.grade, role, shown, expected"
+    " FROM node AS own JOIN text AS stem ON stem.text_id = own.stem_id"
+    " LEFT JOIN match ON npu_node = own.node_id"
+    " LEFT JOIN node AS other ON other.node_id = bench_node"
+    " LEFT JOIN text AS other_stem ON other_stem.text_id = other.stem_id"
+    " LEFT JOIN role ON role.node_id = own.node_id WHERE own.node_id BETWEEN ? AND ?"
+    " ORDER BY own.subtree_end, own.node_id DESC"
 )
+_PARTNER = 9  # its place among these columns
 _ALONE = (
     "SELECT subtree_end, -node_id FROM node WHERE node_id BETWEEN ? AND ?"
     " AND node_id NOT IN (SELECT bench_node FROM match) ORDER BY subtree_end, node_id DESC"
@@ -55,8 +59,7 @@ class Place:
     bench: range
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A node that has values, with those of its partner; ``order`` counts nodes from 0."""
 
     npu_name: str  # empty when only bench has it
@@ -107,9 +110,9 @@ def read_calls(
     rows = connection.execute(_NODES, _bounds(place.npu))
     while chunk := rows.fetchmany(_AT_ONCE):
         if only is not None:
-            chunk = [row for row in chunk if row[0] in only or row[7] in only]
+            chunk = [row for row in chunk if row[0] in only or row[_PARTNER] in only]
         values = _values_of(connection, chunk, metrics=metrics)
-        for node, kind, stem, direction, call, stack, grade, partner, end, *judged in chunk:
+        for node, *columns, partner, end, stack, grade, role, shown, expected in chunk:
             order = node - place.npu.start
             while partner is not None and done < len(alone) and alone[done] < (end, -partner):
                 yield from _only_bench(connection, -alone[done][1], order, groups)
@@ -121,14 +124,14 @@ def read_calls(
             )
             if pairs:
                 yield Call(
-                    npu_name=stored_name(kind, stem, direction, call),
-                    bench_name="" if partner is None else values.partner_names[partner],
+                    npu_name=stored_name(*columns[:4]),
+                    bench_name="" if partner is None else stored_name(*columns[4:]),
                     rows=pairs,
                     grade=_GRADES[integer(grade, 0, len(_GRADES) - 1)],
                     stack_id=optional_integer(stack),
                     order=order,
-                    role="" if partner is None else _role(judged[0]),
-                    times_expected=_times(number(judged[1]), number(judged[2])),
+                    role="" if partner is None else _role(role),
+                    times_expected=_times(number(shown), number(expected)),
                     group=groups.get(node),
                     npu_ranks=values.ranks.get(node, ()),
                     bench_ranks=values.ranks.get(partner, ()),
@@ -143,7 +146,6 @@ class _Values:
 
     parameters: dict[int, list[Parameter]]
     comparisons: dict[int, list[Comparison]]
-    partner_names: dict[int, str]
     ranks: dict[int, tuple[int, ...]]  # of merged nodes
 
 
@@ -151,11 +153,10 @@ def _values_of(
     connection: sqlite3.Connection, rows: list[tuple[Any, ...]], *, metrics: bool
 ) -> _Values:
     nodes = [row[0] for row in rows]
-    partners = [integer(row[7], 0, MAX_NODE) for row in rows if row[7] is not None]
+    partners = [integer(row[_PARTNER], 0, MAX_NODE) for row in rows if row[_PARTNER] is not None]
     return _Values(
         read_parameters_of(connection, [*nodes, *partners], values_only=True),
         read_comparisons_of(connection, nodes, metrics=metrics),
-        read_names(connection, partners),
         _origins(connection, [*nodes, *partners]),
     )
 

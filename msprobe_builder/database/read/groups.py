@@ -14,7 +14,7 @@ from msprobe_builder.database.read.names import read_names
 from msprobe_builder.database.read.parameters import (
     COMPARISON_COLUMNS,
     ParameterRow,
-    comparison_of,
+    comparisons_of,
     read_parameters_of,
 )
 
@@ -270,8 +270,8 @@ def _rows(connection: sqlite3.Connection, group: int, members: list[int]) -> tup
         for one in of_node
     }
     found = []
-    for npu, bench, *columns in rows:
-        comparison = comparison_of(columns)
+    comparisons = comparisons_of([row[2:] for row in rows])
+    for (npu, bench, *_), comparison in zip(rows, comparisons, strict=True):
         row = ParameterRow(
             parameters.get((npu, comparison.npu_ordinal)),
             parameters.get((bench, comparison.bench_ordinal)),

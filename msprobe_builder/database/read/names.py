@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msprobe_builder.base.codes import Direction, Kind
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, optional_integer, text
 from msprobe_builder.dump.names import Name, format_name, parse_name
 
+_KEPT = 4096  # a call mostly has the name of its partner
 # The grammar in SQL, of a node joined with the text of its stem; that of view ``node_name``.
 NAME_SQL = (
     "CASE WHEN direction = 0 THEN text.value WHEN kind = 1"
@@ -19,6 +21,7 @@ NAME_SQL = (
 )
 
 
+@lru_cache(maxsize=_KEPT, typed=True)
 def stored_name(kind: object, stem: object, direction: object, call: object) -> str:
     """The name in the dump of a node with these columns."""
     return format_name(

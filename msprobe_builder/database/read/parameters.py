@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
-from msprobe_builder.database.read.cells import flag, integer, number, optional_text, text
+from msprobe_builder.database.read.cells import (
+    flags,
+    integer,
+    integers,
+    number,
+    optional_text,
+    text,
+    texts,
+)
+
+Key = tuple[int, int]  # node and ordinal
 
 MAX_ORDINAL = 2**31
 _FLOATS = {float, type(None)}
-# Inputs, parameters, outputs, gradients of parameters: the order in which a module computes.
-SECTION_ORDER = (0, 2, 1, 3)
+# Of each section: inputs, parameters, outputs, gradients, the order in which a module computes.
+_PLACES = (0, 2, 1, 3)
 
 
 _OF_NODES = " FROM json_each(?) AS wanted JOIN {} ON node_id = wanted.value"
@@ -88,23 +99,25 @@ def pair_parameters(
     bench_left = {parameter.ordinal: parameter for parameter in bench}
     rows: list[ParameterRow] = []
     for comparison in comparisons:
-        if comparison.npu_ordinal in npu_left and comparison.bench_ordinal in bench_left:
-            one = npu_left.pop(comparison.npu_ordinal)
-            rows.append(ParameterRow(one, bench_left.pop(comparison.bench_ordinal), comparison))
-    by_name: dict[tuple[int, str], deque[Parameter]] = defaultdict(deque)
-    for parameter in bench_left.values():
-        by_name[parameter.section, parameter.name].append(parameter)
-    for parameter in npu_left.values():
-        same = by_name[parameter.section, parameter.name]
-        rows.append(ParameterRow(parameter, same.popleft() if same else None))
-    rows += [ParameterRow(None, parameter) for left in by_name.values() for parameter in left]
-    return sorted(rows, key=_row_order)
+        own, other = comparison[:2]
+        if own in npu_left and other in bench_left:
+            rows.append(ParameterRow(npu_left.pop(own), bench_left.pop(other), comparison))
+    if npu_left or bench_left:
+        by_name: dict[tuple[int, str], deque[Parameter]] = defaultdict(deque)
+        for parameter in bench_left.values():
+            by_name[parameter.section, parameter.name].append(parameter)
+        for parameter in npu_left.values():
+            same = by_name[parameter.section, parameter.name]
+            rows.append(ParameterRow(parameter, same.popleft() if same else None))
+        rows += [ParameterRow(None, parameter) for left in by_name.values() for parameter in left]
+    rows.sort(key=_row_order)
+    return rows
 
 
 def _row_order(row: ParameterRow) -> tuple[int, int, bool]:
-    parameter = row.npu or row.bench
+    parameter = row[0] or row[1]
     assert parameter is not None
-    return SECTION_ORDER.index(parameter.section), parameter.ordinal, row.npu is None
+    return _PLACES[parameter.section], parameter.ordinal, row[0] is None
 
 
 def read_parameters(connection: sqlite3.Connection, node: int) -> list[Parameter]:
@@ -117,8 +130,8 @@ def read_parameters_of(
 ) -> dict[int, list[Parameter]]:
     """The same of many nodes; with ``values_only`` nothing is said of overflow."""
     wanted = (json.dumps(list(nodes)),)
-    bad: set[tuple[int, int]] = set()
-    recipes: dict[tuple[int, int], object] = {}
+    bad: set[Key] = set()
+    recipes: dict[Key, object] = {}
     if not values_only:
         for node, ordinal in connection.execute(_OVERFLOWING, wanted):
             bad.add((node, ordinal))
@@ -126,31 +139,8 @@ def read_parameters_of(
         recipes[node, ordinal] = recipe
     found: dict[int, list[Parameter]] = {node: [] for node in nodes}
     tensors = connection.execute(_TENSORS, wanted).fetchall()
-    # Few texts stand in many rows: each is read once.
-    texts = _texts(connection, {one for row in tensors for one in row[3:7]})
-    for (
-        node, ordinal, section, name, kind, dtype, shape, requires_grad, md5, file, nan_flags,
-        *statistics,
-    ) in tensors:  # fmt: skip
-        key = node, ordinal
-        found[node].append(
-            Parameter(
-                integer(ordinal, 0, MAX_ORDINAL),
-                integer(section, 0, 3),
-                texts[name],
-                texts[kind],
-                texts[dtype],
-                texts[shape],
-                _numbers(statistics, nan_flags),
-                flag(requires_grad),
-                text(md5),
-                text(file),
-                None,
-                bool(bad) and key in bad,
-                text(recipes[key]) if key in recipes else "",
-                True,
-            )
-        )
+    for row, parameter in zip(tensors, _tensors(connection, tensors, bad, recipes), strict=True):
+        found[row[0]].append(parameter)
     for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
         found[node].append(
             Parameter(
@@ -168,6 +158,39 @@ def read_parameters_of(
     return found
 
 
+def _tensors(
+    connection: sqlite3.Connection,
+    rows: Sequence[tuple[Any, ...]],
+    bad: Collection[Key],
+    recipes: Mapping[Key, object],
+) -> Iterator[Parameter]:
+    """Each row as a parameter, made a column at a time."""
+    if not rows:
+        return iter(())
+    columns = list(zip(*rows, strict=True))
+    nodes, ordinals, sections, *words, requires_grad, md5, file, nan_flags = columns[:11]
+    # Few texts stand in many rows: each is read once.
+    known = _texts(connection, {one for column in words for one in column})
+    keys = list(zip(nodes, ordinals, strict=True)) if bad or recipes else []
+    return map(
+        Parameter._make,
+        zip(
+            integers(ordinals, 0, MAX_ORDINAL),
+            integers(sections, 0, 3),
+            *(map(known.__getitem__, column) for column in words),
+            _numbers(columns[11:], nan_flags),
+            flags(requires_grad),
+            texts(md5),
+            texts(file),
+            repeat(None),  # the value, which no tensor has
+            (key in bad for key in keys) if bad else repeat(False),
+            (text(recipes.get(key)) for key in keys) if recipes else repeat(""),
+            repeat(True),
+            strict=False,  # what is repeated has no end
+        ),
+    )
+
+
 def read_comparisons(connection: sqlite3.Connection, npu_node: int | None) -> list[Comparison]:
     """The compared pairs of a node with its partner."""
     return [] if npu_node is None else read_comparisons_of(connection, [npu_node])[npu_node]
@@ -179,9 +202,9 @@ def read_comparisons_of(
     """The same of many nodes; without ``metrics`` those are an empty tuple."""
     found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
     query = _COMPARISONS.format(COMPARISON_COLUMNS if metrics else _WITHOUT_METRICS)
-    rows = connection.execute(query, (json.dumps(list(npu_nodes)),))
-    for node, *columns in rows:
-        found[node].append(comparison_of(columns))
+    rows = connection.execute(query, (json.dumps(list(npu_nodes)),)).fetchall()
+    for row, comparison in zip(rows, comparisons_of([row[1:] for row in rows]), strict=True):
+        found[row[0]].append(comparison)
     return found
 
 
@@ -198,17 +221,25 @@ def _texts(connection: sqlite3.Connection, wanted: set[int | None]) -> dict[int 
     return found
 
 
-def comparison_of(columns: Sequence[Any]) -> Comparison:
-    """The comparison in the columns COMPARISON_COLUMNS of a row."""
-    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = columns
-    return Comparison(
-        npu_ordinal=integer(npu, 0, MAX_ORDINAL),
-        bench_ordinal=integer(bench, 0, MAX_ORDINAL),
-        metrics=_numbers(metrics, nan_flags),
-        md5_equal=flag(md5_equal),
-        requires_grad_equal=flag(requires_grad_equal),
-        error=number(error),
-        note=text(note),
+def comparisons_of(rows: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
+    """The comparisons in rows of the columns COMPARISON_COLUMNS."""
+    if not rows:
+        return iter(())
+    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = zip(
+        *rows, strict=True
+    )
+    return map(
+        Comparison._make,
+        zip(
+            integers(npu, 0, MAX_ORDINAL),
+            integers(bench, 0, MAX_ORDINAL),
+            _numbers(metrics, nan_flags),
+            flags(md5_equal),
+            flags(requires_grad_equal),
+            map(number, error),
+            texts(note),
+            strict=False,
+        ),
     )
 
 
@@ -216,8 +247,16 @@ def _ordinal(parameter: Parameter) -> int:
     return parameter.ordinal
 
 
-def _numbers(values: list[object], nan_flags: object) -> tuple[float | None, ...]:
-    bits = integer(nan_flags)
-    if not bits and set(map(type, values)) <= _FLOATS:
-        return tuple(values)  # type: ignore[arg-type]  # nearly all are
-    return tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))
+def _numbers(
+    columns: Sequence[Sequence[Any]], nan_flags: Sequence[Any]
+) -> Iterable[tuple[float | None, ...]]:
+    """The numbers of each row; bit i of its flags says that of column i is NaN."""
+    bits_of = integers(nan_flags)
+    if not columns:
+        return repeat(())
+    if not any(bits_of) and all(set(map(type, column)) <= _FLOATS for column in columns):
+        return zip(*columns, strict=True)  # nearly all are
+    return [
+        tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))
+        for *values, bits in zip(*columns, bits_of, strict=True)
+    ]
