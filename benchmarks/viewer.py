@@ -32,7 +32,7 @@ class Figure:
     """What was measured, and what it should be: at most, or at least, the target."""
 
     name: str
-    value: float
+    value: float | None  # None where there was no answer
     unit: str
     target: float | None = None
     at_least: bool = False
@@ -42,6 +42,8 @@ class Figure:
         """None where there is no target."""
         if self.target is None:
             return None
+        if self.value is None:
+            return False
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
@@ -99,7 +101,7 @@ def visits(browser: Browser, address: str) -> Iterator[Figure]:
     yield Figure("first graph, reload", best_ms(again), "ms", 1000)
     yield Figure("hierarchies on the wire", first.skeleton_bytes / 1e6, "MB", 4)
     yield Figure("file", first.file_bytes / 1e6, "MB")
-    yield Figure("memory of the page (JavaScript)", first.heap_bytes() / 1e6, "MB")
+    yield Figure("memory of the page", first.memory_bytes() / 1e6, "MB", 150)
     small = [open_viewer(browser, address, SMALL) for _ in range(VISITS)]
     yield Figure("first graph of a small model", best_ms(small), "ms", 300)
     for visit in (first, *others, *small):
@@ -120,7 +122,7 @@ def graph_figures(browser: Browser, address: str) -> Iterator[Figure]:
         yield Figure(f"{name}: work per frame", speed.busy, "ms")
     yield Figure("next hit (95 %)", found.next_hit, "ms", 30)
     yield Figure("search as you type", found.search, "ms")
-    yield Figure("memory of the page after that", found.heap_bytes / 1e6, "MB")
+    yield Figure("memory of the page, all unfolded", found.unfolded_bytes / 1e6, "MB", 150)
 
 
 def server_figures(asked: Asked) -> Iterator[Figure]:
@@ -144,7 +146,9 @@ def show(figures: Iterator[Figure], as_json: bool) -> bool:
             "" if figure.target is None else f"{'≥' if figure.at_least else '≤'} {figure.target:g}"
         )
         verdict = {True: "met", False: "MISSED", None: ""}[figure.is_met]
-        number = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.1f}"
+        value = figure.value
+        digits = 0 if value is not None and value >= 100 else 1
+        number = "none" if value is None else f"{value:,.{digits}f}"
         print(f"{figure.name:42} {number:>9} {figure.unit:9} {bound:>9}  {verdict}", flush=True)
     if as_json:
         print(json.dumps([asdict(one) | {"met": one.is_met} for one in found], indent=1))

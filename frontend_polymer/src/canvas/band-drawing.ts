@@ -18,7 +18,7 @@ export function drawBands({
   const { context, height, width } = surface;
   const { font, radius } = placer.geometry;
   for (const { label, nodes } of bands) {
-    const seen = nodes.map((node) => shownNode(tree.parent, rows.rowOf[side], node));
+    const seen = nodes.map((node) => shownNode(tree, rows.rowOf[side], node));
     // A folded module stands for all that is in it.
     const own = seen.filter((node, at) => node === nodes[at]);
     if (own.length === 0) continue;

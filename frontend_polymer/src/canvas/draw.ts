@@ -135,7 +135,7 @@ function drawOutline(frame: Frame, node: number, colour: string): void {
   const { placer, rows, side, tree } = frame;
   const { context } = frame.surface;
   const { geometry } = placer;
-  const shown = shownNode(tree.parent, rows.rowOf[side], node);
+  const shown = shownNode(tree, rows.rowOf[side], node);
   if (shown < 0) return;
   const box = placer.row(rows.rowOf[side][shown]!);
   const width = geometry.hasBoxes ? 2 : 1.5;

@@ -96,10 +96,15 @@ export class Placer {
     return this.snap(this.contentWidth - padding - depth * inset - this.view.left);
   }
 
-  /** The row's own box: a leaf, or the header of a module. */
+  /**
+   * The row's own box: a leaf, or the header of a module. It begins inside the pane however far that
+   * is scrolled sideways, so that what lies around deeply nested rows keeps its name.
+   */
   row(row: number): Box {
     const top = this.rows.top[row]!;
-    return this.between(row, top, top + UNITS_PER_ROW);
+    const box = this.between(row, top, top + UNITS_PER_ROW);
+    const x = Math.max(box.x, this.snap(this.geometry.padding));
+    return { ...box, x, width: Math.max(0, box.x + box.width - x) };
   }
 
   /** The box around a module and everything unfolded in it. */

@@ -32,7 +32,7 @@ export function itemOf({ tree, tones, open }: Frame, id: number, row: number, bo
   const isOpen = open[id] === 1;
   return {
     ...{ id, row, box, isOpen, node: tree.node(id) },
-    ...{ from: tree.start(id), to: tree.end[id]! },
+    ...{ from: tree.start(id), to: tree.end(id) },
     tone: toneOf(tree, tones, id, isOpen),
     hasChildren: tree.hasChildren(id),
   };

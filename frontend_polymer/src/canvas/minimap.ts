@@ -181,7 +181,7 @@ function drawView(frame: MinimapFrame, sequence: Sequence): void {
   if (from < 0 || to < 0) return;
   const scale = perPlace(height, sequence.length);
   const top = sequence.place(tree.isSeries(from) ? tree.start(from) : from) * scale;
-  const bottom = sequence.place(open[to] === 1 ? tree.start(to) : tree.end[to]!) * scale;
+  const bottom = sequence.place(open[to] === 1 ? tree.start(to) : tree.end(to)) * scale;
   const tall = Math.max(6, bottom - top);
   const y = Math.min(top, height - tall);
   // What is outside is dimmed, so that the colours inside stay what they are.

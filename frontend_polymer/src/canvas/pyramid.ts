@@ -17,7 +17,7 @@ export class Pyramid {
       const id = nodes[row]!;
       if (id < 0) base[row] = GAP;
       else if (open[id] === 1) base[row] = toneOf(tree, tones, id, true);
-      else base[row] = tones.worst(tree.isSeries(id) ? tree.start(id) : id, tree.end[id]!);
+      else base[row] = tones.worst(tree.isSeries(id) ? tree.start(id) : id, tree.end(id));
     }
     this.levels.push(base);
     for (let below = base; below.length > 1;) {

@@ -84,7 +84,7 @@ export function sceneOf(
       expandable: tree.hasChildren(id),
       expanded: expansion.isOpen(own, id),
       grade: graph.gradeOf(index),
-      worstGrade: graph.rollup.worstGrade(from, tree.end[id]!),
+      worstGrade: graph.rollup.worstGrade(from, tree.end(id)),
       selected: chosen?.side === own && chosen.index === id,
       ...{ x: x + box.x, y: box.y, width: box.width, height: box.height },
     };

@@ -1,6 +1,6 @@
 import type { Graph } from '../data/graph';
 import { GRADES, OVERFLOWS, type ColourMode } from '../data/codes';
-import { Mark, type Colouring } from '../data/colouring';
+import { Mark, MARKS, type Colouring } from '../data/colouring';
 import { SEVERITY } from '../data/rollup';
 import { Grade, Overflow } from '../generated/graph_pb';
 import type { Tree } from '../layout/tree';
@@ -57,7 +57,8 @@ export class Tones {
 
   /** What the documented error hides, where it is what the colours say. */
   mark(node: number): Mark {
-    return this.mode === 'precision' ? (this.colouring.mark?.[node] ?? Mark.NONE) : Mark.NONE;
+    if (this.mode !== 'precision') return Mark.NONE;
+    return MARKS[this.colouring.mark?.[node] ?? 0]!;
   }
 
   /** The number beside a node; empty where there is none. */

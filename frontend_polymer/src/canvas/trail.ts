@@ -13,7 +13,7 @@ export function drawTrail({ surface, placer, rows, side, tree, trail, palette }:
   const boxes: Box[] = [];
   let last = -1;
   for (const node of trail) {
-    const shown = shownNode(tree.parent, rows.rowOf[side], node);
+    const shown = shownNode(tree, rows.rowOf[side], node);
     if (shown < 0 || shown === last) continue;
     last = shown;
     boxes.push(placer.row(rows.rowOf[side][shown]!));

@@ -1,6 +1,6 @@
 // Colours of a graph's nodes: what each grade says, and how its number is written.
 
-import { Grade, type GradeBand, type Measures } from '../generated/graph_pb';
+import { Grade, type GradeBand } from '../generated/graph_pb';
 import { GRADES, type ColourMode } from './codes';
 import type { Graph } from './graph';
 import { beyondGrade, gradeOf } from './grades';
@@ -17,9 +17,17 @@ export enum Mark {
   HIDDEN,
 }
 
+export const MARKS: readonly Mark[] = [Mark.NONE, Mark.NEAR_ZERO, Mark.HIDDEN];
+
+/** The other measures of each node of the debug side. */
+export interface Measured {
+  readonly scaled: ArrayLike<number>;
+  readonly roundings: ArrayLike<number>;
+}
+
 /** What is known of the errors beside the documented ones. */
 export interface Known {
-  readonly measures: Measures | null;
+  readonly measures: Measured | null;
   readonly bands: readonly GradeBand[];
 }
 
@@ -27,13 +35,13 @@ export interface Known {
 export interface Colouring {
   readonly grade: Uint8Array;
   readonly rollup: Rollup;
-  readonly mark: readonly Mark[] | null;
+  readonly mark: Uint8Array | null;
   /** The number of a node as it is drawn; `asPower` keeps small ones apart. */
   number(index: number, asPower: boolean): string;
 }
 
 /** Whether a file has what the measured colourings need. */
-export function hasMeasures(measures: Measures | null, graph: Graph | null | undefined): boolean {
+export function hasMeasures(measures: Measured | null, graph: Graph | null | undefined): boolean {
   return measures !== null && measures.scaled.length === graph?.count;
 }
 
@@ -70,8 +78,8 @@ export function colouringOf(
   };
 }
 
-function marksOf(graph: Graph, { scaled }: Measures): Mark[] {
-  return Array.from(graph.grade, (documented, index) => {
+function marksOf(graph: Graph, { scaled }: Measured): Uint8Array {
+  return graph.grade.map((documented, index) => {
     const error = scaled[index]!;
     const grade = GRADES[documented]!;
     if (error < 0 || grade === Grade.UNMATCHED || grade === Grade.UNGRADED) return Mark.NONE;

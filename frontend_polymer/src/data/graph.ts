@@ -10,6 +10,7 @@ import { decodeColumns, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
 import { CALL_ROLES, DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
+import { narrowed, type Integers } from './narrow';
 import { Rollup } from './rollup';
 
 /** Real models nest a few dozen levels; what exceeds this is an attack on the call stack. */
@@ -31,10 +32,10 @@ export class Graph {
   readonly depth: Uint16Array;
   readonly kind: Uint8Array;
   readonly direction: Uint8Array;
-  readonly call: Int32Array;
-  readonly stem: Int32Array;
+  readonly call: Integers;
+  readonly stem: Integers;
   readonly stems: readonly string[];
-  readonly microStep: Int32Array;
+  readonly microStep: Integers;
   readonly grade: Uint8Array;
   /** 0…1, -1 when there is none. */
   readonly error: Float32Array;
@@ -42,7 +43,7 @@ export class Graph {
   /** The matched node of the other side, -1 when there is none. */
   readonly partner: Int32Array;
   /** Place in `unmatchedReasons`, -1 when matched or unknown. */
-  readonly unmatchedReason: Int32Array;
+  readonly unmatchedReason: Integers;
   readonly unmatchedReasons: readonly string[];
   /** What the verdict says of the node; `UNKNOWN` on the bench side and without a verdict. */
   readonly role: Uint8Array;
@@ -51,7 +52,7 @@ export class Graph {
   /** How sure a match by evidence is, 50 … 100 percent; 0 for all others. */
   readonly certainty: Uint8Array;
   /** Place in the groups of the step and rank, -1 for none. */
-  readonly group: Int32Array;
+  readonly group: Integers;
   readonly rollup: Rollup;
   readonly deepest: number;
   private readonly labels = new Map<number, Label>();
@@ -63,16 +64,16 @@ export class Graph {
     this.count = nodeCount;
     this.stems = stems;
     this.unmatchedReasons = unmatchedReasons;
-    this.stem = checked(columns, 'stem', stems.length);
+    this.stem = narrowed(checked(columns, 'stem', stems.length));
     this.direction = Uint8Array.from(checked(columns, 'direction', DIRECTIONS.length));
     this.kind = Uint8Array.from(checked(columns, 'kind', KINDS.length));
-    this.call = checked(columns, 'call');
-    this.microStep = checked(columns, 'microStep');
+    this.call = narrowed(checked(columns, 'call'));
+    this.microStep = narrowed(checked(columns, 'microStep'));
     this.grade = Uint8Array.from(checked(columns, 'grade', GRADES.length));
     this.overflow = Uint8Array.from(optional(columns, 'overflow', OVERFLOWS.length));
     const reason = optional(columns, 'unmatchedReason', unmatchedReasons.length + 1);
     this.role = Uint8Array.from(optional(columns, 'role', CALL_ROLES.length));
-    this.unmatchedReason = reason.map((value) => value - 1);
+    this.unmatchedReason = narrowed(reason.map((value) => value - 1));
     this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
     if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
 
@@ -82,7 +83,7 @@ export class Graph {
     this.partner = partners(columns.partnerOffset, this.grade);
     this.source = ofMatched(columns.matchSource, this.grade);
     this.certainty = ofMatched(columns.matchCertainty, this.grade);
-    this.group = optional(columns, 'group').map((value) => value - 1);
+    this.group = narrowed(optional(columns, 'group').map((value) => value - 1));
     this.rollup = new Rollup(this.grade, this.overflow);
   }
 
@@ -190,14 +191,14 @@ export class Graph {
 
 const AUTOMATIC: number = MatchSource.AUTOMATIC;
 
-type Integers = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' | 'subtreeSize';
+type IntegerColumn = 'stem' | 'direction' | 'kind' | 'call' | 'microStep' | 'grade' | 'subtreeSize';
 
 type Optional = 'overflow' | 'unmatchedReason' | 'role' | 'group';
 
 /** A column with one value of [0, limit) per node. */
 function checked(
   columns: SkeletonColumns,
-  name: Integers | Optional,
+  name: IntegerColumn | Optional,
   limit = Infinity,
 ): Int32Array {
   const values = columns[name];

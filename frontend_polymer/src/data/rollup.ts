@@ -17,34 +17,57 @@ const { OK, SLIGHT, MODERATE, SERIOUS, SEVERE } = Grade;
 const WORST_FIRST: readonly Grade[] = [SEVERE, SERIOUS, MODERATE, SLIGHT, OK];
 const OVERFLOW_FIRST: readonly Overflow[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
 
+/** Nodes between two running totals: as many are counted one by one at either end of a range. */
+const BLOCK = 64;
+
 /**
- * What a range of nodes holds. Nodes are in pre-order, so a subtree is a range: running totals
- * answer any question about it in constant time.
+ * What a range of nodes holds. Nodes are in pre-order, so a subtree is a range: running totals, one
+ * in every `BLOCK` nodes, answer any question about it in constant time.
  */
 export class Rollup {
   private readonly totals: Uint32Array;
 
-  constructor(grade: Uint8Array, overflow: Uint8Array) {
-    this.totals = new Uint32Array((grade.length + 1) * STRIDE);
+  constructor(
+    private readonly grades: Uint8Array,
+    private readonly overflows: Uint8Array,
+  ) {
+    this.totals = new Uint32Array((Math.floor(grades.length / BLOCK) + 1) * STRIDE);
     const { totals } = this;
-    for (let index = 0; index < grade.length; index++) {
-      const from = index * STRIDE;
-      for (let at = from; at < from + STRIDE; at++) totals[at + STRIDE] = totals[at]!;
-      totals[from + STRIDE + grade[index]!]!++;
-      const level = overflow[index]!;
-      if (level !== 0) totals[from + STRIDE + FLOWS + level]!++;
+    for (let from = 0, at = STRIDE; at < totals.length; from += BLOCK, at += STRIDE) {
+      totals.copyWithin(at, at - STRIDE, at);
+      for (let index = from; index < from + BLOCK; index++) {
+        totals[at + grades[index]!]!++;
+        const level = overflows[index]!;
+        if (level !== 0) totals[at + FLOWS + level]!++;
+      }
     }
   }
 
   /** Nodes of this grade in [from, to). */
   grade(grade: Grade, from: number, to: number): number {
-    return this.totals[to * STRIDE + grade]! - this.totals[from * STRIDE + grade]!;
+    return this.count(this.grades, grade, grade, from, to);
   }
 
   /** Nodes of this overflow level in [from, to). */
   overflow(level: Overflow, from: number, to: number): number {
-    const column = FLOWS + level;
-    return this.totals[to * STRIDE + column]! - this.totals[from * STRIDE + column]!;
+    return this.count(this.overflows, level, FLOWS + level, from, to);
+  }
+
+  private count(
+    values: Uint8Array,
+    wanted: number,
+    column: number,
+    from: number,
+    to: number,
+  ): number {
+    if (to - from <= BLOCK) return counted(values, wanted, from, to);
+    const [first, last] = [Math.ceil(from / BLOCK), Math.floor(to / BLOCK)];
+    const { totals } = this;
+    return (
+      counted(values, wanted, from, first * BLOCK) +
+      (totals[last * STRIDE + column]! - totals[first * STRIDE + column]!) +
+      counted(values, wanted, last * BLOCK, to)
+    );
   }
 
   /** Worst of ok … severe in [from, to); ungraded when none is graded. */
@@ -64,4 +87,10 @@ export class Rollup {
   worstOverflow(from: number, to: number): Overflow {
     return OVERFLOW_FIRST.find((level) => this.overflow(level, from, to) > 0) ?? Overflow.NONE;
   }
+}
+
+function counted(values: Uint8Array, wanted: number, from: number, to: number): number {
+  let count = 0;
+  for (let index = from; index < to; index++) if (values[index] === wanted) count++;
+  return count;
 }

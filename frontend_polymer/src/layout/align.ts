@@ -33,10 +33,9 @@ export interface AlignInput {
 export function align(input: AlignInput): Rows {
   const { trees, open, only } = input;
   const [npu, bench] = trees;
-  const placement = new Placement(
-    input,
-    visible(npu, open[0]) + (bench ? visible(bench, open[1]) : 0),
-  );
+  // Most rows hold a node of either side.
+  const sizes = [visible(npu, open[0]), bench ? visible(bench, open[1]) : 0];
+  const placement = new Placement(input, Math.max(...sizes));
   const hasBench = bench !== null && only !== Side.NPU;
   placement.place(hasBench && only === Side.BENCH ? -1 : 0, hasBench ? 0 : -1, 0, -1);
   return placement.rows();
@@ -57,25 +56,33 @@ interface Wrapper {
 }
 
 /** An upper bound on the rows of one side. */
-function visible({ graph, end, series }: Tree, open: Uint8Array): number {
+function visible({ graph, series }: Tree, open: Uint8Array): number {
   let count = series.length;
   for (let index = 0; index < graph.count; count++) {
-    index = open[index] === 1 ? index + 1 : end[index]!;
+    index = open[index] === 1 ? index + 1 : graph.end[index]!;
   }
   return count;
+}
+
+/** The columns of rows, with room for more. */
+function columnsOf(capacity: number) {
+  return {
+    npuNode: new Int32Array(capacity),
+    benchNode: new Int32Array(capacity),
+    depth: new Uint16Array(capacity),
+    parent: new Int32Array(capacity),
+    end: new Int32Array(capacity),
+    top: new Int32Array(capacity),
+    bottom: new Int32Array(capacity),
+    through: new Uint8Array(capacity),
+  };
 }
 
 class Placement {
   private count = 0;
   private unit = 0;
-  private readonly npuNode: Int32Array;
-  private readonly benchNode: Int32Array;
-  private readonly depth: Uint16Array;
-  private readonly parent: Int32Array;
-  private readonly end: Int32Array;
-  private readonly top: Float64Array;
-  private readonly bottom: Float64Array;
-  private readonly through: Uint8Array;
+  private capacity: number;
+  private columns: ReturnType<typeof columnsOf>;
   private readonly npuRow: Int32Array;
   private readonly benchRow: Int32Array;
 
@@ -83,30 +90,24 @@ class Placement {
     private readonly input: AlignInput,
     capacity: number,
   ) {
-    this.npuNode = new Int32Array(capacity);
-    this.benchNode = new Int32Array(capacity);
-    this.depth = new Uint16Array(capacity);
-    this.parent = new Int32Array(capacity);
-    this.end = new Int32Array(capacity);
-    this.top = new Float64Array(capacity);
-    this.bottom = new Float64Array(capacity);
-    this.through = new Uint8Array(capacity);
+    this.capacity = capacity;
+    this.columns = columnsOf(capacity);
     this.npuRow = new Int32Array(input.trees[0].size).fill(-1);
     this.benchRow = new Int32Array(input.trees[1]?.size ?? 0).fill(-1);
   }
 
   rows(): Rows {
-    const { count } = this;
+    const { count, columns } = this;
     return {
       count,
-      node: [this.npuNode.subarray(0, count), this.benchNode.subarray(0, count)],
+      node: [columns.npuNode.subarray(0, count), columns.benchNode.subarray(0, count)],
       rowOf: [this.npuRow, this.benchRow],
-      depth: this.depth.subarray(0, count),
-      parent: this.parent.subarray(0, count),
-      end: this.end.subarray(0, count),
-      top: this.top.subarray(0, count),
-      bottom: this.bottom.subarray(0, count),
-      through: this.through.subarray(0, count),
+      depth: columns.depth.subarray(0, count),
+      parent: columns.parent.subarray(0, count),
+      end: columns.end.subarray(0, count),
+      top: columns.top.subarray(0, count),
+      bottom: columns.bottom.subarray(0, count),
+      through: columns.through.subarray(0, count),
       height: this.unit,
     };
   }
@@ -124,21 +125,32 @@ class Placement {
 
   private head(npu: number, bench: number, depth: number, parent: number): number {
     const row = this.count++;
-    this.npuNode[row] = npu;
-    this.benchNode[row] = bench;
-    this.depth[row] = depth;
-    this.parent[row] = parent;
-    this.top[row] = this.unit;
+    if (row === this.capacity) this.grow();
+    const { columns } = this;
+    columns.npuNode[row] = npu;
+    columns.benchNode[row] = bench;
+    columns.depth[row] = depth;
+    columns.parent[row] = parent;
+    columns.top[row] = this.unit;
     this.unit += UNITS_PER_ROW;
     if (npu >= 0) this.npuRow[npu] = row;
     if (bench >= 0) this.benchRow[bench] = row;
     return row;
   }
 
+  private grow(): void {
+    const before = this.columns;
+    this.capacity = Math.ceil(this.capacity * 1.0625) + 1;
+    this.columns = columnsOf(this.capacity);
+    for (const name of Object.keys(before) as (keyof typeof before)[]) {
+      this.columns[name].set(before[name]);
+    }
+  }
+
   private close(row: number, isOpen: boolean): void {
     if (isOpen) this.unit++;
-    this.end[row] = this.count;
-    this.bottom[row] = this.unit;
+    this.columns.end[row] = this.count;
+    this.columns.bottom[row] = this.unit;
   }
 
   /** Everything below a module. */
@@ -155,13 +167,13 @@ class Placement {
   }
 
   private endOf(side: 0 | 1, node: number): number {
-    return this.input.trees[side]!.end[node]!;
+    return this.input.trees[side]!.end(node);
   }
 
   private isShown(side: 0 | 1, node: number): boolean {
     const { microStep, trees } = this.input;
     const tree = trees[side]!;
-    return microStep < 0 || tree.parent[node] !== 0 || tree.microStep(node) === microStep;
+    return microStep < 0 || tree.parent(node) !== 0 || tree.microStep(node) === microStep;
   }
 
   private placeAlone(side: 0 | 1, { module, from, to }: Run, parent: number): void {
@@ -170,7 +182,7 @@ class Placement {
       const child = tree.childAt(module, node);
       if (this.isShown(side, child)) {
         const [npu, bench] = side === 0 ? [child, -1] : [-1, child];
-        this.place(npu, bench, this.depth[parent]! + 1, parent);
+        this.place(npu, bench, this.columns.depth[parent]! + 1, parent);
       }
       node = this.endOf(side, child);
     }
@@ -184,7 +196,7 @@ class Placement {
         { ...bench, from: nextBench, to: this.firstOf(1, other) },
         parent,
       );
-      this.place(child, other, this.depth[parent]! + 1, parent);
+      this.place(child, other, this.columns.depth[parent]! + 1, parent);
       nextNpu = this.endOf(0, child);
       nextBench = this.endOf(1, other);
     }
@@ -225,8 +237,8 @@ class Placement {
   }
 
   private wrap(npu: number, bench: number, parent: number): number {
-    const row = this.head(npu, bench, this.depth[parent]! + 1, parent);
-    this.through[row] = 1;
+    const row = this.head(npu, bench, this.columns.depth[parent]! + 1, parent);
+    this.columns.through[row] = 1;
     return row;
   }
 
@@ -284,7 +296,7 @@ class Placement {
   }
 
   private isIn(side: 0 | 1, node: number, { module, from, to }: Run): boolean {
-    if (this.input.trees[side]!.parent[node] !== module || !this.isShown(side, node)) return false;
+    if (this.input.trees[side]!.parent(node) !== module || !this.isShown(side, node)) return false;
     const first = this.firstOf(side, node);
     return from <= first && first < to;
   }

@@ -4,8 +4,13 @@ import type { Graph } from '../data/graph';
  * Writes which nodes are unfolded as text for an address: a row of bits, one for each node that has
  * children, in execution order.
  */
-export function encodeOpen(graph: Graph, open: Uint8Array): string {
-  return encodeBits(open.filter((_, node) => node < graph.count && graph.hasChildren(node)));
+export function encodeOpen({ count, end }: Graph, open: Uint8Array): string {
+  // After every change of the view, so with nothing made that is as large as the graph.
+  const bits = new Runs();
+  for (let node = 0; node < count; node++) {
+    if (end[node]! > node + 1) bits.add(open[node]!);
+  }
+  return bits.text();
 }
 
 /** The opposite of `encodeOpen`; null when the text does not belong to this graph. */
@@ -23,19 +28,30 @@ export function decodeOpen(graph: Graph, text: string): Uint8Array | null {
 
 /** The lengths of the runs, that of zeros first, in base 64. */
 export function encodeBits(bits: Uint8Array): string {
-  const runs: number[] = [];
-  let current = 0;
-  let length = 0;
-  for (const bit of bits) {
-    if (bit !== current) {
-      runs.push(length);
-      current = bit;
-      length = 0;
+  const runs = new Runs();
+  for (const bit of bits) runs.add(bit);
+  return runs.text();
+}
+
+/** Bits as the lengths of their runs. */
+class Runs {
+  private readonly ended: number[] = [];
+  private current = 0;
+  private length = 0;
+
+  add(bit: number): void {
+    if (bit !== this.current) {
+      this.ended.push(this.length);
+      this.current = bit;
+      this.length = 0;
     }
-    length++;
+    this.length++;
   }
-  // The last run follows from the number of bits.
-  return runs.map(digits).join('');
+
+  /** The last run follows from the number of bits. */
+  text(): string {
+    return this.ended.map(digits).join('');
+  }
 }
 
 /** The opposite of `encodeBits`; null when the text holds more or other than so many bits. */

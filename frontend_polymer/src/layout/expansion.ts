@@ -58,18 +58,18 @@ export class Expansion {
   /** Unfolds a subtree completely. */
   expandBelow(side: Side, node: number): void {
     const tree = this.trees[side]!;
-    const [start, end] = [tree.start(node), tree.end[node]!];
+    const [start, end] = [tree.start(node), tree.end(node)];
     this.set(side, node, true);
     for (let below = start; below < end; below++) this.set(side, below, true);
     for (let series = tree.graph.count; series < tree.size; series++) {
-      const isBelow = tree.start(series) >= start && tree.end[series]! <= end;
+      const isBelow = tree.start(series) >= start && tree.end(series) <= end;
       if (isBelow) this.set(side, series, true);
     }
   }
 
   /** Unfolds exactly the paths that lead to nodes of this grade or worse, on both sides. */
   toErrors(least: Grade): void {
-    this.fill((tree, id) => tree.graph.rollup.worstGrade(tree.start(id), tree.end[id]!) >= least);
+    this.fill((tree, id) => tree.graph.rollup.worstGrade(tree.start(id), tree.end(id)) >= least);
     const [npu, bench] = this.open;
     for (let node = 0; node < bench.length; node++) {
       const other = this.beside[Side.BENCH][node]!;
@@ -103,8 +103,10 @@ export class Expansion {
   }
 
   private openAncestors(side: Side, node: number): void {
-    const { parent } = this.trees[side]!;
-    for (let above = parent[node]!; above >= 0; above = parent[above]!) this.set(side, above, true);
+    const tree = this.trees[side]!;
+    for (let above = tree.parent(node); above >= 0; above = tree.parent(above)) {
+      this.set(side, above, true);
+    }
   }
 
   private setOne(side: Side, node: number, open: boolean): void {

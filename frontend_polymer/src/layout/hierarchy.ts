@@ -22,7 +22,8 @@ export class Hierarchy {
   trees: Trees;
   expansion: Expansion;
   rows: Rows;
-  private readonly nodesBeside: PerSide<Int32Array>;
+  /** The same for all nodes and, after them, for the series, folded or not. */
+  private readonly besideAll: PerSide<Int32Array>;
   private readonly series: FoundSeries;
   private areFolded = false;
   private shownMicroStep = -1;
@@ -33,8 +34,10 @@ export class Hierarchy {
 
   constructor(readonly graphs: Graphs) {
     const [npu, bench] = graphs;
-    this.beside = this.nodesBeside = counterparts(graphs);
+    this.beside = counterparts(graphs);
     this.series = findSeries(graphs, this.beside);
+    this.besideAll = this.withSeries(this.beside);
+    this.beside = this.besideOf(false);
     this.trees = [new Tree(npu), bench && new Tree(bench)];
     this.expansion = new Expansion(this.trees, this.beside);
     this.foldsLayers = this.series.of.flat().some(({ count }) => count >= LONG_SERIES);
@@ -58,16 +61,7 @@ export class Hierarchy {
     const [npu, bench] = graphs;
     const kept: PerSide<Series[]> = areFolded ? series.of : [[], []];
     this.trees = [new Tree(npu, kept[0]), bench && new Tree(bench, kept[1])];
-    const paired = areFolded ? series.paired : 0;
-    const besideOf = (side: Side) => {
-      const nodes = this.nodesBeside[side];
-      const beside = new Int32Array(nodes.length + kept[side].length).fill(-1);
-      beside.set(nodes);
-      const other = graphs[otherSide(side)]?.count ?? 0;
-      for (let at = 0; at < paired; at++) beside[nodes.length + at] = other + at;
-      return beside;
-    };
-    this.beside = [besideOf(Side.NPU), besideOf(Side.BENCH)];
+    this.beside = this.besideOf(areFolded);
     this.expansion = new Expansion(this.trees, this.beside);
     this.expansion.sync = expansion.sync;
     for (const side of SIDES) {
@@ -143,7 +137,7 @@ export class Hierarchy {
 
   /** The node itself, or the folded module that hides it; null when it is filtered out. */
   shown({ side, index }: NodeRef): NodeRef | null {
-    const shown = shownNode(this.trees[side]!.parent, this.rows.rowOf[side], index);
+    const shown = shownNode(this.trees[side]!, this.rows.rowOf[side], index);
     return shown < 0 ? null : { side, index: shown };
   }
 
@@ -165,6 +159,26 @@ export class Hierarchy {
       if (index >= 0) return { side, index };
     }
     return { side: Side.NPU, index: 0 };
+  }
+
+  private withSeries(beside: PerSide<Int32Array>): PerSide<Int32Array> {
+    const { of, paired } = this.series;
+    const extended = (side: Side) => {
+      const count = beside[side].length;
+      const result = new Int32Array(count + of[side].length).fill(-1);
+      result.set(beside[side]);
+      const other = this.graphs[otherSide(side)]?.count ?? 0;
+      for (let at = 0; at < paired; at++) result[count + at] = other + at;
+      return result;
+    };
+    return [extended(Side.NPU), extended(Side.BENCH)];
+  }
+
+  private besideOf(areFolded: boolean): PerSide<Int32Array> {
+    if (areFolded) return this.besideAll;
+    const [npu, bench] = this.graphs;
+    const [ofNpu, ofBench] = this.besideAll;
+    return [ofNpu.subarray(0, npu.count), ofBench.subarray(0, bench?.count ?? 0)];
   }
 
   private align(): Rows {

@@ -1,4 +1,5 @@
 import type { PerSide } from './sides';
+import type { Tree } from './tree';
 
 /** Heights are counted in quarters of a row, the room that closes a box. */
 export const UNITS_PER_ROW = 4;
@@ -19,9 +20,9 @@ export interface Rows {
   /** One past the last row of the block that this row heads; the next row for a leaf. */
   readonly end: Int32Array;
   /** Where the row begins, in units. */
-  readonly top: Float64Array;
+  readonly top: Int32Array;
   /** Where its block closes, in units. */
-  readonly bottom: Float64Array;
+  readonly bottom: Int32Array;
   /**
    * 1 where one side alone has a module, and its block holds nodes of both: those of the other side
    * belong to the next module around that it has.
@@ -44,8 +45,8 @@ export function rowAt(rows: Rows, unit: number): number {
 }
 
 /** The node itself, or its closest ancestor that has a row; -1 when it is filtered out. */
-export function shownNode(parent: Int32Array, rowOf: Int32Array, node: number): number {
+export function shownNode(tree: Tree, rowOf: Int32Array, node: number): number {
   let shown = node;
-  while (shown >= 0 && rowOf[shown]! < 0) shown = parent[shown]!;
+  while (shown >= 0 && rowOf[shown]! < 0) shown = tree.parent(shown);
   return shown;
 }

@@ -39,7 +39,7 @@ export function openAround(hierarchy: Hierarchy, rows: Iterable<number>): [strin
       let at = hierarchy.rows.node[side][row] ?? -1;
       while (at >= 0 && kept[side]![at] === 0) {
         if (expansion.isOpen(side, at)) kept[side]![at] = 1;
-        at = trees[side]!.parent[at]!;
+        at = trees[side]!.parent(at);
       }
     }
   }

@@ -8,12 +8,11 @@ import type { Series } from './series';
  */
 export class Tree {
   readonly size: number;
-  /** -1 for the root. */
-  readonly parent: Int32Array;
-  /** One past the last node below. */
-  readonly end: Int32Array;
   /** The most rows around a row. */
   readonly deepest: number;
+  /** The series of each layer, and 1 for each layer: asking is cheaper there. */
+  private readonly seriesAbove = new Map<number, number>();
+  private readonly isLayer: Uint8Array | null;
 
   constructor(
     readonly graph: Graph,
@@ -21,20 +20,27 @@ export class Tree {
   ) {
     const { count } = graph;
     this.size = count + series.length;
-    if (series.length === 0) {
-      ({ parent: this.parent, end: this.end, deepest: this.deepest } = graph);
-      return;
-    }
-    this.parent = extended(graph.parent, this.size);
-    this.end = extended(graph.end, this.size);
+    this.isLayer = series.length === 0 ? null : new Uint8Array(count);
     series.forEach(({ first, last }, at) => {
-      this.parent[count + at] = graph.parent[first]!;
-      this.end[count + at] = graph.end[last]!;
       for (let layer = first; layer <= last; layer = graph.end[layer]!) {
-        this.parent[layer] = count + at;
+        this.seriesAbove.set(layer, count + at);
+        this.isLayer![layer] = 1;
       }
     });
-    this.deepest = this.depths().reduce((deepest, depth) => Math.max(deepest, depth));
+    this.deepest = this.isLayer
+      ? this.depths().reduce((deepest, depth) => Math.max(deepest, depth))
+      : graph.deepest;
+  }
+
+  /** -1 for the root. */
+  parent(id: number): number {
+    if (this.isSeries(id)) return this.graph.parent[this.seriesOf(id).first]!;
+    return this.isLayer?.[id] === 1 ? this.seriesAbove.get(id)! : this.graph.parent[id]!;
+  }
+
+  /** One past the last node below. */
+  end(id: number): number {
+    return this.graph.end[this.isSeries(id) ? this.seriesOf(id).last : id]!;
   }
 
   isSeries(id: number): boolean {
@@ -47,22 +53,22 @@ export class Tree {
   }
 
   hasChildren(id: number): boolean {
-    return this.end[id]! > this.start(id);
+    return this.end(id) > this.start(id);
   }
 
   /** What holds a node among the children of `parent`: the node itself, or a series. */
   childAt(parent: number, node: number): number {
-    const above = this.parent[node]!;
+    const above = this.parent(node);
     return above === parent ? node : above;
   }
 
   /** In execution order. */
   *children(id: number): Generator<number> {
-    const end = this.end[id]!;
+    const end = this.end(id);
     for (let node = this.start(id); node < end;) {
       const child = this.childAt(id, node);
       yield child;
-      node = this.end[child]!;
+      node = this.end(child);
     }
   }
 
@@ -105,8 +111,8 @@ export class Tree {
   private depths(): Uint16Array {
     const depth = new Uint16Array(this.size);
     for (let node = 1; node < this.graph.count; node++) {
-      const above = this.parent[node]!;
-      if (this.isSeries(above)) depth[above] = depth[this.parent[above]!]! + 1;
+      const above = this.parent(node);
+      if (this.isSeries(above)) depth[above] = depth[this.parent(above)]! + 1;
       depth[node] = depth[above]! + 1;
     }
     return depth;
@@ -116,10 +122,4 @@ export class Tree {
 /** The last number of a title or, before the class, of a stem. */
 function numberOf(text: string): string {
   return /(\d+)(?:\.[^.\d][^.]*)?$/.exec(text)?.[1] ?? '';
-}
-
-function extended(values: Int32Array, size: number): Int32Array {
-  const longer = new Int32Array(size);
-  longer.set(values);
-  return longer;
 }

@@ -30,6 +30,6 @@ function nodeRow(nodes: Int32Array, row: number, direction: 1 | -1): number | nu
 }
 
 export function parentOf(hierarchy: Hierarchy, { side, index }: NodeRef): NodeRef | null {
-  const parent = hierarchy.trees[side]!.parent[index]!;
+  const parent = hierarchy.trees[side]!.parent(index);
   return parent < 0 ? null : { side, index: parent };
 }

@@ -1,10 +1,10 @@
+import type { Measured } from '../data/colouring';
 import type { ProblemError } from '../data/problem';
 import type {
   Catalog,
   DatabaseFile,
   GraphPair,
   Groups,
-  Measures,
   NodeDetail,
   NodeFlow,
   Values,
@@ -21,7 +21,7 @@ export interface AppState {
   readonly catalog: Catalog | null;
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
-  readonly measures: Measures | null;
+  readonly measures: Measured | null;
   /** What nodes put out, while both sides are one tree; null also where there is no reference. */
   readonly values: Values | null;
   /** Calls that only together have a counterpart; comes after the graphs. */

@@ -78,11 +78,12 @@ export function moduleAt(graph: Graph, index: number): string {
 }
 
 function modulePaths(graph: Graph): string[] {
-  const paths = new Set<string>();
+  // Names repeat: a text is looked at once for all nodes that have it.
+  const isOfModule = new Uint8Array(graph.stems.length);
   for (let index = 0; index < graph.count; index++) {
-    if (graph.kindOf(index) === Kind.MODULE)
-      paths.add(modulePath(graph.stems[graph.stem[index]!]!));
+    if (graph.kindOf(index) === Kind.MODULE) isOfModule[graph.stem[index]!] = 1;
   }
+  const paths = new Set(graph.stems.filter((_, stem) => isOfModule[stem] === 1).map(modulePath));
   return [...paths].filter((path) => path !== '').sort((a, b) => a.localeCompare(b, 'en'));
 }
 

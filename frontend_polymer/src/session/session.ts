@@ -298,9 +298,13 @@ export class Session {
       const isGrouped = (pairOf(this.state)?.groups ?? 0) > 0;
       const groups = isGrouped ? await ask(this.fetch, 'groups', key, signal) : null;
       if (!signal.aborted) this.store.update({ groups });
-      const measures = await ask(this.fetch, 'measures', key, signal);
-      const isOurs = !signal.aborted && measures.revision === graphs[Side.NPU].revision;
-      if (isOurs) this.store.update({ measures });
+      const { revision, ...found } = await ask(this.fetch, 'measures', key, signal);
+      if (signal.aborted || revision !== graphs[Side.NPU].revision) return;
+      // As they cross the wire: lists of numbers take twice the room.
+      const [scaled, roundings] = [found.scaled, found.roundings].map((of) =>
+        Float32Array.from(of),
+      );
+      this.store.update({ measures: { scaled: scaled!, roundings: roundings! } });
     } catch {
       return; // an older server has none; colours are then the documented ones
     }

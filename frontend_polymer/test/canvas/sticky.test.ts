@@ -5,7 +5,7 @@ import { stickyRows } from '../../src/canvas/sticky';
 import { Side } from '../../src/generated/graph_pb';
 import { Hierarchy } from '../../src/layout/hierarchy';
 import { forSeeds, randomTree, type Random } from '../graphs/random';
-import { singleGraph } from '../graphs/synthetic';
+import { singleGraph, type Sketch } from '../graphs/synthetic';
 
 const HEIGHT = 400;
 
@@ -43,6 +43,25 @@ describe('modules that stick to the upper edge', () => {
       }
     });
     expect(seen).toBeGreaterThan(100);
+  });
+
+  test('begin in sight however far the view is scrolled sideways', () => {
+    let deepest: Sketch = { stem: 'Tensor.add' };
+    for (let level = 0; level < 200; level++) {
+      deepest = { stem: `Module.${'a.'.repeat(200 - level)}Net`, children: [deepest] };
+    }
+    const hierarchy = new Hierarchy([singleGraph(deepest), null]);
+    hierarchy.expansion.expandAll();
+    hierarchy.relayout();
+    const width = contentWidth(24, 600, hierarchy.deepest);
+    const view = { rowHeight: 24, top: hierarchy.rows.height / 2, left: width - 600 };
+    const placer = new Placer(hierarchy.rows, view, geometryOf(24), width, 1);
+    const stuck = stickyRows(hierarchy.rows, placer, HEIGHT);
+    expect(stuck).toHaveLength(4);
+    for (const { box } of stuck) {
+      expect(box.x).toBeGreaterThanOrEqual(0);
+      expect(box.x + box.width).toBeGreaterThan(240);
+    }
   });
 
   test('leave most of the pane free, and give way in an overview', () => {

@@ -75,7 +75,7 @@ describe('a colouring', () => {
 
   test('marks what the documented error makes too much of, and what it hides', () => {
     const { mark } = colouringOf(graph, 'precision', known, false);
-    expect(mark).toEqual([
+    expect([...mark!]).toEqual([
       ...[Mark.NONE, Mark.NONE, Mark.NEAR_ZERO, Mark.NONE, Mark.HIDDEN, Mark.NONE, Mark.NONE],
     ]);
   });

@@ -7,7 +7,7 @@ import { graphPair, singleGraph } from '../graphs/synthetic';
 
 test('what is below a node equals counting', () => {
   forSeeds(25, (random) => {
-    const [graph] = graphPair(...randomPair(random, 60));
+    const [graph] = graphPair(...randomPair(random, 300));
     for (let node = 0; node < graph.count; node++) {
       const [from, to] = [node + 1, graph.end[node]!];
       const below = Array.from({ length: to - from }, (_, place) => graph.gradeOf(from + place));
@@ -25,7 +25,7 @@ test('what is below a node equals counting', () => {
 
 test('overflow below a node equals counting', () => {
   forSeeds(10, (random) => {
-    const graph = singleGraph(randomTree(random, 60));
+    const graph = singleGraph(randomTree(random, 300));
     for (let node = 0; node < graph.count; node++) {
       const [from, to] = [node, graph.end[node]!];
       const levels = Array.from({ length: to - from }, (_, place) =>

@@ -3,6 +3,7 @@ import '@polymer/polymer/lib/elements/dom-if.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { GRADES, OVERFLOWS } from '../../data/codes';
+import type { Graph } from '../../data/graph';
 import { TEXT_CONDITIONS, type ConditionKey, type TextCondition } from '../../session/conditions';
 import { isEmptyFind, type Find } from '../../session/find';
 import { Grade, Overflow, Side } from '../../generated/graph_pb';
@@ -268,8 +269,8 @@ export class GaFind extends LocalizedElement {
     return choices && `${key}Choices`;
   }
 
-  _listed({ choices }: TextCondition, graphs: AppState['graphs']): string[] {
-    return graphs && choices ? choices(graphs[Side.NPU]) : [];
+  _listed(condition: TextCondition, graphs: AppState['graphs']): readonly string[] {
+    return graphs && condition.choices ? choicesIn(graphs[Side.NPU], condition) : NO_CHOICES;
   }
 
   _word({ key }: { key: ConditionKey }, part: 'name' | 'hint', text: Texts): string {
@@ -339,6 +340,18 @@ export class GaFind extends LocalizedElement {
     if (total > count) return text.find.firstOf(formatCount(count), formatCount(total));
     return text.search.count(formatCount(count));
   }
+}
+
+const NO_CHOICES: readonly string[] = [];
+const choices = new WeakMap<Graph, Map<string, readonly string[]>>();
+
+/** What to choose from in a graph: looked for once, for the panel asks whenever anything changes. */
+function choicesIn(graph: Graph, condition: TextCondition): readonly string[] {
+  let known = choices.get(graph);
+  if (!known) choices.set(graph, (known = new Map<string, readonly string[]>()));
+  let found = known.get(condition.key);
+  if (!found) known.set(condition.key, (found = condition.choices?.(graph) ?? NO_CHOICES));
+  return found;
 }
 
 function fill(select: HTMLSelectElement, value: string, options: [string, string][]): void {

@@ -6,7 +6,8 @@ import type { Marks } from '../../canvas/painter';
 import { HierarchyView } from '../../canvas/view';
 import { ROW_HEIGHT } from '../../canvas/viewport';
 import type { ColourMode } from '../../data/codes';
-import { Grade, Side, type GradeBand, type Measures } from '../../generated/graph_pb';
+import type { Measured } from '../../data/colouring';
+import { Grade, Side, type GradeBand } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { otherSide, type Graphs } from '../../layout/sides';
 import type { HierarchyState } from '../../layout/state';
@@ -231,7 +232,7 @@ export class GaHierarchy extends LocalizedElement {
   _coloursChanged(
     mode: ColourMode,
     asPower: boolean,
-    measures: Measures | null,
+    measures: Measured | null,
     bands: readonly GradeBand[] = [],
   ): void {
     this.view.setColours({ mode, asPower, known: { measures, bands } });

@@ -54,10 +54,7 @@ export class GaOverview extends LocalizedElement {
               </button>
             </div>
           </header>
-          <p class="muted">
-            [[text.overview.enterHint]]
-            <span hidden$="[[!_hasSuspects(file)]]">[[text.overview.markHint]]</span>
-          </p>
+          <p class="muted">[[_hints(file, text)]]</p>
           <div
             class="scroll"
             id="map"
@@ -130,8 +127,11 @@ export class GaOverview extends LocalizedElement {
     return first || verdictOf(state)?.suspects.length ? '' : 'primary';
   }
 
-  _hasSuspects(file: DatabaseFile | undefined): boolean {
-    return (file?.verdict?.suspects.length ?? 0) > 0;
+  _hints(file: DatabaseFile | undefined, { overview, shell }: Texts): string {
+    const hasSuspects = (file?.verdict?.suspects.length ?? 0) > 0;
+    return hasSuspects
+      ? overview.enterHint + shell.sentences + overview.markHint
+      : overview.enterHint;
   }
 
   _mapTitle(file: DatabaseFile | undefined, text: Texts): string {

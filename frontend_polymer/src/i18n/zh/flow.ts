@@ -11,7 +11,7 @@ export const flowZh: Texts['flow'] = {
   noMaker: '未找到产生该节点输入的调用。',
   noOrigin: '该节点之前未发现错误。',
   isOrigin: '错误从这里开始：这就是首个出错的节点。',
-  loading: '正在查找来源与去向……',
+  loading: '正在查找来源与去向…',
   failed: '无法读取张量的来源与去向。',
   none: '该节点没有可追踪的张量。',
   caption: '每个输入由哪个调用产生，每个输出被哪些调用使用',

@@ -1,0 +1,15 @@
+/** Whole numbers, one per node, in as little room as they need. */
+export type Integers = Uint8Array | Int8Array | Int16Array | Int32Array;
+
+/** The same numbers in the narrowest array that holds them: a page of a million nodes has many. */
+export function narrowed(values: Int32Array): Integers {
+  let [least, most] = [0, 0];
+  for (const value of values) {
+    if (value < least) least = value;
+    else if (value > most) most = value;
+  }
+  if (least >= 0 && most < 2 ** 8) return Uint8Array.from(values);
+  if (least >= -(2 ** 7) && most < 2 ** 7) return Int8Array.from(values);
+  if (least >= -(2 ** 15) && most < 2 ** 15) return Int16Array.from(values);
+  return values;
+}
