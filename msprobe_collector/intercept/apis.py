@@ -44,6 +44,7 @@ class CallMode(TorchFunctionMode):
         self._collectives = collectives
         self.counts = True  # until stop, in whatever thread that is called
         self._session = session
+        self._ledger = session.ledger
         self._records = session.config.with_apis
 
     def __torch_function__(
@@ -53,18 +54,22 @@ class CallMode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
-        session = self._session
-        if not self.counts or not session.active or session.threads.hides_calls or is_staged():
-            return func(*args, **kwargs)
+        if kwargs is None:
+            kwargs = {}
         api = describe_function(func)
-        if api.action is Action.IGNORE:
+        if (
+            api.action is Action.IGNORE
+            or not self.counts
+            or not self._ledger.active
+            or self._session.threads.hides_calls
+            or is_staged()
+        ):
             return func(*args, **kwargs)
         try:
             return self._run(api, func, args, kwargs)
         finally:
             if api.writes_unseen:
-                session.items.forget()
+                self._session.items.forget()
 
     def _run(
         self, api: Api, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -111,7 +116,7 @@ class CallMode(TorchFunctionMode):
             finish = self._collectives.hold
         written = as_written(frame, func, args, kwargs)
         if written is None:
-            written = args, _without_defaults(api, kwargs)
+            written = args, _without_defaults(api, kwargs) if kwargs else kwargs
         return record_call(self._session, label, func, args, kwargs, written, frame, finish)
 
     def _enter(
@@ -216,7 +221,7 @@ def record_call(
 
 def _without_defaults(api: Api, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The keywords without those that the function itself added with the value None."""
-    if not kwargs or not api.none_defaults:
+    if not api.none_defaults:
         return kwargs
     return {
         key: value

@@ -18,6 +18,7 @@ from msprobe_collector.intercept.redirect import Redirect
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.session import Session
+from msprobe_collector.unseen import unseen
 
 _FUNCTIONS = (
     "send",
@@ -107,9 +108,12 @@ class Communication:
         label = f"Distributed.{name}"
         pending: Pending | None = None
         try:
-            call, base, below = session.api_call(label)
-            stack = session.capture(sys._getframe(3), base, below)
-            pending = session.enter(call, args, kwargs, stack, changes=True, with_gradients=False)
+            with unseen():
+                call, base, below = session.api_call(label)
+                stack = session.capture(sys._getframe(3), base, below)
+                pending = session.enter(
+                    call, args, kwargs, stack, changes=True, with_gradients=False
+                )
         except Exception as error:
             session.report(label, error)
         try:
@@ -131,7 +135,7 @@ class Communication:
         session = self._session
         session.items.forget()  # communication writes behind the version counter
         try:
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 session.leave(call.pending, (*call.args, *call.kwargs.values()), None)
         except Exception as error:
             session.report(call.pending.call.forward_name, error)

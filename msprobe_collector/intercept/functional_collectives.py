@@ -20,6 +20,7 @@ from msprobe_collector.intercept.redirect import Redirect
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.items import collect_tensors
 from msprobe_collector.record.session import Session
+from msprobe_collector.unseen import unseen
 
 WAIT = "Distributed.wait_tensor"
 
@@ -72,7 +73,7 @@ class FunctionalCollectives:
         session = self._session
         session.items.forget()
         try:
-            with torch._C.DisableTorchFunction():
+            with unseen():
                 session.leave(pending, result, None)
         except Exception as error:
             session.report(pending.call.forward_name, error)

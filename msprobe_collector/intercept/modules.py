@@ -20,6 +20,7 @@ from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.module_calls import close_module, enter_module, leave_module
 from msprobe_collector.record.pytorch import is_lazy
 from msprobe_collector.record.session import Session
+from msprobe_collector.unseen import unseen
 
 
 class ModuleHooks:
@@ -104,7 +105,7 @@ class ModuleHook:
         session = self.hooks.session
         if session.active and not session.threads.hides_calls and not is_staged():
             try:
-                with torch._C.DisableTorchFunction():
+                with unseen():
                     self._run(self, *arguments)
             except Exception as error:
                 session.report(self.stem, error)

@@ -7,6 +7,7 @@ and putting the code back leaves no trace.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from itertools import count
@@ -20,6 +21,8 @@ TARGETS: dict[int, Callable[..., Any]] = {}
 _numbers = count()
 
 
+_ANY_NUMBER = -1  # in the text, until a function has its own
+
 # A function's cells must be those of its code, or what compilers make of it does not run.
 _ENTRY = """
 def around({cells}):
@@ -32,12 +35,20 @@ def around({cells}):
 """
 
 
-def _entry_code(number: int, original: types.CodeType, disguised: bool) -> types.CodeType:
-    cells = ", ".join(original.co_freevars)
-    source = _ENTRY.format(cells=cells, reads=cells or "pass", number=number)
+@functools.cache
+def _compiled(cells: tuple[str, ...]) -> types.CodeType:
+    names = ", ".join(cells)
+    source = _ENTRY.format(cells=names, reads=names or "pass", number=_ANY_NUMBER)
     made: dict[str, Any] = {}
     exec(compile(source, __file__, "exec"), made)  # noqa: S102  our own text
-    code: types.CodeType = made["around"](*original.co_freevars).__code__
+    code: types.CodeType = made["around"](*cells).__code__
+    return code
+
+
+def _entry_code(number: int, original: types.CodeType, disguised: bool) -> types.CodeType:
+    code = _compiled(original.co_freevars)
+    constants = (number if part == _ANY_NUMBER else part for part in code.co_consts)
+    code = code.replace(co_consts=tuple(constants))
     if not disguised:
         return code
     return code.replace(

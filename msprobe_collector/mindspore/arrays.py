@@ -75,6 +75,8 @@ class Arrays(NestedDescriber):
             }
         return None
 
+    is_settled = True
+
     def settle(self) -> None:
         """Nothing waits on a device."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msprobe_collector.record.calls import Pending
 from msprobe_collector.record.framework import NO_PASS, Item
-from msprobe_collector.record.gradients import Backward, OpenBackwards, trace, watch
+from msprobe_collector.record.gradients import Backward, Events, OpenBackwards, trace, watch
 from msprobe_collector.record.ledger import Ledger
 from msprobe_collector.record.overflow import is_origin_backward
 from msprobe_collector.record.parameters import ParameterGradients
@@ -26,6 +26,7 @@ class BackwardCalls:
         self._ledger = ledger
         self._framework = ledger.framework
         self.open = OpenBackwards()
+        self._events = Events(self._begin, self.end, ledger.report, self._framework.unseen)
         self.parameters = ParameterGradients(
             self._framework,
             self._describe_parameter,
@@ -53,8 +54,7 @@ class BackwardCalls:
             add = self._framework.sum_of
             backward = Backward(call, len(edges), len(outputs), describe, add, by_argument)
             self._watched.append(weakref.ref(backward))
-            report, unseen = ledger.report, self._framework.unseen
-            watch(graph, backward, self._begin, self.end, report, unseen)
+            watch(graph, backward, self._events)
 
     def are_awaited(self) -> bool:
         """Whether the graph of a recorded call is alive and has not run backward."""
@@ -114,7 +114,7 @@ class BackwardCalls:
         record: dict[str, Any] = {}
         is_module = bool(backward.call.path)
 
-        def add(key: str, at_last_node: list[Item | None], name: str, own: list[Any]) -> None:
+        def add(key: str, at_last_node: Sequence[Item | None], name: str, own: list[Any]) -> None:
             if not is_module and backward.by_argument:
                 name_of_call = backward.call.forward_name
                 established = self._framework.as_established
@@ -168,6 +168,6 @@ class BackwardCalls:
         self._watched = []
 
 
-def _alike(own: list[Item | None], other: list[Item | None]) -> bool:
+def _alike(own: list[Item | None], other: Sequence[Item | None]) -> bool:
     """The same tensors at the same places, whatever is missing behind the last one."""
     return all(left is right for left, right in zip_longest(own, other))

@@ -108,6 +108,8 @@ class ThreadState(threading.local):
 
 def place_forward(files: StepFiles, call: Call) -> None:
     """Put a call below its parent in construct.json, parents first."""
+    if files.has_placed(call.forward_name):
+        return
     if call.parent is not None:
         place_forward(files, call.parent)
         files.place(call.forward_name, call.parent.forward_name)
@@ -120,6 +122,8 @@ def place_forward(files: StepFiles, call: Call) -> None:
 
 def place_backward(files: StepFiles, call: Call) -> None:
     """The backward call stands where the forward call stood, one world over."""
+    if files.has_placed(call.backward_name):
+        return
     around = call.parent if call.parent is not None else call.under_backward
     if around is None:
         files.place(call.backward_name, None)

@@ -46,6 +46,10 @@ class Describer(Protocol):
     estimate: bool
     described_bytes: int
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all records made so far have their numbers."""
+
     def describe(
         self, value: Any, path: str | None, leaves: list[Any], depth: int = 0, born: bool = False
     ) -> Any:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from msprobe_collector.record.calls import Call
 from msprobe_collector.record.framework import Edge, Framework, Item
 
 Gradients: TypeAlias = "tuple[Any, ...]"  # None where there is none
+_NONE: frozenset[Any] = frozenset()
 
 
 class Backward:
@@ -59,8 +59,8 @@ class Backward:
         self.call = call
         self.received: list[Item | None] = [None] * outputs
         self.sent: list[Item | None] = [None] * inputs
-        self.last_received: list[Item | None] = []
-        self.last_sent: list[Item | None] = []
+        self.last_received: Sequence[Item | None] = ()
+        self.last_sent: Sequence[Item | None] = ()
         self.is_over = False  # but a call inside it is not
         self.by_argument = by_argument  # of nothing else is a record made
         self.task = -1  # of the autograd engine, once it began
@@ -70,8 +70,8 @@ class Backward:
         self._add = add
         self._missing: dict[int, int] = {}
         self._sums: dict[int, Any] = {}
-        self._unknown: set[int] = set()  # inputs whose shares cannot be added here
-        self.elsewhere: set[str] = set()  # sides of which not all is at the last node
+        self._unknown: frozenset[int] = _NONE  # inputs whose shares cannot be added here
+        self.elsewhere: frozenset[str] = _NONE  # sides of which not all is at the last node
         # What the last node handles while it runs, so that nothing is described twice.
         self._at_last_node: dict[tuple[str, int], list[Item]] = {}
 
@@ -107,7 +107,7 @@ class Backward:
         if self.by_argument:
             side = "input" if side == "output_gradients" else "output"
         else:
-            self.elsewhere.add(side)
+            self.elsewhere |= {side}
         return self._describe(gradient, f"{side}.{position}")
 
     def expect(self, position: int) -> None:
@@ -125,7 +125,7 @@ class Backward:
             if before is not None:
                 gradient = self._add(before, gradient)
                 if gradient is None:
-                    self._unknown.add(position)
+                    self._unknown |= {position}
             if left:
                 self._sums[position] = gradient
                 return
@@ -144,7 +144,13 @@ class Backward:
         self.done = True
 
 
-_Event: TypeAlias = Callable[[Backward], None]
+class Events(NamedTuple):
+    """What is told of a call's backward, and how failures are."""
+
+    began: Callable[[Backward], None]
+    ended: Callable[[Backward], None]
+    report: Callable[[str, BaseException], None]
+    unseen: Callable[[], AbstractContextManager[None]]
 
 
 class Graph:
@@ -222,15 +228,8 @@ def _tell_twins_apart(graph: Graph) -> None:
                 shares[index] = (shares[index][0], [position])
 
 
-def watch(
-    graph: Graph,
-    backward: Backward,
-    began: Callable[[Backward], None],
-    ended: Callable[[Backward], None],
-    report: Callable[[str, BaseException], None],
-    unseen: Callable[[], AbstractContextManager[None]],
-) -> None:
-    """Hook the nodes of ``graph``; ``began`` and ``ended`` frame the backward of the call.
+def watch(graph: Graph, backward: Backward, events: Events) -> None:
+    """Hook the nodes of ``graph``; ``events`` tell where the backward of the call begins and ends.
 
     A module begins before its first node runs, because recomputed calls must find it open. An
     API needs no more than one hook per node.
@@ -241,110 +240,98 @@ def watch(
                 backward.expect(position)
     nodes = dict.fromkeys((*graph.outputs, *graph.shares))
     backward.waiting_nodes = len(nodes)
-    if backward.call.path and not graph.shares:
+    is_module = bool(backward.call.path)
+    if is_module and not graph.shares:
         # Nothing tells when the last node inside runs: the module stays open to the end of the
         # pass, so that what is recomputed inside finds it.
         backward.waiting_nodes += 1
     for node in nodes:
-        run = _NodeRun(
-            backward,
-            graph.outputs.get(node, ()),
-            graph.shares.get(node, ()),
-            graph.passed_on,
-            node is graph.last and not backward.by_argument,
-            graph.last_is_own,
-            report,
-            unseen,
-        )
-        if backward.call.path and run.outputs:
-            node.register_prehook(partial(_before_node, run, began, ended))
+        run = _NodeRun(backward, events, graph, node)
+        if is_module and run.outputs:
+            node.register_prehook(run.before_node)
             if run.shares:
-                node.register_hook(partial(_after_entered_node, run, ended))
+                node.register_hook(run.after_entered_node)
         else:
-            node.register_hook(partial(_after_node, run, began, ended))
+            node.register_hook(run.after_node)
 
 
-class _NodeRun(NamedTuple):
-    backward: Backward
-    outputs: Sequence[tuple[int, int]]
-    shares: Sequence[tuple[int, list[int]]]
-    passed_on: dict[int, list[int]]
-    is_last: bool  # of an API
-    last_is_own: bool
-    report: Callable[[str, BaseException], None]
-    unseen: Callable[[], AbstractContextManager[None]]
+class _NodeRun:
+    """The hooks of one node. There are many: each is a single object until it has run."""
 
-    def fail(self, error: BaseException) -> None:
+    __slots__ = ("backward", "events", "is_last", "last_is_own", "outputs", "passed_on", "shares")
+
+    def __init__(self, backward: Backward, events: Events, graph: Graph, node: Any) -> None:
+        self.backward = backward
+        self.events = events
+        self.outputs: Sequence[tuple[int, int]] = graph.outputs.get(node, ())
+        self.shares: Sequence[tuple[int, list[int]]] = graph.shares.get(node, ())
+        self.passed_on = graph.passed_on
+        self.is_last = node is graph.last and not backward.by_argument  # of an API
+        self.last_is_own = graph.last_is_own
+
+    def before_node(self, received: Gradients) -> None:
+        backward, events = self.backward, self.events
+        if backward.done:
+            return
+        try:
+            with events.unseen():
+                events.began(backward)
+                self._receive(received)
+                if not self.shares:
+                    self._count()
+        except Exception as error:
+            self._fail(error)
+
+    def after_entered_node(self, sent: Gradients, _received: Gradients) -> None:
+        if self.backward.done:
+            return
+        try:
+            with self.events.unseen():
+                self._send(sent)
+                self._count()
+        except Exception as error:
+            self._fail(error)
+
+    def after_node(self, sent: Gradients, received: Gradients) -> None:
+        backward, events = self.backward, self.events
+        if backward.done:
+            return
+        try:
+            with events.unseen():
+                events.began(backward)
+                if self.is_last:
+                    backward.pass_last_node(sent, received, self.last_is_own)
+                self._receive(received)
+                self._send(sent)
+                if self.is_last:
+                    backward.leave_last_node()
+                self._count()
+        except Exception as error:
+            self._fail(error)
+
+    def _receive(self, received: Gradients) -> None:
+        for index, position in self.outputs:
+            gradient = received[index] if index < len(received) else None
+            if gradient is not None:
+                self.backward.receive(position, gradient)
+                for source in self.passed_on.get(position, ()):
+                    self.backward.send(source, gradient)
+
+    def _send(self, sent: Gradients) -> None:
+        for index, positions in self.shares:
+            gradient = sent[index] if index < len(sent) else None
+            for position in positions:
+                self.backward.send(position, gradient)
+
+    def _count(self) -> None:
+        self.backward.waiting_nodes -= 1
+        if self.backward.waiting_nodes == 0:
+            self.events.ended(self.backward)
+
+    def _fail(self, error: Exception) -> None:
         """This record cannot be made; the pass goes on."""
         self.backward.done = True
-        self.report(self.backward.call.backward_name, error)
-
-
-def _before_node(run: _NodeRun, began: _Event, ended: _Event, received: Gradients) -> None:
-    if run.backward.done:
-        return
-    try:
-        with run.unseen():
-            began(run.backward)
-            _receive(run, received)
-            if not run.shares:
-                _count(run.backward, ended)
-    except Exception as error:
-        run.fail(error)
-
-
-def _after_entered_node(
-    run: _NodeRun, ended: _Event, sent: Gradients, _received: Gradients
-) -> None:
-    if run.backward.done:
-        return
-    try:
-        with run.unseen():
-            _send(run, sent)
-            _count(run.backward, ended)
-    except Exception as error:
-        run.fail(error)
-
-
-def _after_node(
-    run: _NodeRun, began: _Event, ended: _Event, sent: Gradients, received: Gradients
-) -> None:
-    if run.backward.done:
-        return
-    try:
-        with run.unseen():
-            began(run.backward)
-            if run.is_last:
-                run.backward.pass_last_node(sent, received, run.last_is_own)
-            _receive(run, received)
-            _send(run, sent)
-            if run.is_last:
-                run.backward.leave_last_node()
-            _count(run.backward, ended)
-    except Exception as error:
-        run.fail(error)
-
-
-def _receive(run: _NodeRun, received: Gradients) -> None:
-    for index, position in run.outputs:
-        gradient = received[index] if index < len(received) else None
-        if gradient is not None:
-            run.backward.receive(position, gradient)
-            for source in run.passed_on.get(position, ()):
-                run.backward.send(source, gradient)
-
-
-def _send(run: _NodeRun, sent: Gradients) -> None:
-    for index, positions in run.shares:
-        gradient = sent[index] if index < len(sent) else None
-        for position in positions:
-            run.backward.send(position, gradient)
-
-
-def _count(backward: Backward, ended: _Event) -> None:
-    backward.waiting_nodes -= 1
-    if backward.waiting_nodes == 0:
-        ended(backward)
+        self.events.report(self.backward.call.backward_name, error)
 
 
 class OpenBackwards:

@@ -114,15 +114,9 @@ class Items(NestedDescriber):
 
     def _remembered(self, tensor: torch.Tensor, born: bool) -> Item:
         known = self._known.get(id(tensor))
-        if known is not None and known.tensor() is tensor:
+        if known is not None and known[0]() is tensor:
             plain = tensor if known.is_plain else local_part(tensor)
-            if (
-                plain is not None
-                and known.version == plain._version
-                and known.address == plain.data_ptr()
-                and known.item["requires_grad"] == tensor.requires_grad
-                and self._still_holds(known, plain)
-            ):
+            if plain is not None and self._still_holds(known, tensor, plain):
                 return known.item
         else:
             plain = local_part(tensor)
@@ -131,11 +125,16 @@ class Items(NestedDescriber):
         item, total, digest = self._make(tensor, plain)
         bits = None
         try:
-            is_foreign = self._is_foreign(plain, born)
+            storage = plain.untyped_storage()._cdata
+            if not born:
+                self._foreign.add(storage)
+            is_foreign = storage in self._foreign
             if plain.is_cpu:
                 if not self._identifies and (is_foreign or total is None):
                     bits = add_bits(plain)
-                if total is None and bits is None and not digest:
+                    if bits is None:
+                        return item
+                elif total is None and not digest:
                     return item
             elif is_foreign:
                 return item
@@ -153,23 +152,23 @@ class Items(NestedDescriber):
         )
         return item
 
-    def _still_holds(self, known: _Known, plain: torch.Tensor) -> bool:
+    def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
+        _, version, address, epoch, total, bits, digest, item, _ = known
+        if (
+            version != plain._version
+            or address != plain.data_ptr()
+            or item["requires_grad"] != tensor.requires_grad
+        ):
+            return False
         if not plain.is_cpu:
-            return known.epoch == self._epoch
-        if known.digest:
-            return known.digest == checksum(plain)
-        if known.bits is not None:
-            return known.bits == add_bits(plain)
+            return epoch == self._epoch
+        if digest:
+            return digest == checksum(plain)
+        if bits is not None:
+            return bits == add_bits(plain)
         if self._foreign and plain.untyped_storage()._cdata in self._foreign:
             return False  # it has become so since
-        return is_unchanged(plain, known.total)
-
-    def _is_foreign(self, plain: torch.Tensor, born: bool) -> bool:
-        """Whether others than the calls that are seen may write to its memory."""
-        storage = plain.untyped_storage()._cdata
-        if not born:
-            self._foreign.add(storage)
-        return storage in self._foreign
+        return is_unchanged(plain, total)
 
     def _make(
         self, tensor: torch.Tensor, plain: torch.Tensor | None
@@ -192,7 +191,7 @@ class Items(NestedDescriber):
             "Norm": numbers[3],
             "requires_grad": tensor.requires_grad,
         }
-        mesh = getattr(tensor, "device_mesh", None)
+        mesh = None if plain is tensor else getattr(tensor, "device_mesh", None)
         if mesh is not None:
             sharded: Any = tensor
             item["device_mesh"] = mesh.mesh.tolist()
@@ -219,6 +218,11 @@ class Items(NestedDescriber):
         saved = {**item, "data_name": name}
         self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
         return saved
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no record waits for its statistics."""
+        return not self._waiting
 
     def settle(self) -> None:
         """Fill in the statistics that are still on an accelerator."""

@@ -121,11 +121,11 @@ class Ledger:
     # -- records ------------------------------------------------------------------------------
 
     def add_record(self, name: str, record: Any) -> None:
-        self.files.add_record(name, record)
+        self.files.add_record(name, record, self.items.is_settled)
 
     def add_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):
-            self.files.add_record(name, {key: [item] for key, item in gradients.items()})
+            self.add_record(name, {key: [item] for key, item in gradients.items()})
 
     def set_latest_gradients(self, name: str, gradients: dict[str, Item]) -> None:
         if self._are_worth_it(gradients):

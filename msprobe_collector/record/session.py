@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,7 +31,10 @@ class Session:
         self.parameters = self.backwards.parameters
         self.report = self.ledger.report
         self.collects_gradients = config.collects_direction("backward")
-        self._counters: dict[str, int] = {}
+        self._collects_forward = config.collects_direction("forward")
+        self._collects_input = config.collects("forward", "input")
+        self._collects_output = config.collects("forward", "output")
+        self._counters: defaultdict[str, Iterator[int]] = defaultdict(count)
 
     @property
     def active(self) -> bool:
@@ -69,16 +74,13 @@ class Session:
     # -- calls --------------------------------------------------------------------------------
 
     def next_number(self, stem: str) -> int:
-        with self.ledger.lock:
-            number = self._counters.get(stem, 0)
-            self._counters[stem] = number + 1
-        return number
+        """How many calls had this name before in the step."""
+        return next(self._counters[stem])
 
     def api_call(self, label: str) -> tuple[Call, FrameType | None, int]:
         """A numbered API call below the innermost open module, with that module's stack."""
         parent, base, below = self.threads.innermost()
-        number = self.next_number(label)
-        name = f"{label}.{number}"
+        name = f"{label}.{self.next_number(label)}"
         call = Call(f"{name}.forward", f"{name}.backward", parent)
         if parent is None:
             call.under_backward = self.recomputed_in("")
@@ -100,25 +102,27 @@ class Session:
         changes: bool = False,
         with_gradients: bool = True,
     ) -> Pending | None:
-        """Describe what goes into a call, which may change it; None if it is of no interest."""
+        """Describe what goes into a call, which may change it; None if it is of no interest.
+
+        Call inside ``unseen``, as :meth:`leave`.
+        """
         ledger = self.ledger
         call.kept = ledger.selection.keep(call)
         if not call.kept and (ledger.selection.keeps_all or not with_gradients):
             return None
         pending = Pending(call, stack)
         inputs: list[Any] = []
-        if call.kept and self.config.collects("forward", "input"):
+        if call.kept and self._collects_input:
             path = ledger.save_path(call.forward_name)
             describe = self.items.describe
-            with self.framework.unseen():
-                pending.record["input_args"] = [
-                    describe(value, path and f"{path}.input.{position}", inputs)
-                    for position, value in enumerate(args)
-                ]
-                pending.record["input_kwargs"] = {
-                    key: describe(value, path and f"{path}.kwargs.{key}", inputs)
-                    for key, value in kwargs.items()
-                }
+            pending.record["input_args"] = [
+                describe(value, path and f"{path}.input.{position}", inputs)
+                for position, value in enumerate(args)
+            ]
+            pending.record["input_kwargs"] = {
+                key: describe(value, path and f"{path}.kwargs.{key}", inputs)
+                for key, value in kwargs.items()
+            }
         else:
             self.framework.collect_tensors((args, kwargs), inputs)
         pending.has_tensors = bool(inputs)
@@ -137,19 +141,18 @@ class Session:
         if call.encloses and not call.kept and ledger.selection.lists(call):
             call.kept = True
             pending.record.update(input_args=[], input_kwargs={})
-        if call.kept and self.config.collects("forward", "output"):
+        if call.kept and self._collects_output:
             path = ledger.save_path(call.forward_name)
-            with self.framework.unseen():
-                pending.record["output"] = self.items.describe(
-                    _as_results(result), path and f"{path}.output", outputs, born=True
-                )
+            pending.record["output"] = self.items.describe(
+                _as_results(result), path and f"{path}.output", outputs, born=True
+            )
         else:
             self.framework.collect_tensors(result, outputs)
         if not call.path and not outputs and not pending.has_tensors:
             return  # an API that neither reads nor makes values
         if call.kept:
             self.place_call(pending)
-            if self.config.collects_direction("forward"):
+            if self._collects_forward:
                 self._add_forward(pending, result, parameters)
         ledger.selection.leave(call.forward_name)
         watched = pending.edges is not None and self.framework.builds_graph()
@@ -174,11 +177,10 @@ class Session:
         name = pending.call.forward_name
         if parameters is not None:
             path = ledger.save_path(name)
-            with self.framework.unseen():
-                record["parameters"] = {
-                    key: self.items.describe(value, path and f"{path}.parameters.{key}", [])
-                    for key, value in parameters.items()
-                }
+            record["parameters"] = {
+                key: self.items.tensor(value, path and f"{path}.parameters.{key}")
+                for key, value in parameters.items()
+            }
         record["is_recompute"] = self.framework.is_recomputing()
         if ledger.overflow is not None:
             self.items.settle()
@@ -197,7 +199,7 @@ class Session:
         if not pending.call.kept or self.ledger.overflow is not None or not self.active:
             return
         self.place_call(pending)
-        if self.config.collects_direction("forward"):
+        if self._collects_forward:
             pending.record["is_recompute"] = self.framework.is_recomputing()
             pending.record["output"] = []
             self.ledger.add_record(pending.call.forward_name, pending.record)

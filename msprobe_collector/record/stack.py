@@ -31,13 +31,9 @@ class Stacks:
     ) -> int:
         """Number of the stack from ``frame`` down to ``base``, which stands on ``below``."""
         key: list[int] = []
-        positions: list[tuple[CodeType, int]] = []
+        innermost = frame
         while frame is not None:
-            code = frame.f_code
-            position = frame.f_lasti
-            key.append(id(code))
-            key.append(position)
-            positions.append((code, position))
+            key += (id(frame.f_code), frame.f_lasti)
             if frame is base:
                 break
             frame = frame.f_back
@@ -48,10 +44,11 @@ class Stacks:
         numbered = tuple(key)
         number = self._numbers.get(numbered)
         if number is None:
+            positions = _positions(innermost, len(key) // 2)
             with self._lock:
                 number = self._numbers.setdefault(numbered, len(self._segments))
                 if number == len(self._segments):
-                    self._segments.append((tuple(positions), below))
+                    self._segments.append((positions, below))
         return number
 
     def lines(self, number: int) -> list[str]:
@@ -64,6 +61,15 @@ class Stacks:
                 found = found + self.lines(below)
             self._lines[number] = found
         return found
+
+
+def _positions(frame: FrameType | None, length: int) -> tuple[tuple[CodeType, int], ...]:
+    """Where ``frame`` and those below it stand, ``length`` of them."""
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None and len(found) < length:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)
 
 
 def _is_hidden(code: CodeType) -> bool:

@@ -31,6 +31,23 @@ _INTEGERS = frozenset(
     {torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64}
     | {torch.uint16, torch.uint32, torch.uint64}
 )
+
+
+class _Kinds(dict[torch.dtype, str]):
+    """How numbers of a type are reduced: "float", "int", "bool" or "complex"."""
+
+    def __missing__(self, dtype: torch.dtype) -> str:
+        kind = "int"
+        if dtype is torch.bool:
+            kind = "bool"
+        elif dtype.is_complex:
+            kind = "complex"
+        elif dtype.is_floating_point:
+            kind = "float"
+        return self.setdefault(dtype, kind)
+
+
+_KINDS = _Kinds()
 # Of these torch reduces the wider signed ones alone.
 _SIGNED = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -99,16 +116,12 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
 def _measure(tensor: torch.Tensor) -> Measured | Row:
     if tensor.numel() == 0:
         return Measured(_NOTHING, None)
-    kind = "float"
-    if tensor.dtype is torch.bool:
-        kind = "bool"
-    elif tensor.is_complex():
-        kind = "complex"
+    kind = _KINDS[tensor.dtype]
+    if kind == "complex":
         tensor = tensor.abs()
-    elif not tensor.is_floating_point():
-        kind = "int"
-        tensor = tensor.to(_SIGNED[tensor.dtype]) if tensor.dtype in _SIGNED else tensor
-    if tensor.device.type == "cpu":
+    elif tensor.dtype in _SIGNED:
+        tensor = tensor.to(_SIGNED[tensor.dtype])
+    if tensor.is_cpu:
         return _measure_here(tensor, kind)
     if is_capturing():
         return Measured(_NOTHING, None)
@@ -131,22 +144,25 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
     else:
         extremes = (high.item(), low.item())
     accurate = _accurate(tensor.dtype)
-    total = tensor.sum(dtype=accurate).item()
-    mean = total / tensor.numel()
+    total = (tensor.sum() if tensor.dtype is accurate else tensor.sum(dtype=accurate)).item()
+    size = tensor.numel()
+    mean = total / size
     if kind == "complex":
         return Measured((*extremes, mean, None), None)
-    norm = _norm(tensor, accurate).item()
+    if size < _LONGEST_NORM:
+        norm = torch.linalg.vector_norm(tensor, dtype=accurate).item()
+    else:
+        norm = _long_norm(tensor, accurate).item()
     if not _SAFE_NORMS[0] < norm < _SAFE_NORMS[1] and all(map(math.isfinite, extremes)):
         # The squares leave the range of float32 although the numbers do not.
         norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
         mean = tensor.mean(dtype=torch.float64).item()
-    identifies = kind == "float" and tensor.is_floating_point() and total != 0
-    return Measured((*extremes, mean, norm), total if identifies else None)
+    return Measured((*extremes, mean, norm), total if kind == "float" and total != 0 else None)
 
 
-def _norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:
-    """The norm of a tensor on the host; of a long one by parts, whose norms add up in float64."""
-    if tensor.numel() < _LONGEST_NORM or accurate is torch.float64:
+def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:
+    """The norm of a long tensor on the host by parts, whose norms add up in float64."""
+    if accurate is torch.float64:
         return torch.linalg.vector_norm(tensor, dtype=accurate)
     if not tensor.is_contiguous():
         return torch.linalg.vector_norm(tensor, dtype=torch.float64)
@@ -162,17 +178,15 @@ def add_bits(tensor: torch.Tensor) -> int | None:
     """The patterns of a plain tensor's bits on the host, added up; None where they cannot be.
 
     Unlike the sum of the numbers it changes when one number grows as much as another shrinks,
-    unless they are integers.
+    unless they are integers. A short tensor is measured again in less time.
     """
+    if tensor.numel() < _SHORT or tensor.dtype in _INTEGERS:
+        return None
     kind = _BITS.get(tensor.itemsize)
-    if kind is None or not tensor.numel() or tensor.is_conj() or tensor.is_neg():
+    if kind is None or tensor.is_conj() or tensor.is_neg():
         return None
-    if tensor.dtype in _INTEGERS:
-        return None
-    if tensor.numel() >= _SHORT and tensor.is_contiguous():
-        flat = tensor.view(-1)
-        if flat.numel() * flat.itemsize % 8 == 0:  # several times as fast
-            return int(flat.view(torch.int64).sum().item())
+    if tensor.is_contiguous() and tensor.numel() * tensor.itemsize % 8 == 0:
+        return int(tensor.view(-1).view(torch.int64).sum().item())  # several times as fast
     return int(tensor.view(kind).sum().item())
 
 

@@ -39,6 +39,7 @@ class AppendedObject:
         self.size = 0  # bytes
         self._end = 0
         self._empty = True
+        self._passing = b""
         self._end = self._replace_tail(head.encode(), b"")
 
     def append(self, entries: Sequence[str], provisional: Sequence[str] = ()) -> None:
@@ -50,7 +51,11 @@ class AppendedObject:
         if provisional:
             start = ",\n" if entries else self._separator
             passing = (start + ",\n".join(provisional)).encode()
+        if not lasting and passing == self._passing:
+            return
+        self._passing = b""  # if that fails
         self._end = self._replace_tail(lasting, passing)
+        self._passing = passing
         self._empty = self._empty and not entries
 
     def close(self) -> None:
@@ -135,29 +140,32 @@ class StepFiles:
         self._dump = opened("dump.json", head, "\n }\n}")
         self._construct = opened("construct.json", "{", "\n}")
         self._stack = opened("stack.json", "{", "\n}")
-        self._data: list[tuple[str, Any]] = []
+        # As text where possible: what waits as objects is gone through by every garbage collection.
+        self._data: list[str | tuple[str, Any]] = []
         self._added = 0
         self._latest: dict[str, Any] = {}
-        self._parents: list[tuple[str, str | None]] = []
+        self._parents: list[str] = []
         self._placed: set[str] = set()
         self._callers: list[tuple[str, int]] = []
         self._groups = 0
 
-    def add_record(self, name: str, record: Any) -> None:
-        self._data.append((name, record))
+    def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
+        """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
+        self._data.append(_entry(name, record) if is_final else (name, record))
         self._added += 1
 
     def set_latest(self, name: str, record: Any) -> None:
         """A record that a later one of the same name replaces, until the step is over."""
         self._latest[name] = record
 
-    def place(self, child: str, parent: str | None) -> bool:
-        """Note who called ``child``; False when that is known already."""
-        if child in self._placed:
-            return False
+    def has_placed(self, child: str) -> bool:
+        """Whether it is known who called ``child``, and who called that."""
+        return child in self._placed
+
+    def place(self, child: str, parent: str | None) -> None:
+        """Note who called ``child``."""
         self._placed.add(child)
-        self._parents.append((child, parent))
-        return True
+        self._parents.append(f" {_encode_text(child)}: {_encode_parent(parent)}")
 
     def add_stack(self, name: str, stack: int) -> None:
         self._callers.append((name, stack))
@@ -182,12 +190,10 @@ class StepFiles:
         parents, self._parents = self._parents, []
         callers, self._callers = self._callers, []
         self._dump.append(
-            [_entry(name, record) for name, record in data],
+            [entry if isinstance(entry, str) else _entry(*entry) for entry in data],
             [_entry(name, record) for name, record in self._latest.items()],
         )
-        self._construct.append(
-            [f" {_encode_text(child)}: {_encode_parent(parent)}" for child, parent in parents]
-        )
+        self._construct.append(parents)
         self._stack.append(self._stack_groups(callers, lines))
 
     def _stack_groups(
