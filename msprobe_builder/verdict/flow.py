@@ -39,7 +39,7 @@ from msprobe_builder.verdict.operators import (
     normalising,
     over_few_samples,
 )
-from msprobe_builder.verdict.part import Part
+from msprobe_builder.verdict.part import Part, put_out_by
 from msprobe_builder.verdict.provenance import producers, through_wrappers
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
@@ -133,9 +133,12 @@ def flow_of(
     # Mixed precision casts inside of products and modules, unseen where they cast back; and
     # gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    normalised = put_out_by(npu, normalising(calls))
     coarsest, altered = 0.0, frozenset[int]()
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
-        found = distances(table, bench.table, one, texts, other_types=other_types)
+        found = distances(
+            table, bench.table, one, texts, other_types=other_types, normalised=normalised
+        )
         new = bench_of[one.pairs.npu] < 0
         rows, there = one.pairs.npu[new], one.pairs.bench[new]
         error[rows], informative[rows] = found.error[new], found.informative[new]
