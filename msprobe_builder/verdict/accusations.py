@@ -13,6 +13,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.calls import twins
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
@@ -246,6 +247,8 @@ def _strength(
     same_calls: bool,
 ) -> Strength:
     """Strong only when no noise explains it, and when what came behind has felt it."""
+    if _is_left_out(flow, finding):
+        return Strength.WEAK
     differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
     differs |= finding.cause is Cause.RANK
     if finding.cause is Cause.RANDOM:
@@ -284,6 +287,20 @@ def _strength(
         if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
+
+
+def _is_left_out(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a call that both sides make: one side has not recorded it.
+
+    What its kind makes of an error is not known then.
+    """
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
+    if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
+        return False
+    twin = int(twins(part.calls)[finding.node])
+    return twin >= 0 and not lone[twin]
 
 
 def _counts_over_own_parameters(flow: Flow, row: int) -> bool:

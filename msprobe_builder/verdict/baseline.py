@@ -14,8 +14,8 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.distance import distances
-from msprobe_builder.verdict.operators import has_other_precision
-from msprobe_builder.verdict.part import Part
+from msprobe_builder.verdict.operators import has_other_precision, normalising
+from msprobe_builder.verdict.part import Part, put_out_by
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -30,7 +30,14 @@ def baseline(noise: Part, bench: Part, comparisons: Comparisons, texts: Texts) -
     """
     result = np.full(len(bench.table), np.nan)
     other_types = has_other_precision(noise, bench.table, comparisons)
-    found = distances(noise.table, bench.table, comparisons, texts, other_types=other_types)
+    found = distances(
+        noise.table,
+        bench.table,
+        comparisons,
+        texts,
+        other_types=other_types,
+        normalised=put_out_by(noise, normalising(noise.calls)),
+    )
     result[comparisons.pairs.bench] = found.error
     known = np.flatnonzero(np.isfinite(result))
     if not len(known):

@@ -11,7 +11,9 @@ Rounding moves single elements at random, so it averages out in mean and norm: i
 w = 1/8 + 1/√elements, at most 1, of what it does to an element (an eighth for what does not average
 out), and what a fault does to mean and norm counts that much more. The error of a pair is the
 largest of those that were recorded on both sides. Where the tensors themselves were compared, it
-is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over the largest element.
+is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over the largest element, or that
+of the norm. Of a normalisation the distance alone: it divides by how much a group of elements
+varies, so that where one hardly does, rounding makes a whole element of it.
 
 A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
 Truth values beside numbers, as masks of two kernels are, are equal or not known: they may say the
@@ -65,10 +67,12 @@ def distances(
     texts: Texts,
     *,
     other_types: bool,
+    normalised: Bool,
 ) -> Distances:
     """Errors of all pairs of tensors, relative to their size.
 
-    ``other_types`` says that it is the habit of these runs that types differ.
+    ``other_types`` says that it is the habit of these runs that types differ; ``normalised`` are
+    the npu rows that normalisations put out.
     """
     pairs = comparisons.pairs
     n, b = npu.statistics[:, pairs.npu], bench.statistics[:, pairs.bench]
@@ -104,8 +108,8 @@ def distances(
     broken = one_sided[:2].any(axis=0) | (one_sided & (np.isnan(n) != np.isnan(b))).any(axis=0)
     with np.errstate(all="ignore"):
         worst = np.fmax.reduce(error, axis=0)
-    measured = _measured(comparisons, b, extreme)
-    worst = np.where(np.isnan(measured), worst, measured)
+    measured = _measured(comparisons, b, extreme, normalised[pairs.npu])
+    worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
     other_kind = is_boolean(npu.dtype_id[pairs.npu], texts) != is_boolean(
         bench.dtype_id[pairs.bench], texts
@@ -156,7 +160,7 @@ def visible_size(statistics: Float, filler: Bool) -> Float:
     return np.where(filler.any(axis=0), extreme, np.nan)
 
 
-def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:
+def _measured(comparisons: Comparisons, b: Float, extreme: Float, normalised: Bool) -> Float:
     """Error from the elements themselves, NaN where they were not compared."""
     result = np.full(len(comparisons.pairs), np.nan)
     if "euclidean_distance" not in comparisons.metrics:
@@ -165,7 +169,8 @@ def _measured(comparisons: Comparisons, b: Float, extreme: Float) -> Float:
         for name, unit in (("euclidean_distance", b[_NORM]), ("max_abs_err", extreme)):
             metric = comparisons.metrics[name]
             error = np.where(metric.value == 0, 0.0, metric.value / unit)
-            result = np.where(metric.known, np.fmax(result, error), result)
+            told = metric.known if name == "euclidean_distance" else metric.known & ~normalised
+            result = np.where(told, np.fmax(result, error), result)
     return result
 
 

@@ -11,7 +11,6 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types
-from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
@@ -39,8 +38,8 @@ from msprobe_builder.verdict.operators import (
     normalising,
     over_few_samples,
 )
-from msprobe_builder.verdict.part import Part
-from msprobe_builder.verdict.provenance import producers, through_wrappers
+from msprobe_builder.verdict.part import Part, put_out_by
+from msprobe_builder.verdict.provenance import consumers, producers, through_wrappers
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -133,9 +132,12 @@ def flow_of(
     # Mixed precision casts inside of products and modules, unseen where they cast back; and
     # gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    normalised = put_out_by(npu, normalising(calls))
     coarsest, altered = 0.0, frozenset[int]()
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
-        found = distances(table, bench.table, one, texts, other_types=other_types)
+        found = distances(
+            table, bench.table, one, texts, other_types=other_types, normalised=normalised
+        )
         new = bench_of[one.pairs.npu] < 0
         rows, there = one.pairs.npu[new], one.pairs.bench[new]
         error[rows], informative[rows] = found.error[new], found.informative[new]
@@ -165,9 +167,11 @@ def flow_of(
         ranges_differ=is_merged,
     )
     other = other_parameters(table, bench.table, bench_of, texts) & off
+    told = np.zeros(size, dtype=bool)
     if not is_merged:  # ranks hold parts
         beyond = off & (error > SUSPICIOUS * coarsest)  # what was cast before is rounded as that
-        other &= ~resized(npu, bench, partner, bench_of, beyond, arguments)[table.node]
+        told = resized(npu, bench, partner, bench_of, beyond, arguments)[table.node]
+    other &= ~told
     error[other] = np.nan
     error[other_places(npu, bench, partner, off)] = np.nan
     if groups is not None:
@@ -177,7 +181,7 @@ def flow_of(
     empty = meaningless(bench, bench_producer, texts)
     rows = np.flatnonzero(bench_of >= 0)
     error[rows[empty[bench_of[rows]]]] = np.nan
-    error[mispaired(calls, table, error, floor, producer, informative)] = np.nan
+    error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
     wrongly_matched = _with_rows(npu, off & np.isnan(error))
     twin = twins(calls)
     noise = _own_noise(
@@ -236,7 +240,7 @@ def flow_of(
             if not wrongly_matched[node] or any(one.is_order for one in several)
         },
         apart=apart or {},
-        consumers=_consumers(table, producer),
+        consumers=consumers(table, producer),
         altered=altered,
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )
@@ -382,15 +386,4 @@ def _reach(part: Part) -> Float:
     # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
     stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
     np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))
-    return result
-
-
-def _consumers(table: ParameterTable, producer: Int) -> dict[int, list[int]]:
-    """The calls that are given what a call has put out."""
-    rows = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT))
-    result: dict[int, list[int]] = {}
-    for source, node in zip(
-        table.node[producer[rows]].tolist(), table.node[rows].tolist(), strict=True
-    ):
-        result.setdefault(source, []).append(node)
     return result

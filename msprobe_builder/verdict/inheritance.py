@@ -21,7 +21,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.accumulated import Gradients
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.onesided import calls_of_one_side
+from msprobe_builder.verdict.kinks import SHARING
+from msprobe_builder.verdict.onesided import Movers, calls_of_one_side
 from msprobe_builder.verdict.operators import CASTS, JUMPING, LOGARITHMS, REORDERING, ROUNDING
 
 Float = NDArray[np.float64]
@@ -59,6 +60,7 @@ class Inheritance:
         self.scale: Sequence[float] = _elements(flow.scale)
         self.section: Sequence[int] = _elements(table.section)
         self.tainted = calls_of_one_side(flow)
+        self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
         self.informative: Sequence[bool] = _elements(flow.informative)
         self.node_of: Sequence[int] = _elements(table.node)
         self.end: list[int] = tree.subtree_end.tolist()
@@ -77,6 +79,7 @@ class Inheritance:
         self.twin: list[int] = flow.twin.tolist()
         self.mixing: list[float] = flow.mixing.tolist()
         self.kinked: list[bool] = flow.kinked.tolist()
+        self.shares: list[bool] = flow.npu.calls.are(SHARING).tolist()
         self.over_few: list[bool] = flow.over_few.tolist()
         self.in_norm: list[float] = flow.in_norm.tolist()
         self.reach: list[float] = flow.reach.tolist()
@@ -257,6 +260,9 @@ class Inheritance:
         theirs = self.bench_producer[other] if other >= 0 else -1
         bench_node = self.bench_node[theirs] if theirs >= 0 else -1
         own = self.node_of[producer] if producer >= 0 else -1
+        if self.in_norm[row] > SUSPICIOUS * self.floor[row]:
+            own = self.movers[0].behind(own, self.producer)
+            bench_node = self.movers[1].behind(bench_node, self.bench_producer)
         taint = self.taint.get(row)
         place = Place(0, node, Cause.WIRING)
         if taint is not None:

@@ -31,6 +31,11 @@ _KINKED = frozenset(
     "adaptivemaxpool3d".split()
 )
 
+# Equal elements share the gradient, and where rounding parts them one takes all: that is no small
+# fraction of them where many are equal, as a ratio that is clipped and the ratio itself. What they
+# share is what was given.
+SHARING = frozenset("max min amax amin maximum minimum fmax fmin".split())
+
 
 def kinked_gradients(part: Part) -> Bool:
     """The backward calls of such operators, and of modules that are one, by node."""

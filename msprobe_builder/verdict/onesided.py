@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import MASKING, PICKING, SHAPING, Family, carries, families
+from msprobe_builder.verdict.operators import (
+    MASKING,
+    MOVING,
+    PICKING,
+    SHAPING,
+    Family,
+    carries,
+    families,
+)
 from msprobe_builder.verdict.part import Part, inputs_of
 
 Float = NDArray[np.float64]
@@ -75,15 +85,43 @@ def _changes(part: Part, rows: Int, floor: Float) -> Bool:
     """Whether calls that put out these rows show it in the statistics of all they are given.
 
     What hands numbers on may do that and put them elsewhere as well, unless it keeps their order;
-    what merely shapes them need not change anything.
+    what merely shapes them need not change anything, nor what picks all there are. What is made of
+    nothing, such as a range, is made elsewhere when it is there.
     """
     table, nodes = part.table, part.table.node[rows]
-    moves = carries(part.calls) & ~part.calls.are(PICKING | MASKING)
+    picks = part.calls.are(PICKING)
+    moves = carries(part.calls) & ~picks & ~part.calls.are(MASKING)
     result = part.calls.are(SHAPING)[nodes]
     for place in np.flatnonzero(~moves[nodes] & ~result).tolist():
         row = int(rows[place])
         inputs = inputs_of(table, int(table.node[row]))
         own = np.repeat(table.statistics[:, [row]], len(inputs), axis=1)
         far = np.full(len(inputs), _FAR * floor[place])
-        result[place] = bool(len(inputs) and _differ(own, table.statistics[:, inputs], far).all())
+        picks_all = bool(
+            picks[nodes[place]] and len(inputs) == 1 and table.numel[inputs[0]] == table.numel[row]
+        )
+        result[place] = picks_all or _differ(own, table.statistics[:, inputs], far).all()
     return result
+
+
+class Movers:
+    """Calls of one side alone that put the numbers they are given elsewhere.
+
+    None of them changes a norm, so that one that is off was made before.
+    """
+
+    def __init__(self, part: Part, lone: Bool) -> None:
+        self._table, self._lone = part.table, lone
+        self._moves = lone & part.calls.are(MOVING)
+
+    def behind(self, node: int, producer: Sequence[int]) -> int:
+        """The call of one side alone behind such ones; the node itself where there is none.
+
+        ``producer`` by row as in :func:`~msprobe_builder.verdict.provenance.producers`.
+        """
+        found = node
+        while found >= 0 and self._moves[found]:
+            inputs = inputs_of(self._table, found)
+            row = producer[inputs[0]] if len(inputs) else -1
+            found = int(self._table.node[row]) if row >= 0 else -1
+        return found if found >= 0 and self._lone[found] else node

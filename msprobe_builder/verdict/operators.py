@@ -116,6 +116,10 @@ SHAPING = frozenset(
     "identity".split()
 )
 
+# These put the same numbers at other places, so that no statistic changes.
+MOVING = SHAPING | frozenset(
+    "transpose t permute movedim swapaxes flip fliplr flipud roll rot90 sort".split()
+)
 
 # A little more or less of what they are given is one more or less of what they put out, or all.
 ROUNDING = frozenset("ceil floor round trunc fix floor_divide floordiv".split())

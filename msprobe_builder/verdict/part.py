@@ -32,3 +32,8 @@ def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
     return np.asarray(rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)])
+
+
+def put_out_by(part: Part, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Rows that some nodes put out."""
+    return np.asarray(nodes[part.table.node] & (part.table.section == Section.OUTPUT))

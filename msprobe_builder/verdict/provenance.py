@@ -86,6 +86,17 @@ def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:
     return np.asarray(settled[producer])
 
 
+def consumers(table: ParameterTable, producer: Int) -> dict[int, list[int]]:
+    """The calls that are given what a call has put out."""
+    rows = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT))
+    result: dict[int, list[int]] = {}
+    for source, node in zip(
+        table.node[producer[rows]].tolist(), table.node[rows].tolist(), strict=True
+    ):
+        result.setdefault(source, []).append(node)
+    return result
+
+
 def _changes_what_it_is_given(stem: str) -> bool:
     """Whether the name is that of a call in place: ``addcdiv_``, no ``__add__``."""
     return stem.endswith("_") and not stem.endswith("__")

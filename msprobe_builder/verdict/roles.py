@@ -74,8 +74,12 @@ class Pass(Inheritance):
             latent = self.latent[row]
             if latent > worst[0]:
                 worst = latent, self.root[row]
-            if self.taint:
-                taint = taint or self.taint.get(row)
+            if self.taint and (other := self.taint.get(row)) is not None:
+                # An argument that differs says more than a call that is not there.
+                stronger = (
+                    other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
+                )
+                taint = other if taint is None or stronger else taint
         if backward:
             worst = max(worst, self._of_twin(node))
         if taint is not None:
@@ -159,7 +163,8 @@ class Pass(Inheritance):
         seen, suspect = self.error[row], False
         self.latent[row] = self._handed_on(node, given[0], expected)
         self.root[row] = given[1]
-        if self.discrete[row] and seen == seen and seen > 0 and given[0] > 0:
+        told = node in self.arguments
+        if self.discrete[row] and seen == seen and seen > 0 and given[0] > 0 and not told:
             # One step aside is another choice, and all behind it is made of other numbers.
             self.choices.append(node)
             self.latent[row] = max(1.0, seen)
@@ -265,9 +270,21 @@ class Pass(Inheritance):
         expected = min(max(error, self.floor[row]) * self.gain[node], WORST)
         if self.kinked[node] and (moved := self._moved(node)) > 0.0:
             expected = max(expected, moved)
-            if self.in_norm[row] <= SUSPICIOUS * expected:
+            limit = SUSPICIOUS * expected
+            if self.in_norm[row] <= limit or (self.shares[node] and self._unshared(node) <= limit):
                 expected = max(expected, self.error[row])
         return expected
+
+    def _unshared(self, node: int) -> float:
+        """How far the sum of all that a call gives back is off, as a fraction of its size."""
+        own, theirs = self.flow.npu.table.statistics, self.flow.bench.table.statistics
+        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        rows = [row for row in rows if self.bench_of[row] >= 0]
+        other = [self.bench_of[row] for row in rows]
+        elements = np.array([self.numel[row] for row in rows])
+        off = float(np.abs(np.sum((own[2, rows] - theirs[2, other]) * elements)))
+        size = float(np.sum(theirs[3, other] * np.sqrt(elements)))
+        return off / size if size > 0 else math.inf
 
     def _is_part(self, node: int, row: int) -> bool:
         """Whether an output has fewer elements than what it is made of."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -78,12 +78,12 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
     if is_npu and case.kind == NOISE:
         noise = RelativeNoise(LEVEL, case.seed)
 
-    cast: Any = contextlib.nullcontext()
+    mixed: Any = contextlib.nullcontext()
     if is_npu and case.kind in (AUTOCAST, FP16):
-        cast = torch.autocast("cpu", torch.bfloat16 if case.kind == AUTOCAST else torch.float16)
+        mixed = torch.autocast("cpu", torch.bfloat16 if case.kind == AUTOCAST else torch.float16)
 
     def step() -> None:
-        with noise, cast:
+        with noise, mixed:
             for data, labels in batches:
                 loss_of(model, data, labels).backward()
 
@@ -103,7 +103,7 @@ def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch
     if planted("other_data", False, True):
         data = data.flip(-1) if data.is_floating_point() else (data + 1) % 64
     if hasattr(model, "loss"):
-        return model.loss(data, labels)
+        return cast(Any, model).loss(data, labels)
     logits = model(data)
     logits = logits.reshape(-1, logits.shape[-1])
     if planted("other_labels", False, True):
@@ -186,8 +186,8 @@ def culprits(case: Case, dump: Dump) -> set[str]:
 def _next_module(name: str, dump: Dump) -> str:
     """What is wrong outside of all modules shows at the module that is called next."""
     names = list(dump.parents)
-    modules = (one for one in names[names.index(name) :] if one.startswith("Module."))
-    return next(modules, name)
+    after = names[names.index(name) :] if name in names else []
+    return next((one for one in after if one.startswith("Module.")), name)
 
 
 _UNET = ("down.0", "down.1", "middle", "up.0", "up.1")

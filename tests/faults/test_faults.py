@@ -36,6 +36,10 @@ FEW = [
     Case("denoiser", "groups_halved", 1, kind=NOISE, seed=311),
     Case("topped", "one_too_few", kind=HALF, seed=432),
     Case("opponents", "reflected", kind=HALF, seed=424),
+    Case("preferred", "turned_whole", kind=SAME, seed=758),
+    Case("points", "one_neighbour_more", kind=NOISE, seed=742),
+    Case("retained", "summed_over_rows", 2, kind=HALF, seed=703, task="tensor"),
+    Case("summed", "weight_changed", kind=HALF, seed=734, task="tensor"),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
@@ -44,6 +48,8 @@ CONTROLS = [
     Case("objects", None, kind=NOISE, seed=200),
     Case("resnet", None, kind=HALF, task="tensor"),
     Case("resnet", None, kind=FP16),
+    Case("policy", None, kind=NOISE, seed=751),
+    Case("labelled", None, kind=NOISE, seed=750),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}

@@ -22,7 +22,7 @@ from tests.alignment.respell import (
     wrapped,
 )
 from tests.cases import tried_first
-from tests.faults.case import Case
+from tests.faults.case import HALF, Case
 from tests.faults.record import run
 
 RENAMED = chained(other_classes, other_attributes)
@@ -85,3 +85,25 @@ def test_calls_whose_work_is_done_otherwise_hide_nothing(tmp_path: Path) -> None
     case = Case("routed", "expert_dropped", 1, seed=65)
     verdict, truth = respelled(case, dropped_calls(0.03, 3), tmp_path / "routed")
     check(verdict.suspects[0], truth)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("retained", "one_ahead", 0, seed=702),
+        Case("retained", "summed_over_rows", 2, seed=703),
+        Case("retained", "keys_scaled", 1, seed=704),
+    ],
+    ids=lambda case: case.fault,
+)
+def test_what_moves_numbers_and_was_left_out_is_not_to_blame(case: Case, tmp_path: Path) -> None:
+    """A view, a range or a transposition changes no norm; an argument that differs says more."""
+    verdict, truth = respelled(case, dropped_calls(0.1, 5), tmp_path)
+    check(verdict.suspects[0], truth)
+
+
+def test_a_gradient_that_one_side_has_not_recorded_is_no_fault(tmp_path: Path) -> None:
+    """Both sides make the forward call, so both make its gradient."""
+    case = Case("retained", None, kind=HALF, seed=700)
+    verdict, _ = respelled(case, dropped_calls(0.03, 11), tmp_path)
+    assert verdict.conclusion != "fault", verdict.sentence

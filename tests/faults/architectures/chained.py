@@ -86,17 +86,8 @@ class Preferred(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         other = (ids * 7 + 3) % 64
         chosen, rejected = self.told(self.policy, ids), self.told(self.policy, other)
-        if planted("reference_not_frozen", False, True):
-            kept, dropped = (
-                self.told(self.policy, ids),
-                self.told(self.reference, other),
-            )  # culprit: reference_not_frozen
-        else:
-            with torch.no_grad():
-                kept, dropped = (
-                    self.told(self.reference, ids),
-                    self.told(self.reference, other),
-                )  # culprit: reference_not_frozen
+        with torch.no_grad():
+            kept, dropped = self.told(self.reference, ids), self.told(self.reference, other)
         if planted("exchanged", False, True):
             margin = (rejected - chosen) - (kept - dropped)  # culprit: exchanged
         else:
@@ -142,7 +133,8 @@ class Policy(nn.Module):
         chosen = labels.view(data.shape) % 8
         told = logits.log_softmax(-1).gather(-1, chosen[..., None]).squeeze(-1)
         reward = ((labels.view(data.shape) % 7).float() - 3) / 3
-        lam, gain, total = planted("lambda_one", 0.95, 1.0), [], torch.zeros(data.shape[0])
+        lam, total = planted("lambda_one", 0.95, 1.0), torch.zeros(data.shape[0])
+        gain: list[Tensor] = []
         fixed = values.detach()
         for time in reversed(range(data.shape[1])):
             after = fixed[:, time + 1] if time + 1 < data.shape[1] else torch.zeros(data.shape[0])

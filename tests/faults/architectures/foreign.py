@@ -19,6 +19,8 @@ Tensor = torch.Tensor
 class StyledConv(nn.Module):
     """A convolution whose weights a style scales and whose size is taken out again."""
 
+    fixed: Tensor
+
     def __init__(self, width: int, layer: int) -> None:
         super().__init__()
         self.layer = layer
@@ -54,7 +56,7 @@ class StyledConv(nn.Module):
 class Styled(nn.Module):
     """A generator steered by styles, blurred, with pictures added up."""
 
-    fixed: Tensor
+    blur: Tensor
 
     def __init__(self, width: int = 16, layers: int = 3) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ class Points(nn.Module):
         flat = near + torch.arange(b)[:, None, None] * n
         other = x.reshape(b * n, c)[flat.reshape(-1)].view(b, n, -1, c)
         here = x[:, :, None].expand_as(other)
-        if planted("not_relative", False, True, number):
+        if planted("not_relative", False, number == 1):
             return torch.cat((here, other), -1)  # culprit: not_relative
         return torch.cat((here, other - here), -1)  # culprit: not_relative
 
