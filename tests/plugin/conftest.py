@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -48,10 +49,18 @@ GOOD: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, made once; nobody changes it."""
+    return write_example(tmp_path_factory.mktemp("example") / "example.vis.db")
+
+
 @pytest.fixture
-def logdir(tmp_path: Path) -> Path:
-    """A log directory with the example in a folder of its own."""
-    write_example(tmp_path / "logs" / EXAMPLE)
+def logdir(tmp_path: Path, example: Path) -> Path:
+    """A log directory with a copy of the example in a folder of its own."""
+    path = tmp_path / "logs" / EXAMPLE
+    path.parent.mkdir(parents=True)
+    shutil.copyfile(example, path)
     return tmp_path / "logs"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 import sqlite3
@@ -14,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from msprobe_builder.command.main import main
 from tests.builder.integrity import check, is_one_sentence
+from tests.builder.running import run_here
 
 ONE = {"rank_size": 1, "tp": 1, "pp": 1}
 TP2 = {"rank_size": 2, "tp": 2, "pp": 1}
@@ -25,10 +23,7 @@ def run(folder: Path, **config: Any) -> subprocess.CompletedProcess[str]:
     compare = folder / "compare.json"
     compare.write_text(json.dumps({"is_print_compare_log": False, **config}), encoding="utf-8")
     command = ["-i", str(compare), "-o", str(folder / "out"), "--output-name", "merged", "--quiet"]
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        status = main(command)
-    return subprocess.CompletedProcess(command, status, stderr=said.getvalue())
+    return run_here(command)
 
 
 def paths(dumps: Path, npu: str, bench: str | None = None) -> dict[str, str]:

@@ -17,6 +17,7 @@ import pytest
 
 from merge_truth import SPLITS
 from tests.builder.integrity import check, is_one_sentence
+from tests.builder.running import run_here
 
 TP2DP2: dict[str, Any] = {"rank_size": 4, "tp": 2, "pp": 1}
 DP2: dict[str, Any] = {"rank_size": 2, "tp": 1, "pp": 1}
@@ -24,16 +25,14 @@ ONE: dict[str, Any] = {"rank_size": 1, "tp": 1, "pp": 1}
 
 
 def run(folder: Path, *options: str, **config: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(folder, *options, **config), capture_output=True, text=True, check=False
-    )
+    return run_here(arguments(folder, *options, **config))
 
 
-def command(folder: Path, *options: str, **config: Any) -> list[str]:
+def arguments(folder: Path, *options: str, **config: Any) -> list[str]:
     folder.mkdir(exist_ok=True)
     compare = folder / "compare.json"
     compare.write_text(json.dumps({"is_print_compare_log": False, **config}), encoding="utf-8")
-    return [sys.executable, "-m", "msprobe_builder", "-i", str(compare), *options]
+    return ["-i", str(compare), *options]
 
 
 def verdicts(folder: Path) -> list[tuple[Any, ...]]:
@@ -221,8 +220,9 @@ def test_a_stopped_export_leaves_nothing_that_looks_finished(
     layout = {"rank_size": 4, "tp": 2, "pp": 2}
     given = {"npu_path": str(tmp_path / "dump"), "parallel_merge": {"npu": layout}}
     exported = tmp_path / "exported"
-    stopped = command(tmp_path, "--export-merged", str(exported), "--workers", "1", **given)
-    with subprocess.Popen(stopped, stderr=subprocess.PIPE, text=True) as process:
+    stopped = arguments(tmp_path, "--export-merged", str(exported), "--workers", "1", **given)
+    command = [sys.executable, "-m", "msprobe_builder", *stopped]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "step 3" in line:

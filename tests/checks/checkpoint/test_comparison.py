@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,8 @@ def test_a_drifted_replica_is_reported(tmp_path: Path) -> None:
     [
         (lambda x: x.T.contiguous(), "transposed"),
         (lambda x: -x, "sign"),
-        (lambda x: x.flip(0), "another order"),
+        (lambda x: x.flip(0), "another order (6 of 6 are moved)"),
+        (lambda x: x[[0, 4, 2, 3, 1, 5]], "another order (2 of 6 are moved)"),
         (lambda x: 1.05 * x, "1.05 times"),
         (lambda x: x.roll(len(x) // 2, 0), "halves"),
         (lambda x: x + torch.full_like(x, math.nan), "NaN"),
@@ -219,6 +221,49 @@ def test_every_cut_of_a_file_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "cut.pt").write_bytes(whole[:length])
         with pytest.raises(BuildError, match=r"cut\.pt"):
             read_checkpoint(tmp_path / "cut.pt")
+
+
+def test_shards_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    """What ranks hold of one weight makes no whole: said with both shapes, never joined."""
+    directory = save_megatron(llama(), tmp_path / "m", tp=2)
+    path = directory / "iter_0000005" / "mp_rank_01" / "model_optim_rng.pt"
+    content = torch.load(path, weights_only=False)
+    [name] = [one for one in content["model"] if one.endswith("layers.1.mlp.linear_fc2.weight")]
+    own = content["model"][name]
+    content["model"][name] = own[:-1].clone()
+    torch.save(content, path)
+    shapes = f"[{list(own.shape)}, [{len(own) - 1}, {own.shape[1]}]]"
+    assert read_checkpoint(directory).notes == (
+        f"{name}: the tensor-parallel ranks hold parts of shapes {shapes}; the first is compared.",
+    )
+
+
+def test_experts_of_all_ranks_are_numbered_through(tmp_path: Path) -> None:
+    stem = "decoder.layers.0.mlp.experts.local_experts"
+    experts = [{"linear_fc1": torch.randn(6, 4), "linear_fc2": torch.randn(4, 3)} for _ in range(4)]
+
+    def save(name: str, ranks: int) -> Path:
+        local = len(experts) // ranks
+        for rank in range(ranks):
+            folder = tmp_path / name / f"mp_rank_00_{rank:03d}"
+            folder.mkdir(parents=True)
+            model = {
+                f"{stem}.{place}.{part}.weight": weight.clone()
+                for place in range(local)
+                for part, weight in experts[rank * local + place].items()
+            }
+            args = Namespace(pipeline_model_parallel_size=1, expert_model_parallel_size=ranks)
+            torch.save({"args": args, "model": model}, folder / "model_optim_rng.pt")
+        return tmp_path / name
+
+    spread, whole = (read_checkpoint(save(name, ranks)) for name, ranks in (("b", 2), ("a", 1)))
+    assert spread.kind == "Megatron, tp 1 · pp 1 · ep 2"
+    found = {one.name: one.l2 for one in compare(spread, whole).parameters}
+    assert found == {
+        f"{stem}.{number}.{part}.weight": 0.0
+        for number in range(len(experts))
+        for part in ("linear_fc1", "linear_fc2")
+    }
 
 
 def test_missing_ranks_are_named(tmp_path: Path) -> None:
