@@ -148,7 +148,7 @@ def page_figures(visit: Opened) -> Iterator[Figure]:
     yield Figure("answers", len(sizes), "requests")
     yield Figure("the largest", max(sizes) / 1e3, "kB", 1000)
     yield Figure("an answer (median)", sorted(times)[len(times) // 2], "ms")
-    yield Figure("memory of the page (JavaScript)", visit.memory_bytes() / 1e6, "MB")
+    yield Figure("memory of the page", visit.memory_bytes() / 1e6, "MB")
 
 
 def moving(visit: Opened, name: str, kind: str) -> Iterator[Figure]:

@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 FIND_CHROMIUM = HERE.parent / "scripts" / "find_chromium"
 LARGE, SMALL = "large.vis.db", "small.vis.db"
 VISITS = 4
+USUAL_NODES = 250_000  # a side; what is larger may take longer to open
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,15 @@ def measure(logdir: Path) -> Iterator[Figure]:
 def visits(browser: Browser, address: str) -> Iterator[Figure]:
     """Opening the file by people who come for the first time, and again."""
     first, *others = (open_viewer(browser, address, LARGE) for _ in range(VISITS))
-    yield Figure("first graph, TensorBoard just started", first.seconds * 1000, "ms", 1000)
-    yield Figure("first graph, new browser", best_ms(others), "ms", 1000)
+    target = 800 if first.nodes <= USUAL_NODES else 2500
+    yield Figure("nodes of the debug side", first.nodes, "nodes")
+    yield Figure("first graph, TensorBoard just started", first.seconds * 1000, "ms", target)
+    yield Figure("first graph, new browser", best_ms(others), "ms", target)
     again = [first.reload() for _ in range(VISITS)]
     if any(visit.skeleton_bytes for visit in again):
         raise SystemExit("A reload fetched the hierarchy again: the ETag has no effect.")
-    yield Figure("first graph, reload", best_ms(again), "ms", 1000)
-    yield Figure("hierarchies on the wire", first.skeleton_bytes / 1e6, "MB", 4)
+    yield Figure("first graph, reload", best_ms(again), "ms", target)
+    yield Figure("hierarchies on the wire", first.skeleton_bytes / 1e6, "MB")
     yield Figure("file", first.file_bytes / 1e6, "MB")
     yield Figure("memory of the page", first.memory_bytes() / 1e6, "MB", 150)
     small = [open_viewer(browser, address, SMALL) for _ in range(VISITS)]
@@ -121,7 +124,7 @@ def graph_figures(browser: Browser, address: str) -> Iterator[Figure]:
         yield Figure(f"{name}, all unfolded", speed.frames_per_second, "frames/s", 55, True)
         yield Figure(f"{name}: work per frame", speed.busy, "ms")
     yield Figure("next hit (95 %)", found.next_hit, "ms", 30)
-    yield Figure("search as you type", found.search, "ms")
+    yield Figure("search as you type", found.search, "ms", 100)
     yield Figure("memory of the page, all unfolded", found.unfolded_bytes / 1e6, "MB", 150)
 
 

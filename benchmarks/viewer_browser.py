@@ -75,6 +75,7 @@ class Opened:
     seconds: float
     skeleton_bytes: int  # that crossed the wire; 0 when the browser had them already
     file_bytes: int
+    nodes: int  # of the debug side
 
     def reload(self) -> "Opened":
         self.page.reload()
@@ -140,10 +141,11 @@ def opened(page: Page) -> Opened:
             time: window.shownAt - Math.max(...scripts.map(({ responseEnd }) => responseEnd)),
             bytes: skeletons.filter(isNew).reduce((sum, one) => sum + one.encodedBodySize, 0),
             file: Number(shown.size),
+            nodes: app.state.graphs[0].count,
           };
         }"""
     )
-    return Opened(page, frame, found["time"] / 1000, found["bytes"], found["file"])
+    return Opened(page, frame, found["time"] / 1000, found["bytes"], found["file"], found["nodes"])
 
 
 def measure_graph(browser: Browser, address: str, file: str) -> GraphTimes:

@@ -97,6 +97,19 @@ def test_links_search_table_and_trail_work_from_disk(
     wait_for_details(frame, CULPRIT)
     expect(frame.locator("ga-verdict-line")).to_contain_text(CULPRIT)
     assert table_cells(frame, "output.0")["Debug Norm"]["text"] != ""
+    # What a server would have to make is not offered.
+    frame.get_by_role("button", name="View", exact=True).click()
+    expect(frame.get_by_text("Save as PNG image")).to_be_visible()
+    expect(frame.get_by_text("Save the report")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(frame.locator("ga-palette").get_by_text("Save as PNG image")).to_have_count(1)
+    for made in ("Save the report", "Look for new files"):
+        expect(frame.locator("ga-palette").get_by_text(made)).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(frame.get_by_role("button", name="CSV").first).to_be_visible()
+    for name in ("Excel", "Look for new files and reload", "Trends over many steps"):
+        expect(frame.get_by_role("button", name=name)).to_have_count(0)
     select_node(frame, LAYER)
     frame.get_by_role("tab", name="From and to").click()
     expect(frame.locator("ga-flow .stop").first).to_have_text("__mul__.19")

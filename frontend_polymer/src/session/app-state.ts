@@ -93,3 +93,8 @@ export function pairOf(state: AppState): GraphPair | undefined {
 export function hasBench(state: AppState): boolean {
   return (pairOf(state)?.benchNodes ?? 0) > 0;
 }
+
+/** Whether a server can be asked for what it makes; a page that holds its own data has none. */
+export function hasServer({ catalog }: AppState): boolean {
+  return !catalog?.page;
+}

@@ -2,7 +2,7 @@
 
 import { MatchAction, Side, type Grade } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, hasServer, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ViewCommand } from '../graph/ga-view-tools';
@@ -58,7 +58,9 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: shell.palette, keys: [':'], run: () => target.openPalette(), takesFocus: true },
     { name: help.overview, keys: ['o'], run: () => target.toggleOverview(), takesFocus: true },
     { name: shell.copyLink, keys: [], run: () => target.copyLink() },
-    { name: toolbar.refresh, keys: [], run: () => void session.refresh() },
+    ...(hasServer(state)
+      ? [{ name: toolbar.refresh, keys: [], run: () => void session.refresh() }]
+      : []),
     { name: toolbar.theme, keys: [], run: () => target.toggleTheme() },
     { name: `${toolbar.language} / Language / 语言`, keys: [], run: () => target.toggleLanguage() },
   ].map((command) => ({ ...command, isEverywhere: true }));
@@ -97,6 +99,10 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
   ];
   const deepest = Math.max(...state.graphs.map((graph) => graph?.deepest ?? 0));
   const levels = Array.from({ length: deepest }, (_, at) => at + 1);
+  const made: Command[] = [
+    { name: shell.saveTable, keys: [], run: run('xlsx') },
+    { name: shell.saveReport, keys: [], run: run('report') },
+  ];
   return [
     { name: help.search, keys: ['/'], run: () => target.focusSearch(), takesFocus: true },
     { name: search.next, keys: ['n', '.'], run: () => target.stepHit(1) },
@@ -124,8 +130,7 @@ export function commandsOf(target: CommandTarget, text: Texts): Command[] {
     { name: view.zoomReset, keys: [], run: run('reading-size') },
     { name: shell.savePng, keys: [], run: run('png') },
     { name: shell.saveSvg, keys: [], run: run('svg') },
-    { name: shell.saveTable, keys: [], run: run('xlsx') },
-    { name: shell.saveReport, keys: [], run: run('report') },
+    ...(hasServer(state) ? made : []),
     ...neighbours,
     ...everywhere,
   ];

@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { DatabaseFile } from '../../generated/graph_pb';
 import { LANGUAGES, nextLanguage, rememberLanguage, setLanguage, type Texts } from '../../i18n';
-import { fileOf, pairOf, type AppState } from '../../session/app-state';
+import { fileOf, hasServer, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import type { ThemeChoice } from '../../session/theme';
@@ -131,9 +131,15 @@ export class GaToolbar extends LocalizedElement {
         is-list-open="{{isListOpen}}"
       ></ga-search>
       <div class="settings">
-        <ga-trend id="trend" session="[[session]]" wanted="[[state.view.trend]]"></ga-trend>
+        <ga-trend
+          id="trend"
+          hidden$="[[_isPage(state)]]"
+          session="[[session]]"
+          wanted="[[state.view.trend]]"
+        ></ga-trend>
         <button
           id="refresh"
+          hidden$="[[_isPage(state)]]"
           class="icon plain"
           on-click="_refresh"
           title="[[text.toolbar.refresh]]"
@@ -267,6 +273,10 @@ export class GaToolbar extends LocalizedElement {
 
   _micro(event: Event): void {
     this.session.setMicroStep(Number(chosen(event)));
+  }
+
+  _isPage(state: AppState): boolean {
+    return !hasServer(state);
   }
 
   _refresh(): void {

@@ -155,7 +155,7 @@ export class GaLegend extends LocalizedElement {
             display: none;
           }
           #colours {
-            max-width: 116px;
+            max-width: 140px;
           }
         }
       </style>

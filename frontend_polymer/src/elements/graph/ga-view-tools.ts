@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import { Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, hasServer, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ColourMode } from '../../data/codes';
@@ -298,8 +298,12 @@ export class GaViewTools extends LocalizedElement {
         isFirst: layers !== null || modes.length > 1 || hasBench(state),
       },
       { id: 'svg', label: shell.saveSvg },
-      { id: 'xlsx', label: shell.saveTable },
-      { id: 'report', label: shell.saveReport },
+      ...(hasServer(state)
+        ? [
+            { id: 'xlsx', label: shell.saveTable },
+            { id: 'report', label: shell.saveReport },
+          ]
+        : []),
     ];
   }
 

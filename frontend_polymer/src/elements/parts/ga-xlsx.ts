@@ -1,5 +1,6 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
+import { hasServer } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import './ga-icon';
 import { LocalizedElement } from './localized';
@@ -20,7 +21,13 @@ export class GaXlsx extends LocalizedElement {
           padding: 0 8px;
         }
       </style>
-      <button class="plain" title="[[hint]]" disabled="[[busy]]" on-click="_save">
+      <button
+        class="plain"
+        hidden$="[[_isPage(session, query)]]"
+        title="[[hint]]"
+        disabled="[[busy]]"
+        on-click="_save"
+      >
         <ga-icon name="download"></ga-icon>[[text.table.xlsx]]
       </button>`;
   }
@@ -42,6 +49,11 @@ export class GaXlsx extends LocalizedElement {
   declare file: string;
   declare hint: string;
   declare busy: boolean;
+
+  /** Known once there is something to ask for. */
+  _isPage(session: Session | undefined): boolean {
+    return session !== undefined && !hasServer(session.state);
+  }
 
   async _save(): Promise<void> {
     this.busy = true;
