@@ -91,6 +91,9 @@ class MindSpore(Graph):
     def after_pass(self, call: Callable[[], None]) -> None:
         _pynative_executor.queue_backward_final_callback(call)
 
+    def after_callbacks(self, call: Callable[[], None]) -> None:
+        call()  # nothing else brings gradients
+
     def is_recomputing(self) -> bool:
         return self.current_pass() != NO_PASS and self.builds_graph()
 

@@ -69,6 +69,8 @@ class BackwardCalls:
             return
         backward.task = self._framework.current_pass()
         if backward.task not in self._tasks:
+            if not self._tasks:
+                self.parameters.begin_pass()
             self._tasks.add(backward.task)
             self._framework.after_pass(partial(self._end_task, backward.task))
         self.open.add(backward)
@@ -136,8 +138,17 @@ class BackwardCalls:
             with self._framework.unseen():
                 for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
-                self.parameters.end_pass()
                 ledger.items.forget()  # reducers write to gradients from C++
+            self._framework.after_callbacks(partial(self._end_parameters, task))
+        except Exception as error:
+            ledger.report("The end of a backward pass", error)
+
+    def _end_parameters(self, task: int) -> None:
+        """Whoever sets gradients at the end of a pass has done so."""
+        ledger = self._ledger
+        try:
+            with self._framework.unseen():
+                self.parameters.end_pass(is_outermost=self._tasks == {task})
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

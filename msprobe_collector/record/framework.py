@@ -132,6 +132,9 @@ class Framework(Protocol):
     def after_pass(self, call: Callable[[], None]) -> None:
         """Call when the running pass is over."""
 
+    def after_callbacks(self, call: Callable[[], None]) -> None:
+        """From such a call: call when those of others have run, too."""
+
     def is_recomputing(self) -> bool:
         """A forward call inside a pass that builds a graph repeats an earlier one."""
 

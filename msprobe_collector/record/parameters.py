@@ -6,7 +6,7 @@ The established name has no number and stands for the last pass. Earlier passes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -28,7 +28,8 @@ class ParameterGradients:
         self._write_latest = write_latest
         self._handles: list[Removable] = []
         self._watched: dict[tuple[str, str], _Watched] = {}
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str]] = set()  # by their hooks
+        self._found: set[tuple[str, str]] = set()  # when a pass was over
         self._passes: dict[str, int] = {}  # of each module, in this step
         self._arriving: dict[str, dict[str, Item]] = {}
         self._latest: dict[str, tuple[int, dict[str, Item]]] = {}
@@ -71,8 +72,21 @@ class ParameterGradients:
         if item is not None:
             self._arriving.setdefault(stem, {})[name] = item
 
-    def end_pass(self) -> None:
-        """A backward pass is over: its gradients become the latest of their modules."""
+    def begin_pass(self) -> None:
+        """What is beside the parameters now is not what this pass brings."""
+        framework = self._framework
+        for key, watched in self._watched.items():
+            if key not in self._seen:
+                watched.gradient = framework.identity(framework.gradient_of(watched.parameter))
+
+    def end_pass(self, is_outermost: bool = False) -> None:
+        """A backward pass is over: its gradients become the latest of their modules.
+
+        Sharded parameters take no part in it: a framework sets their ``.grad`` by then. It is
+        taken now, before it is clipped or set to zero.
+        """
+        if is_outermost:
+            self._found.update(self._take_unhooked())
         arrived, self._arriving = self._arriving, {}
         for stem, unordered in arrived.items():
             gradients = self._in_order(stem, unordered)
@@ -90,22 +104,31 @@ class ParameterGradients:
         return {**{name: gradients[name] for name in names}, **gradients}
 
     def settle(self) -> None:
-        """Hand out the last pass; take ``.grad`` where a framework set it without autograd."""
+        """Hand out the last pass; take ``.grad`` where a framework set it without any."""
         self.end_pass()
-        framework = self._framework
-        for (stem, name), watched in self._watched.items():
-            gradient = framework.gradient_of(watched.parameter)
-            missed = (stem, name) not in self._seen and stem in self._kept
-            if missed and gradient is not None and framework.identity(gradient) != watched.gradient:
-                watched.gradient = framework.identity(gradient)
-                with self._framework.unseen():
-                    self._take(stem, name, gradient)
+        self._take_unhooked(besides=self._found)
         for stem, gradients in self._arriving.items():
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)
         self._arriving = {}
         for stem, (_, gradients) in self._latest.items():
             self._write_latest(f"{stem}.parameters_grad", gradients)
+
+    def _take_unhooked(self, besides: Collection[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """Gradients that changed although no hook told."""
+        framework = self._framework
+        found = []
+        for key, watched in self._watched.items():
+            gradient = framework.gradient_of(watched.parameter)
+            if gradient is None or key in self._seen or key in besides or key[0] not in self._kept:
+                continue
+            identity = framework.identity(gradient)
+            if identity != watched.gradient:
+                watched.gradient = identity
+                with framework.unseen():
+                    self._take(*key, gradient)
+                found.append(key)
+        return found
 
     def release(self) -> None:
         """Take the hooks off; what was recorded is kept until the step is over."""
@@ -114,6 +137,7 @@ class ParameterGradients:
         self._handles = []
         self._watched = {}
         self._seen.clear()
+        self._found.clear()
 
     def end_step(self) -> None:
         self.release()

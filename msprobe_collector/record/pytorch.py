@@ -90,6 +90,9 @@ class PyTorch:
     def after_pass(self, call: Callable[[], None]) -> None:
         torch.autograd.Variable._execution_engine.queue_callback(call)
 
+    def after_callbacks(self, call: Callable[[], None]) -> None:
+        self.after_pass(call)  # one that is queued by another comes last
+
     def is_recomputing(self) -> bool:
         return torch._C._current_graph_task_id() != -1 and torch.is_grad_enabled()
 
@@ -128,7 +131,10 @@ class PyTorch:
         return parameter.grad
 
     def identity(self, gradient: torch.Tensor | None) -> tuple[int, int] | None:
-        return None if gradient is None else (id(gradient), gradient._version)
+        if gradient is None:
+            return None
+        # What a distributed tensor holds is added to without its notice.
+        return id(gradient), getattr(gradient, "_local_tensor", gradient)._version
 
 
 def is_lazy(parameter: torch.nn.Parameter) -> bool:

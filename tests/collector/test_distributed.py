@@ -276,6 +276,37 @@ def test_fsdp2(tmp_path: Path) -> None:
         assert not dump.names("Torch.all_gather") + dump.names("Torch.reduce_scatter")
 
 
+def clipped(rank: int, path: str) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
+    debugger = PrecisionDebugger(config_path=write_config(Path(path)))
+    largest = []
+    with debugger.start(net):
+        for scale in (1.0, 3.0):
+            (net(torch.ones(2, 4)).sum() * scale).backward()
+            shards: list[Any] = [parameter.grad for parameter in net.parameters()]
+            largest.append([shard.to_local().max().item() for shard in shards])
+        nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+        net.zero_grad()
+    debugger.close()
+    data = read_dump(Path(path) / "dump" / "step0" / f"rank{rank}").data
+    for suffix, expected in ((".0", largest[0]), ("", largest[1])):
+        records = [data[f"Module.{layer}.Linear.parameters_grad{suffix}"] for layer in (0, 2)]
+        assert [record[key][0]["Max"] for record in records for key in ("weight", "bias")] == (
+            pytest.approx(expected)
+        )
+
+
+@NEEDS_SHARDS
+def test_sharded_gradients_are_what_a_pass_left_not_what_clipping_made_of_them(
+    tmp_path: Path,
+) -> None:
+    run_in_two(clipped, str(tmp_path))
+
+
 def shares_of_distributed_tensors(rank: int) -> None:
     from torch.distributed.tensor import DTensor, Partial, Shard
 
