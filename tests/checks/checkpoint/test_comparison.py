@@ -103,9 +103,8 @@ def test_a_drifted_replica_is_reported(tmp_path: Path) -> None:
         (lambda x: x.T.contiguous(), "transposed"),
         (lambda x: -x, "sign"),
         (lambda x: x.flip(0), "another order"),
-        (lambda x: 1.05 * x, "1.05 times"),
-        (lambda x: x.roll(len(x) // 2, 0), "halves"),
-        (lambda x: x + torch.full_like(x, math.nan), "NaN"),
+        # Norms of rows that change places, because all have moved a little, are no order.
+        (lambda x: x + 0.008 * x.flip(0), "of ‖b‖"),
     ],
 )
 def test_what_a_conversion_did_is_said(tmp_path: Path, change: object, words: str) -> None:
