@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from msprobe_builder.base.codes import Section
 from msprobe_builder.tables.saved_values import ENDING
@@ -11,6 +11,7 @@ from msprobe_builder.tables.saved_values import ENDING
 # Operators whose result may differ from run to run unless they are told not to.
 _CHOOSE_AN_ALGORITHM = ("conv2d", "conv3d", "matmul", "nll_loss", "layer_norm", "lstm")
 _ALL_GOOD = "Every value that was compared meets the requirements."
+_NO_LINE = "No line breaks the documented limits, but the verdict on this run names a suspect."
 _DETERMINISTIC = (
     "The order of additions in this operator may differ between runs: compare again with"
     " deterministic algorithms switched on."
@@ -56,6 +57,12 @@ def advice_on(line: int | None, name: str, section: int) -> Advice:
     else:
         what = "This call computes something else from equal inputs: check its implementation."
     return Advice(line, name, what)
+
+
+def with_verdict(advice: Advice, sentence: str, evidence: tuple[str, ...]) -> Advice:
+    """The verdict beside the advice, which says no longer that all is good where it accuses."""
+    words = _NO_LINE if advice.line is None and evidence else advice.advice
+    return replace(advice, advice=words, verdict=sentence, evidence=evidence)
 
 
 def advice_text(advice: Advice) -> str:

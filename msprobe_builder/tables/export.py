@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
@@ -16,7 +15,13 @@ from msprobe_builder.database.read.executed import Place, read_places
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.verdict import read_verdict
 from msprobe_builder.dump.task import Task
-from msprobe_builder.tables.advice import Advice, advice_json, advice_on, advice_text
+from msprobe_builder.tables.advice import (
+    Advice,
+    advice_json,
+    advice_on,
+    advice_text,
+    with_verdict,
+)
 from msprobe_builder.tables.columns import columns_of
 from msprobe_builder.tables.read import read_rows
 from msprobe_builder.tables.write import FORMATS, table_file
@@ -97,18 +102,16 @@ def wanted_places(
     ]
 
 
-def _verdict_on(connection: sqlite3.Connection, place: Place) -> dict[str, Any]:
-    """Sentence and evidence of the verdict, in place of guessing by names."""
+def _judged(connection: sqlite3.Connection, place: Place, advice: Advice) -> Advice:
+    """With sentence and evidence of the verdict, which knows more than names do."""
     verdict = read_verdict(connection)
     if verdict is None:
-        return {}
+        return advice
     here = place.step, place.rank
     sentences = [one.sentence for one in verdict.places if (one.step, one.rank) == here]
     suspects = [one for one in verdict.suspects if (one.step, one.rank) == here]
-    return {
-        "verdict": sentences[0] if sentences else verdict.sentence,
-        "evidence": tuple(f"{one.node}: {one.evidence}" for one in suspects[:_SUSPECTS]),
-    }
+    evidence = tuple(f"{one.node}: {one.evidence}" for one in suspects[:_SUSPECTS])
+    return with_verdict(advice, sentences[0] if sentences else verdict.sentence, evidence)
 
 
 def _label(place: Place, several: tuple[bool, bool], options: TableOptions) -> str:
@@ -139,7 +142,7 @@ def _export(
                 first = first or (count + 1, str(row.cells[0]), row.section)
     advice = advice_on(*first) if first else advice_on(None, "", 0)
     if not options.prefix:  # the verdict is on calls
-        advice = replace(advice, **_verdict_on(connection, place))
+        advice = _judged(connection, place, advice)
     if options.advise:
         for suffix, text in ((".txt", advice_text(advice)), (".json", advice_json(advice))):
             with written(directory / f"{options.prefix}advisor{label}_{stamp}{suffix}") as stream:

@@ -8,6 +8,7 @@ from typing import Any
 from msprobe_checks.checkpoint.compare import Comparison, Similarity
 
 _SHOWN = 5  # differing parameters that are named
+_LONGEST = 200  # characters of a name
 
 
 def similarity_json(comparison: Comparison) -> dict[str, Any]:
@@ -40,6 +41,10 @@ def _entry(one: Similarity) -> dict[str, Any]:
     return entry
 
 
+def _shown(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
 def _number(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
@@ -53,7 +58,7 @@ def summary_lines(comparison: Comparison) -> list[str]:
         own = [one.name for one in comparison.parameters if one.shapes[place] is None]
         if own:
             more = f" and {len(own) - 3} more" if len(own) > 3 else ""
-            lines.append(f"Only in the {side}: {', '.join(own[:3])}{more}")
+            lines.append(f"Only in the {side}: {', '.join(map(_shown, own[:3]))}{more}")
     wrong = [one for one in both if not one.is_rounding]
     if not both:
         return [
@@ -61,12 +66,16 @@ def summary_lines(comparison: Comparison) -> list[str]:
             "Verdict   cannot tell, because the checkpoints have no parameter in common.",
         ]
     if not wrong:
-        return [*lines, f"Verdict   all {len(both)} common parameters agree up to rounding."]
+        alone = len(comparison.parameters) - len(both)
+        but = (
+            f", but {alone} {'is' if alone == 1 else 'are'} in one checkpoint only" if alone else ""
+        )
+        return [*lines, f"Verdict   all {len(both)} common parameters agree up to rounding{but}."]
     lines.append(
         f"Verdict   {len(wrong)} of {len(both)} common parameters differ beyond rounding, "
-        f"first {wrong[0].name}{_reason(wrong[0])}."
+        f"first {_shown(wrong[0].name)}{_reason(wrong[0])}."
     )
-    return lines + [f"          {one.name}{_reason(one)}" for one in wrong[1:_SHOWN]]
+    return lines + [f"          {_shown(one.name)}{_reason(one)}" for one in wrong[1:_SHOWN]]
 
 
 def _reason(one: Similarity) -> str:

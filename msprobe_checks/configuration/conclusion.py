@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from msprobe_checks.configuration.compare import ERROR, PASS, WARNING, ConfigurationComparison
+from msprobe_checks.configuration.compare import (
+    ERROR,
+    PASS,
+    WARNING,
+    ConfigurationComparison,
+    Sheet,
+)
 
 _REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
+# Parts whose differences do not follow from each other, so that a second one may be the cause.
+_SETTINGS = ("env", "pip", "hyperparameters")
+_SAID = 3  # of them in a sentence
 
 
 def summary_lines(comparison: ConfigurationComparison) -> list[str]:
@@ -37,8 +46,8 @@ def conclusion(comparison: ConfigurationComparison) -> str:
         return "whether the runs may be compared cannot be told: the packs have no part in common."
     wrong = [one for one in comparison.sheets if one.outcome == ERROR and one.name in _REQUIRED]
     if wrong:
-        return f"do not compare the runs yet: {wrong[0].first}."
-    doubts = [one.first for one in comparison.sheets if one.outcome == WARNING]
+        return f"do not compare the runs yet: {_differences(wrong[0])}."
+    doubts = [_differences(one) for one in comparison.sheets if one.outcome == WARNING]
     text = "nothing that was collected speaks against comparing the runs"
     if doubts:
         text += f", but look at this first: {doubts[0]}"
@@ -46,3 +55,10 @@ def conclusion(comparison: ConfigurationComparison) -> str:
     if unseen:
         text += f"; {', '.join(unseen)} cannot be told, because no two packs hold it"
     return text + "."
+
+
+def _differences(sheet: Sheet) -> str:
+    """What differs in a part, the worst first: the first few settings, or the first value."""
+    said = sheet.differences[: _SAID if sheet.name in _SETTINGS else 1]
+    left = len(sheet.differences) - len(said) if sheet.name in _SETTINGS else 0
+    return ", ".join(one.text for one in said) + (f" and {left} more" if left else "")

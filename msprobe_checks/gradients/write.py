@@ -37,13 +37,16 @@ def summary_lines(comparison: GradientComparison) -> list[str]:
             if names:
                 shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
                 lines.append(f"Note      Rank {rank.rank}: only in the {word}: {shown}")
+    missing = _without_gradients(comparison)
     if not comparison.breaks:
-        return [*lines, "Verdict   the gradients agree within the documented limits."]
+        end = f", but {missing}" if missing else ""
+        return [*lines, f"Verdict   the gradients agree within the documented limits{end}."]
     first = comparison.breaks[0]
     others = len(first.names) - 1
     more = f"; {others} other parameters break a limit at this step too" if others else ""
+    begin = f"{missing}; " if missing else ""
     lines.append(
-        f"Verdict   the runs part at step {first.step}, rank {first.rank}, {first.worst}: "
+        f"Verdict   {begin}the runs part at step {first.step}, rank {first.rank}, {first.worst}: "
         f"{first.why}{more}."
     )
     later = [one for one in comparison.breaks[1:] if one.rank != first.rank]
@@ -51,6 +54,22 @@ def summary_lines(comparison: GradientComparison) -> list[str]:
         f"          rank {one.rank} parts at step {one.step}, {one.worst}: {one.why}."
         for one in later[:_SHOWN]
     ]
+
+
+def _without_gradients(comparison: GradientComparison) -> str:
+    """Which record lacks parameters of the other; where both lack some, their names differ."""
+    for rank in comparison.ranks:
+        if bool(rank.only_first) != bool(rank.only_second):
+            which, names = (
+                ("second", rank.only_first) if rank.only_first else ("first", rank.only_second)
+            )
+            left = len(names) - 1
+            more = f" and {left} more parameter{'s' if left > 1 else ''}" if left else ""
+            return (
+                f"the {which} has no gradients of {names[0]}{more} on rank {rank.rank}: look at "
+                "what is frozen, not used or not recorded there"
+            )
+    return ""
 
 
 def write_all(comparison: GradientComparison, output: Path, plots: bool) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from msprobe_checks.monitor.compare import Departure, MonitorComparison, RankPair
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
+_ROUNDING = 1e-6  # a norm of float32 is off by less
+# What weights that have drifted apart change, so that it is no cause itself.
+_FOLLOWS = ("weight", "activation", "local_gradient")
 _WORDS = {
     "weight": "weights",
     "activation": "activations",
@@ -29,25 +32,73 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
     lines.append(f"Verdict   {verdict(comparison)}")
     early = comparison.earliest
     if early is not None and not _same_place(early, comparison.departures):
+        means = "" if comparison.departures else _by_the_update(comparison)
         lines.append(
             f"          The first difference at all is at step {early.step}, rank {early.rank}: "
-            f"the {_what(early)}, {_relative(early.apart)}."
+            f"the {_what(early)}, {_relative(early.apart)}{means and f'; {means}'}."
         )
     return lines
 
 
 def verdict(comparison: MonitorComparison) -> str:
     """One sentence: the first step and place at which the runs part, and what that means."""
+    missing = _without_gradients(comparison)
     if not comparison.departures:
         return (
             f"the runs agree within {comparison.tolerance:.3g} at steps {comparison.first_step} "
-            f"to {comparison.last_step}."
+            f"to {comparison.last_step}{missing and f', but {missing}'}."
         )
     first = comparison.departures[0]
     begin = (
         f"the runs part at step {first.step}, rank {first.rank}: the {_what(first)} {_how(first)}"
     )
+    is_given = first.step == comparison.first_step and first.kind in ("weight", "activation")
+    if missing and not is_given:
+        return f"{missing}; {begin}{_company(comparison)}."
     return begin + _company(comparison) + f"; {_meaning(comparison)}."
+
+
+def _without_gradients(comparison: MonitorComparison) -> str:
+    """Which run has no gradients of parameters that both have, while the other one has them."""
+    for pair in comparison.ranks:
+        common = set(pair.targets) - set(pair.only_first)
+        known = {name for kind, name in common if kind == "weight"}
+        kinds = {kind for kind, _ in common} & {"local_gradient", "gradient"}
+        for which, other, targets in (
+            ("first", "second", pair.only_second),
+            ("second", "first", pair.only_first),
+        ):
+            names = list(
+                dict.fromkeys(name for kind, name in targets if kind in kinds and name in known)
+            )
+            if names:
+                left = len(names) - 1
+                more = f" and {left} more parameter{'s' if left > 1 else ''}" if left else ""
+                return (
+                    f"the {which} run has no gradients of {names[0]}{more} on rank {pair.rank} and "
+                    f"the {other} has: look at what is frozen, not used or not recorded there"
+                )
+    return ""
+
+
+def _by_the_update(comparison: MonitorComparison) -> str:
+    """What it means that weights are the first to differ at all, when one step was equal."""
+    early, found = comparison.earliest, comparison.departures
+    recorded = {kind for pair in comparison.ranks for kind, _ in pair.targets}
+    if (
+        early is None
+        or "gradient" not in recorded
+        or early.kind != "weight"
+        or early.step == comparison.first_step
+        or early.apart <= _ROUNDING
+        or (found and found[0].kind not in _FOLLOWS)
+    ):
+        return ""
+    return (
+        f"before step {early.step} everything recorded is equal digit by digit, and then weights "
+        f"are not, first {early.name}, {_relative(early.apart)}, so look at the optimizer's own "
+        "settings, such as weight decay"
+    )
 
 
 def _what(one: Departure) -> str:
@@ -88,6 +139,9 @@ def _company(comparison: MonitorComparison) -> str:
 def _meaning(comparison: MonitorComparison) -> str:
     """What lies between what agrees and what does not."""
     first = comparison.departures[0]
+    by_the_update = _by_the_update(comparison)
+    if by_the_update:
+        return by_the_update
     before = comparison.agreeing
     agree = f"{_listed([_WORDS[kind] for kind in before])} of this step agree" if before else ""
     if first.kind == "learning_rate":

@@ -108,6 +108,8 @@ def test_a_drifted_replica_is_reported(tmp_path: Path) -> None:
         (lambda x: 1.05 * x, "1.05 times"),
         (lambda x: x.roll(len(x) // 2, 0), "halves"),
         (lambda x: x + torch.full_like(x, math.nan), "NaN"),
+        # Norms of rows that change places, because all have moved a little, are no order.
+        (lambda x: x + 0.008 * x.flip(0), "of ‖b‖"),
     ],
 )
 def test_what_a_conversion_did_is_said(tmp_path: Path, change: object, words: str) -> None:
@@ -294,3 +296,13 @@ def test_an_existing_output_is_kept(tmp_path: Path) -> None:
         == 2
     )
     assert (tmp_path / "r.json").read_text() == "mine"
+
+
+def test_what_one_checkpoint_lacks_is_part_of_the_verdict(tmp_path: Path) -> None:
+    for name, more in (("whole", {"b": torch.ones(2), "n" * 3000: torch.ones(2)}), ("part", {})):
+        torch.save({"a": torch.ones(3), **more}, tmp_path / f"{name}.pt")
+    lines = lines_of(tmp_path / "part.pt", tmp_path / "whole.pt")
+    assert lines[-1] == (
+        "Verdict   all 1 common parameters agree up to rounding, but 2 are in one checkpoint only."
+    )
+    assert max(map(len, lines)) < 300

@@ -175,6 +175,13 @@ def test_a_difference_has_the_name_of_the_option(
     assert [(one.name, one.bench, one.other) for one in found] == [expected]
 
 
+def test_a_lost_flag_is_named_beside_an_option_that_differs(tmp_path: Path) -> None:
+    changed = SCRIPT.replace("--seed 1234", "--seed 1235").replace("--bf16", "")
+    said = said_of(pack_of(tmp_path, "bench", SCRIPT), pack_of(tmp_path, "other", changed))
+    assert said.startswith("do not compare the runs yet: seed is '1235' against '1234'")
+    assert "bf16 is not set against 'true'" in said
+
+
 def test_variables_of_one_meaning_are_compared_across_devices(tmp_path: Path) -> None:
     bench = pack_of(tmp_path, "bench", SCRIPT, NCCL_ALGO="Ring")
     other = pack_of(tmp_path, "other", SCRIPT, HCCL_ALGO="Tree")

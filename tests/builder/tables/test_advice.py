@@ -1,0 +1,24 @@
+"""Advice beside a verdict: it does not call good what the verdict accuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.tables.export import TableOptions, export_tables
+from tests.conftest import BuildDatabase
+
+
+@pytest.mark.parametrize("run", ["llama_tensor_wrong_attention_scale", "llama_tensor"])
+def test_advice_agrees_with_the_verdict(
+    run: str, dumps: Path, build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    sides = (dumps / name / "step0" / "rank" for name in (run, "llama_tensor"))
+    [table] = export_tables(build_database(*sides), tmp_path, TableOptions(form="csv"))
+    advice = table.advice
+    assert table.bad == 0  # the documented limits are absolute, and these numbers are small
+    is_wrong = "wrong" in run
+    assert ("meets the requirements" in advice.advice) is not is_wrong
+    assert ("the verdict on this run names a suspect" in advice.advice) is is_wrong
+    assert any(one.startswith("Tensor.__mul__.19.forward: ") for one in advice.evidence) is is_wrong
