@@ -17,10 +17,11 @@ from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 
 # Buffers kept from one call to the next, gathered tensors without history, functions with a
-# backward of their own, and gradient norms of the parameters that a stage has.
+# backward of their own, gradient norms of the parameters that a stage has, keys and values that
+# several ranks hold, and a weight that two stages hold.
 TELLING = (
     *("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2vpp2"),
-    *("megatron_tp2pp2", "megatron_tp2pp1dp2"),
+    *("megatron_tp2pp2", "megatron_tp2pp1dp2", "heads_tp4", "tied_tp1pp2"),
 )
 
 
@@ -55,6 +56,19 @@ def test_no_fault_is_found_against_the_unsplit_run(
 ) -> None:
     found = judge(split, dumps / split.name, dumps / split.truth, tmp_path)
     assert [sentence for conclusion, sentence in found if conclusion != "clean"] == []
+
+
+def test_what_merging_cannot_tell_is_not_accused_behind_what_was_drawn(
+    dumps: Path, tmp_path: Path
+) -> None:
+    """Each rank masks the gradients of words that others have, so what enters is unknown."""
+    split = Split("drawn_tp2sp", {"rank_size": 2, "tp": 2, "pp": 1}, "drawn_tp1")
+    for conclusion, sentence in judge(
+        split, dumps / split.name, dumps / split.truth, tmp_path / "out"
+    ):
+        assert conclusion == "undecided"
+        assert "embedding_dropout → Functional.dropout.0.forward" in sentence
+        assert "was drawn otherwise from inputs that agree" in sentence
 
 
 def edited(source: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:
