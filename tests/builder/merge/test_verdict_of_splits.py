@@ -81,6 +81,27 @@ def edited(source: Path, target: Path, change: Callable[[dict[str, Any]], None])
     return target
 
 
+@pytest.mark.parametrize(("size", "concluded"), [([64, 32], "fault"), ([500], "undecided")])
+def test_parts_of_other_sizes_behind_the_last_pass_prove_nothing(
+    size: list[int], concluded: str, dumps: Path, tmp_path: Path
+) -> None:
+    """An optimizer that shares parameters out goes through flat parts, by turn other ones."""
+
+    def change(data: dict[str, Any]) -> None:
+        data["Torch.norm.0.forward"]["input_args"][0]["shape"] = size
+        norm = data["Torch.norm.10.forward"]
+        for tensor in (norm["input_args"][0], norm["output"][0]):
+            for key in ("Max", "Min", "Mean", "Norm"):
+                tensor[key] *= 3
+
+    folder = edited(dumps / "tied_tp1pp1", tmp_path / "changed", change)
+    config = BuildConfig(folder / "step0", dumps / "tied_tp1pp1" / "step0")
+    result = build(config, tmp_path / "out", workers=1)
+    with closing(sqlite3.connect(result.path)) as connection:
+        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+    assert {conclusion for conclusion, _ in found} == {concluded}, found
+
+
 def _stops_dropping(data: dict[str, Any]) -> None:
     data["Functional.dropout.3.forward"]["input_kwargs"]["training"]["value"] = False
 
