@@ -110,6 +110,8 @@ _OWN_SLICE = (
     "both factors are cut along what is summed over",
     "its call took in partial results",
 )
+_GATHERING = "Torch._AllGatherFromTensorParallelRegion"
+_TIED = ("extra", "extra tensor", "away")
 _OWN_TOKENS = (
     "each rank counts its own tokens",
     "took in something of each rank's own",
@@ -130,6 +132,20 @@ def spread_cause(finding: Finding) -> str | None:
     if is_call and layer == "RingAttention" and not operator.startswith("Distributed."):
         return "a ring computes attention block by block"
     is_unknown = finding.kind in ("unknown", "unknown shape")
+    is_own = "embedding" in below + finding.call or "output_layer" in below + finding.call
+    if "a weight that several pipeline stages hold" in detail or (
+        is_own and finding.kind in _TIED and (operator == "Tensor.add_" or not is_call)
+    ):
+        return "of a weight that two stages hold each has its share of the gradient"
+    if operator == "Tensor.zero_" or (operator == "Tensor.add_" and layer == "GPTModel"):
+        return "buckets of the gradients of each rank's own parameters"
+    is_empty = finding.kind == "other shape" and ", 0]" in detail
+    if "several ranks hold the same part" in detail or (layer == "SelfAttention" and is_empty):
+        return "several ranks hold the same keys and values"
+    if layer == "DotProductAttention" and operator == "Tensor.repeat_interleave":
+        return "several ranks hold the same keys and values"
+    if finding.kind == "extra" and (operator == _GATHERING or layer == "Dropout"):
+        return "communication between the ranks"
     if is_unknown and any(one in detail for one in _OWN_SLICE):
         return "each rank has the gradient of its slice of the sequence"
     if is_unknown and "grad" in finding.parameter and "partial sums" in detail:

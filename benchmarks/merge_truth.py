@@ -74,6 +74,8 @@ SPREAD_SPLITS = (
     Split("half_tp2", {"rank_size": 2, "tp": 2, "pp": 1}, "half_tp1"),
     Split("context_cp2", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1"),
     Split("context_cp2ring", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1ring"),
+    Split("heads_tp4", {"rank_size": 4, "tp": 4, "pp": 1}, "heads_tp1"),
+    Split("tied_tp1pp2", {"rank_size": 2, "tp": 1, "pp": 2}, "tied_tp1pp1"),
 )
 
 

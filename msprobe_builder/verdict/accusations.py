@@ -17,8 +17,10 @@ from msprobe_builder.verdict.calls import twins
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
+    is_given_unknown,
     is_within,
     was_given_more,
+    works_on_other_parts,
 )
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
@@ -59,7 +61,10 @@ def accusations(
     same_calls = _in_common(flow) >= _SAME_CALLS
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
-    last = int(np.flatnonzero(flow.npu.calls.is_module).max(initial=0))
+    calls = flow.npu.calls
+    passes = calls.is_module & (calls.direction != Direction.NONE)  # the optimizer runs in none
+    last = int(np.flatnonzero(passes).max(initial=0))
+    own_order = merged or works_on_other_parts(flow, last)
     half = half_unit(flow, result.texts)
     bits = bits_of(result.comparisons, len(flow.npu.table))
     strength = [
@@ -69,7 +74,7 @@ def accusations(
             one.cause is Cause.OUTPUT
             and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
-        or (merged and one.at > last)
+        or (own_order and one.at > last)
         else _strength(
             flow,
             one,
@@ -99,6 +104,9 @@ def accusations(
     for number, one in enumerate(roles.findings):
         if number in explained:
             continue
+        follows = merged and one.cause is Cause.OUTPUT and not explained.issuperset(range(number))
+        if follows and is_given_unknown(flow, one):
+            continue  # it may have been given what differs since an earlier finding
         root = one.root
         while root in explained:
             root = roles.findings[root].root

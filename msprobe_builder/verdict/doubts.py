@@ -80,6 +80,17 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
     return bool(np.any((sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)))
 
 
+def is_given_unknown(flow: Flow, finding: Finding) -> bool:
+    """Whether the call is given numbers that merging could not tell, which nobody compared."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [finding.at, finding.at + 1]).tolist()
+    rows = np.arange(first, last)
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
+    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
+    own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
+    return bool(np.any(np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)))
+
+
 def was_given_more(flow: Flow) -> bool:
     """Whether most of what calls are given is of another size, from the first call on."""
     table = flow.npu.table
@@ -95,3 +106,17 @@ def was_given_more(flow: Flow) -> bool:
     other = table.numel[rows] != flow.bench.table.numel[flow.bench_of[rows]]
     # Where the data is not, the sizes are of this run's own making.
     return bool(other[0] and other.mean() > _MOST)
+
+
+def works_on_other_parts(flow: Flow, last: int) -> bool:
+    """Whether calls behind a node, the last pass, are given tensors of other sizes.
+
+    An optimizer that shares parameters out over the ranks goes through flat parts of them: what is
+    paired by its turn then belongs to other parameters.
+    """
+    table = flow.npu.table
+    rows = np.flatnonzero((table.node > last) & table.is_tensor & (flow.bench_of >= 0))
+    rows = rows[table.section[rows] == Section.INPUT]
+    sizes = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
+    known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
+    return bool(np.any(known & (sizes[0] != sizes[1])))

@@ -99,7 +99,8 @@ class Pass(Inheritance):
         taint = self.node_taint.get(node)
         if taint is not None and self._is_edge(node) and taint.cause in _OF_ONE_SIDE:
             taint = None  # what only this side feeds a group with, such as a mask, is part of it
-        if node in self.arguments:
+        is_of_ranks = taint is not None and taint.cause is Cause.RANK  # this is certain
+        if node in self.arguments and not is_of_ranks:
             taint = Place(0, node, Cause.ARGUMENT)
         elif node in self.altered:
             taint = Place(0, node, Cause.OUTPUT)

@@ -31,6 +31,7 @@ PEER_CALLS = frozenset(
 )
 ADDITIONS = frozenset({"add", "add_", "__add__", "__iadd__"})
 JOINS = frozenset({"cat", "concat", "concatenate"})
+SLICES = frozenset({"__getitem__", "narrow"})
 LISTINGS = JOINS | {"split", "chunk", "unbind"}
 
 

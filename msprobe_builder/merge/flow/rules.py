@@ -22,7 +22,7 @@ from msprobe_builder.merge.flow.dimensions import (
     summed_cut,
 )
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.operators import LINEARS, PRODUCTS, SHRINKING
+from msprobe_builder.merge.flow.operators import LINEARS, PRODUCTS, SHRINKING, SLICES
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 
 
@@ -57,8 +57,13 @@ class Output:
 
     @cached_property
     def depends_on_rank(self) -> bool:
-        """Whether an argument of the call that is no tensor differs between the ranks."""
-        return self.known.ranks.depends_on_rank(self.node)
+        """Whether an argument of the call that is no tensor differs between the ranks.
+
+        Places and masks of a rank are whole numbers; another epsilon or scale is a mistake.
+        """
+        ranks = self.known.ranks
+        is_mistake = ranks.factors_differ(self.node) and not ranks.is_whole_number(self.row)
+        return ranks.depends_on_rank(self.node) and not is_mistake
 
     @cached_property
     def shards(self) -> list[int]:
@@ -199,12 +204,32 @@ def _of_unknown(output: Output) -> State | None:
 
 
 def _of_other_factors(output: Output) -> State | None:
-    """Places and masks of a rank are whole numbers; another epsilon or scale is a mistake."""
+    """One that is a mistake shows in a replica of which the ranks disagree."""
     if output.shares != {Share.REPLICA} or prod(output.shape) < 2:
         return None
     ranks = output.known.ranks
     is_alike = not ranks.is_whole_number(output.row) and ranks.factors_differ(output.node)
     return REPLICA if is_alike else None
+
+
+def _taken_by_rank(output: Output) -> State | None:
+    """A slice whose place depends on the rank, of the size that cuts the whole into such parts."""
+    is_slice = output.operator in SLICES and output.twin is None and len(output.inputs) == 1
+    if not is_slice or output.agrees or not output.depends_on_rank:
+        return None
+    [row] = output.inputs
+    ranks, state = output.known.ranks, output.known.state[row]
+    source = ranks.shape(row)
+    if state.share not in (Share.REPLICA, Share.SHARD) or len(source) != len(output.shape):
+        return None
+    differ = [at for at, size in enumerate(source) if size != output.shape[at]]
+    if len(differ) != 1 or (state.cut is not None and [state.cut.dimension] != differ):
+        return None
+    held = 1 if state.share is Share.REPLICA else ranks.parts(row)
+    [place] = differ
+    if source[place] * held != output.shape[place] * ranks.parts(output.row):
+        return None
+    return State(Share.SHARD, Cut(place))
 
 
 def _of_own_numbers(output: Output) -> State | None:
@@ -287,7 +312,8 @@ def _gathered(output: Output) -> State | None:
     is_stretched = len(source) == len(output.shape) and (
         cut is not None and source[cut.dimension] == output.shape[cut.dimension]
     )
-    is_left = is_same_size or is_stretched or is_written
+    is_of_all = prod(output.shape) == prod(source) * output.known.ranks.count
+    is_left = is_same_size or (is_stretched and not is_of_all) or is_written
     return REPLICA if output.agrees and not is_left else None
 
 
@@ -337,6 +363,7 @@ RULES = (
         "its call took in what all ranks hold alike, and factors that differ",
         _of_other_factors,
     ),
+    Rule("taken by rank", "each rank takes a slice of its own", _taken_by_rank),
     Rule("of own numbers", "its call took in something of each rank's own", _of_own_numbers),
     Rule(
         "of mixed numbers",

@@ -27,6 +27,9 @@ from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_cl
 from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.totals import find_totals
 
+_COPIES = "several ranks hold the same part"
+_THROUGH = Section.INPUT, Section.OUTPUT
+
 
 def classify(
     tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
@@ -35,7 +38,39 @@ def classify(
     owners = expert_owners(tree)
     known = Knowledge(tree, tables, texts, group)
     states = follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
-    return _without_counts(known, states)
+    return _without_copies(known, _without_counts(known, states))
+
+
+def _without_copies(known: Knowledge, states: list[State]) -> list[State]:
+    """Parts that several ranks hold alike, and their gradients, of which each has its share.
+
+    A whole of all parts would hold copies twice: keys and values of fewer heads than ranks are
+    repeated in the unsplit model too, but in a call of its own.
+    """
+    copies = {
+        row
+        for row, state in enumerate(states)
+        if state.share is Share.SHARD
+        and 1 < known.ranks.parts(row) < known.ranks.count
+        and not known.ranks.is_whole_number(row)
+    }
+    for row in sorted(copies):
+        states[row] = UNKNOWN.because(_COPIES)
+    for node in sorted({known.ranks.node(row) for row in copies}):
+        name = known.tree.parsed[node]
+        twin = known.number.get(name._replace(direction=Direction.BACKWARD))
+        if name.direction is not Direction.FORWARD or twin is None:
+            continue
+        for section, opposite in (_THROUGH, _THROUGH[::-1]):
+            held = known.ranks.tensors(node, section)
+            gradients = known.ranks.tensors(twin, opposite)
+            in_order = len(held) == len(gradients)
+            for place, row in enumerate(gradients):
+                of = held[place : place + 1] if in_order else held
+                shape = known.ranks.shape(row)
+                if any(one in copies and known.ranks.shape(one) == shape for one in of):
+                    states[row] = UNKNOWN.because(_COPIES)
+    return states
 
 
 def _without_counts(known: Knowledge, states: list[State]) -> list[State]:
@@ -72,12 +107,13 @@ def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
 def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
     """Whether each rank has but its share of a replicated parameter's gradient.
 
-    So it is when the module works on slices of a sequence or on some of the heads.
+    So it is when the module works on slices of a sequence or on some of the heads, and it may be
+    so where that cannot be told. Copies drifted apart only if what went in is alike.
     """
     if not parse_gradients(known.tree.parsed[node].stem) or known.ranks.agree[row]:
         return False
     around = known.ranks.tensors(int(known.tree.parent[node]), Section.INPUT)
-    return any(known.state[own].share is Share.SHARD for own in around)
+    return any(known.state[own].share is not Share.REPLICA for own in around)
 
 
 def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:

@@ -36,7 +36,7 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     nodes, parent = below_root(top)
     names = merged_names(nodes, stages)
     tree = merged_tree(nodes, names, parent, stages, *_micro_steps(nodes, parent, top))
-    table, provenance = without_tied_gradients(*merged_rows(nodes, stages), names, nodes)
+    table, provenance = without_tied_gradients(*merged_rows(nodes, stages), nodes, stages)
     stacks = stacks_of(tree.names, nodes, stages)
     dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
     origins = [_ranks(node, stages) for node in nodes]

@@ -8,7 +8,7 @@ what each stage ran is cut into loops, and of each loop the pieces are put in mo
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -51,11 +51,15 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """Siblings of one stage: a loop over parameters, by chunk, or what belongs to no parameter."""
+    """Siblings of one stage: a loop over parameters, by chunk, or what belongs to no parameter.
+
+    ``of_owner`` has the calls of a loop by the parameter that they work on.
+    """
 
     key: Hashable
     is_loop: bool
     of_chunk: dict[int, list[int]]
+    of_owner: dict[Owner, list[int]] = field(default_factory=dict)
 
 
 def owners(
@@ -171,7 +175,7 @@ def _cut(
     reached = 0
     for loop, following_loop in zip(loops, [*loops[1:], [len(nodes)]], strict=False):
         names = _names(stems, loop)
-        inner = [gap for own, gap in gaps if own == names]
+        inner = [gap for loop_names, gap in gaps if loop_names == names]
         lead = stems[reached : loop[0]]
         head = max((_common(lead[::-1], gap[::-1]) for gap in inner), default=0)
         begin = loop[0] - head
@@ -179,19 +183,22 @@ def _cut(
         if begin > reached:
             result.append(Run("", False, {0: list(nodes[reached:begin])}))
         of_chunk: dict[int, list[int]] = {}
-        chunk = owner[nodes[loop[0]]].chunk
+        of_owner: dict[Owner, list[int]] = {}
+        own = owner[nodes[loop[0]]]
         for one, other in pairwise(loop):
             following = owner[nodes[other]]
             border = other
             if following != owner[nodes[one]]:
                 border -= _common(stems[one + 1 : other][::-1], opening)
-            of_chunk.setdefault(chunk, []).extend(nodes[begin:border])
-            begin, chunk = border, following.chunk
+            of_chunk.setdefault(own.chunk, []).extend(nodes[begin:border])
+            of_owner.setdefault(own, []).extend(nodes[begin:border])
+            begin, own = border, following
         rest = stems[loop[-1] + 1 : following_loop[0]]
         tail = max((_common(rest, gap[: len(gap) - head]) for gap in inner), default=0)
         reached = loop[-1] + 1 + tail
-        of_chunk.setdefault(chunk, []).extend(nodes[begin:reached])
-        result.append(Run(names, True, of_chunk))
+        of_chunk.setdefault(own.chunk, []).extend(nodes[begin:reached])
+        of_owner.setdefault(own, []).extend(nodes[begin:reached])
+        result.append(Run(names, True, of_chunk, of_owner))
     if reached < len(nodes):
         result.append(Run("", False, {0: list(nodes[reached:])}))
     return result

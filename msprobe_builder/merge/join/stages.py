@@ -6,7 +6,7 @@ values are gathered afterwards. Only names, shapes and the order of execution ar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from msprobe_builder.merge.join.layers import LayerNumbering, Piece, number_laye
 from msprobe_builder.merge.join.parameter_loops import Owner, Run, order_of, owners, runs
 from msprobe_builder.merge.join.rounds import FINAL, Round, peer_calls, sort_top
 from msprobe_builder.merge.join.sequence import common_subsequence, supersequence
+from msprobe_builder.merge.join.tied_weights import tied_modules
 from msprobe_builder.merge.ranks.part import StageGraph
 
 _ALL_MISSING = 0b1111
@@ -75,6 +76,7 @@ class _Join:
             np.searchsorted(stage.table.node, np.arange(len(stage.tree) + 1)) for stage in stages
         ]
         self._owners: dict[int, dict[int, Owner]] = {}
+        self._tied = tied_modules(stages)
         self._aside: list[Call] = []  # peer-to-peer calls met in the round that is joined
 
     def model(self) -> MergedModel:
@@ -158,7 +160,14 @@ class _Join:
             }
             if next(iter(row.values())).is_loop:
                 places = sorted(pieces, reverse=order.is_reverse)
-                result += [self._node([call]) for place in places for call in pieces[place]]
+                twins = self._of_tied(row)
+                shown = {call for copies in twins.values() for call in copies}
+                result += [
+                    self._node([call, *twins.get(call, ())])
+                    for place in places
+                    for call in pieces[place]
+                    if call not in shown
+                ]
                 continue
             for group in self._grouped([pieces[piece] for piece in sorted(pieces)], by_value=True):
                 below = [self._below(call) for call in group]
@@ -169,6 +178,27 @@ class _Join:
                 else:
                     result.append(self._node(group))
         return result
+
+    def _of_tied(self, row: Mapping[int, Run]) -> dict[Call, list[Call]]:
+        """What later stages do to a weight of an earlier one, by what that one does to it."""
+        by_module = {
+            (number, owner.module): nodes
+            for number, run in row.items()
+            for owner, nodes in run.of_owner.items()
+        }
+        found: dict[Call, list[Call]] = {}
+        for (number, module), nodes in by_module.items():
+            first = self._tied.get((number, module))
+            shown = by_module.get(first, []) if first else []
+            if first and [self._stem(number, one) for one in nodes] == [
+                self._stem(first[0], one) for one in shown
+            ]:
+                for own, copy in zip(shown, nodes, strict=True):
+                    found.setdefault(Call(first[0], own), []).append(Call(number, copy))
+        return found
+
+    def _stem(self, number: int, node: int) -> str:
+        return self._stages[number].tree.parsed[node].stem
 
     def _merge_two(
         self, before: list[list[Call]], after: list[list[Call]], by_value: bool

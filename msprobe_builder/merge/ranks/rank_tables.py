@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,17 @@ class RankTables:
     def shape(self, row: int) -> list[int]:
         """The shape on the first rank."""
         return parse_shape(self._texts, int(self._table.shape_id[row]))
+
+    def parts(self, row: int) -> int:
+        """How many different parts of a tensor the ranks hold, by its statistics.
+
+        One where all agree. Where neighbours hold equal parts, as of keys and values of fewer heads
+        than there are ranks, equal ones count once; otherwise there are as many as ranks.
+        """
+        own = [tuple(table.statistics[:, row].tolist()) for table in self._tables]
+        runs = [len([*run]) for _, run in groupby(own)]
+        is_even = len(runs) == len({*own}) and len({*runs}) == 1
+        return len(runs) if is_even else self.count
 
     def is_missing(self, row: int) -> bool:
         """Whether a rank recorded no statistics of a tensor, or a merge before left them open."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from merge_truth import OTHER_SPLITS, SPLITS, SPREAD_SPLITS
-from msprobe_builder import BuildConfig, build
+from msprobe_builder import BuildConfig, BuildResult, build
 from msprobe_builder.merge.ranks.layout import parse_layout
-from tests.builder.merge.faults import Record, change_rank, scale_weight
+from tests.builder.merge.faults import Record, change_rank, same, scale, scale_weight
 
 SPLIT = {one.name: one for one in (*SPLITS, *OTHER_SPLITS, *SPREAD_SPLITS)}
 LAYERS = "Module.0.decoder.layers"
@@ -73,3 +73,61 @@ def test_the_rank_of_a_weight_that_is_too_large(
     assert conclusion == "fault"
     assert merged in sentence
     assert [grade for (grade,) in graded if grade in ("ok", "ungraded", "unmatched")] == []
+
+
+def scale_output(records: Record, name: str, factor: float) -> None:
+    """What a call or a module puts out is off, wherever it is recorded."""
+    output = records[name]["output"][0]
+    for other in records.values():
+        for tensor in [*other.get("input_args", ()), *(other.get("output") or ())]:
+            if same(tensor, output):
+                scale(tensor, factor)
+    scale(output, factor)
+
+
+def judged(dumps: Path, changed: Path, output: Path) -> BuildResult:
+    config = BuildConfig(
+        changed / "step0",
+        dumps / "heads_tp1" / "step0",
+        npu_layout=parse_layout(SPLIT["heads_tp4"].layout, "heads_tp4"),
+        bench_layout=parse_layout({"rank_size": 1, "tp": 1, "pp": 1}, "heads_tp1"),
+    )
+    return build(config, output, workers=1)
+
+
+def test_a_norm_that_drifted_is_accused_before_the_layer_that_takes_it_in(
+    dumps: Path, tmp_path: Path
+) -> None:
+    """The layer has another flag than the unsplit one, and puts out something else."""
+    norm = "Module.decoder.layers.1.pre_mlp_layernorm.RMSNorm"
+
+    def change(records: Record) -> None:
+        scale_weight(records, norm, 1.05)
+        scale_output(records, f"Module.decoder.layers.1.{FC1}.forward.0", 1.05)
+
+    changed = change_rank(dumps / "heads_tp4", tmp_path / "changed", 1, change)
+    result = judged(dumps, changed, tmp_path / "out")
+    with closing(sqlite3.connect(result.path)) as connection:
+        [(conclusion, sentence)] = connection.execute(
+            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
+        ).fetchall()
+    assert conclusion == "fault"
+    assert sentence.startswith(f"Module.decoder.layers.1 → {norm}.forward.0 ")
+    assert "rank 1 is off" in sentence
+
+
+def test_another_scale_on_one_rank_is_accused_itself(dumps: Path, tmp_path: Path) -> None:
+    """A factor that differs is no place of the rank's own: what the call puts out is compared."""
+
+    def change(records: Record) -> None:
+        records["Torch.baddbmm.1.forward"]["input_kwargs"]["alpha"]["value"] *= 1.3
+        scale_output(records, "Torch.baddbmm.1.forward", 1.3)
+
+    changed = change_rank(dumps / "heads_tp4", tmp_path / "changed", 1, change)
+    result = judged(dumps, changed, tmp_path / "out")
+    with closing(sqlite3.connect(result.path)) as connection:
+        [(conclusion, sentence)] = connection.execute(
+            "SELECT conclusion, sentence FROM verdict WHERE rank IS NOT NULL"
+        ).fetchall()
+    assert conclusion == "fault"
+    assert "core_attention → Torch.baddbmm.1.forward" in sentence

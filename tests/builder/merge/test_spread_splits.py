@@ -9,6 +9,8 @@ import pytest
 from merge_causes import spread_cause
 from merge_truth import SPREAD_SPLITS, Agreement, Split, cause_lines, compare_split, table_lines
 
+TIED = "of a weight that two stages hold each has its share of the gradient"
+COPIES = "several ranks hold the same keys and values"
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -32,12 +34,14 @@ def test_every_difference_has_a_known_cause(agreement: Agreement) -> None:
 def test_every_module_is_there_once_in_its_order(agreement: Agreement) -> None:
     kinds = ("missing", "extra", "micro-step", "missing tensor", "extra tensor", "away")
     wrong = [item for item in agreement.findings if item.kind in kinds]
-    assert [item for item in wrong if item.call.startswith("Module.")] == []
+    modules = [item for item in wrong if item.call.startswith("Module.")]
+    assert [item for item in modules if spread_cause(item) != TIED] == []
 
 
 def test_no_value_of_the_model_is_wrong(agreement: Agreement) -> None:
     causes = {spread_cause(item) for item in agreement.findings if item.kind == "away"}
     assert causes <= {
+        TIED,
         "a ring computes attention block by block",
         "sums and positions of the tokens of each rank",
         "the state of the random numbers",
@@ -51,7 +55,9 @@ def test_only_sums_and_gradients_of_modules_are_unknown(agreement: Agreement) ->
     unknown = [
         item
         for item in agreement.findings
-        if item.kind == "unknown" and item.call.startswith("Module.")
+        if item.kind == "unknown"
+        and item.call.startswith("Module.")
+        and spread_cause(item) != COPIES
     ]
     assert all("experts" in item.call or "grad" in item.parameter for item in unknown)
 

@@ -17,10 +17,11 @@ from msprobe_builder import BuildConfig, build
 from msprobe_builder.merge.ranks.layout import parse_layout
 
 # Buffers kept from one call to the next, gathered tensors without history, functions with a
-# backward of their own, and gradient norms of the parameters that a stage has.
+# backward of their own, gradient norms of the parameters that a stage has, keys and values that
+# several ranks hold, and a weight that two stages hold.
 TELLING = (
     *("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2vpp2"),
-    *("megatron_tp2pp2", "megatron_tp2pp1dp2"),
+    *("megatron_tp2pp2", "megatron_tp2pp1dp2", "heads_tp4", "tied_tp1pp2"),
 )
 
 
@@ -57,6 +58,19 @@ def test_no_fault_is_found_against_the_unsplit_run(
     assert [sentence for conclusion, sentence in found if conclusion != "clean"] == []
 
 
+def test_what_merging_cannot_tell_is_not_accused_behind_what_was_drawn(
+    dumps: Path, tmp_path: Path
+) -> None:
+    """Each rank masks the gradients of words that others have, so what enters is unknown."""
+    split = Split("drawn_tp2sp", {"rank_size": 2, "tp": 2, "pp": 1}, "drawn_tp1")
+    for conclusion, sentence in judge(
+        split, dumps / split.name, dumps / split.truth, tmp_path / "out"
+    ):
+        assert conclusion == "undecided"
+        assert "embedding_dropout → Functional.dropout.0.forward" in sentence
+        assert "was drawn otherwise from inputs that agree" in sentence
+
+
 def edited(source: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """A copy of a dump with the records of all ranks changed alike."""
     shutil.copytree(source, target)
@@ -65,6 +79,27 @@ def edited(source: Path, target: Path, change: Callable[[dict[str, Any]], None])
         change(content["data"])
         path.write_text(json.dumps(content), encoding="utf-8")
     return target
+
+
+@pytest.mark.parametrize(("size", "concluded"), [([64, 32], "fault"), ([500], "undecided")])
+def test_parts_of_other_sizes_behind_the_last_pass_prove_nothing(
+    size: list[int], concluded: str, dumps: Path, tmp_path: Path
+) -> None:
+    """An optimizer that shares parameters out goes through flat parts, by turn other ones."""
+
+    def change(data: dict[str, Any]) -> None:
+        data["Torch.norm.0.forward"]["input_args"][0]["shape"] = size
+        norm = data["Torch.norm.10.forward"]
+        for tensor in (norm["input_args"][0], norm["output"][0]):
+            for key in ("Max", "Min", "Mean", "Norm"):
+                tensor[key] *= 3
+
+    folder = edited(dumps / "tied_tp1pp1", tmp_path / "changed", change)
+    config = BuildConfig(folder / "step0", dumps / "tied_tp1pp1" / "step0")
+    result = build(config, tmp_path / "out", workers=1)
+    with closing(sqlite3.connect(result.path)) as connection:
+        found = connection.execute("SELECT conclusion, sentence FROM verdict").fetchall()
+    assert {conclusion for conclusion, _ in found} == {concluded}, found
 
 
 def _stops_dropping(data: dict[str, Any]) -> None:
