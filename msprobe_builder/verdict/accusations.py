@@ -25,7 +25,7 @@ from msprobe_builder.verdict.doubts import (
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
-from msprobe_builder.verdict.operators import Family
+from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.reordered import bits_of, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
@@ -298,9 +298,10 @@ def _strength(
 
 
 def _is_left_out(flow: Flow, finding: Finding) -> bool:
-    """Whether it is the gradient of a call that both sides make: one side has not recorded it.
+    """Whether it is the gradient of a call that both sides make, which one has not recorded.
 
-    What its kind makes of an error is not known then.
+    Nor is that of a normalisation certain, which may enlarge rounding more than anything: how much
+    shows where both sides recorded it.
     """
     if finding.cause not in (Cause.EXTRA, Cause.MISSING):
         return False
@@ -308,7 +309,7 @@ def _is_left_out(flow: Flow, finding: Finding) -> bool:
     if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
         return False
     twin = int(twins(part.calls)[finding.node])
-    return twin >= 0 and not lone[twin]
+    return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
 
 
 def _counts_over_own_parameters(flow: Flow, row: int) -> bool:

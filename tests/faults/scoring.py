@@ -1,7 +1,7 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
-eighth, ninth and other-ways.
+eighth, ninth, tenth, eleventh and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -23,7 +23,15 @@ from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
 from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
 from tests.faults.record import run
-from tests.faults.unseen_cases import eighth, fifth, ninth, seventh, sixth
+from tests.faults.unseen_cases import (
+    eighth,
+    eleventh,
+    fifth,
+    ninth,
+    seventh,
+    sixth,
+    tenth,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,8 @@ def main(arguments: list[str]) -> None:
         "seventh": seventh,
         "eighth": eighth,
         "ninth": ninth,
+        "tenth": tenth,
+        "eleventh": eleventh,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -103,7 +103,7 @@ def test_what_moves_numbers_and_was_left_out_is_not_to_blame(case: Case, tmp_pat
 
 
 def test_a_gradient_that_one_side_has_not_recorded_is_no_fault(tmp_path: Path) -> None:
-    """Both sides make the forward call, so both make its gradient."""
+    """What a normalisation makes of rounding shows only where both sides recorded it."""
     case = Case("retained", None, kind=HALF, seed=700)
     verdict, _ = respelled(case, dropped_calls(0.03, 11), tmp_path)
     assert verdict.conclusion != "fault", verdict.sentence
