@@ -17,6 +17,7 @@ from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
+from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
@@ -92,11 +93,16 @@ def align_rest(
         np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
         site,
         other_site,
+        hands_on(left, operators),
+        hands_on(right, operators),
     )
     twins = twins_by_weights(left, right, known)
     hosts = hosts_by_weights(left, right, known)
     known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
-    by_name = np.where(elsewhere | contradicted(left, right, partner, *twins), -1, partner)
+    elsewhere |= contradicted(left, right, partner, *twins)
+    if (twins[0] < 0).all():  # where weights do not tell, one author may count from one
+        elsewhere |= _with_content(npu, known.words.recounted(known.other_words, partner) & ~asked)
+    by_name = np.where(elsewhere & ~asked, -1, partner)
     known.exact[:] = by_name
     kept = np.where(asked | _stays(left, right, by_name, known), partner, -1)
     pairs = Pairs(
@@ -155,6 +161,14 @@ def _grouped(pairs: Pairs, table: ParameterTable, other: ParameterTable) -> list
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     pair_way_back(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
+
+
+def _with_content(side: Side, nodes: Bool) -> Bool:
+    """The nodes and all below them."""
+    change = np.zeros(len(nodes) + 1, dtype=np.int64)
+    np.add.at(change, np.flatnonzero(nodes), 1)
+    np.add.at(change, side.tree.subtree_end[nodes] + 1, -1)
+    return np.asarray(np.cumsum(change)[:-1] > 0)
 
 
 def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
@@ -252,16 +266,35 @@ def _pair_modules(
     """Match candidates that lie in each other's surroundings.
 
     Modules of one class make equal calls: which of them is missing on one side can only be seen
-    from what they work on. Where that does not tell, they are left to their places.
+    from what they work on, or from a pair inside. Where that does not tell, they are left to their
+    places.
     """
     columns = candidates.npu, candidates.bench, candidates.sure
+    unsure: list[tuple[int, int]] = []
     for i, j, sure in zip(*columns, strict=True):
-        if pairs.partner[i] >= 0 or pairs.back[j] >= 0:
-            continue
         if sure < _SURE and (repeated[i] or other_repeated[j]):
-            continue
-        if _nested(pairs, i, j) and not _holds(pairs.npu, pairs.bench, i, j):
-            pairs.add(i, j, Evidence.LEAVES, 5.0)
+            unsure.append((i, j))
+        else:
+            _pair_nested(pairs, i, j)
+    for i, j in unsure:
+        if _hold_the_same(pairs, i, j):
+            _pair_nested(pairs, i, j)
+
+
+def _hold_the_same(pairs: Pairs, i: int, j: int) -> bool:
+    """Whether two modules hold pairs, and no node of a pair without the other."""
+    end, other_end = pairs.npu.outline.tree.subtree_end[i], pairs.bench.outline.tree.subtree_end[j]
+    partner, back = pairs.partner[i + 1 : end + 1], pairs.back[j + 1 : other_end + 1]
+    partner, back = partner[partner >= 0], back[back >= 0]
+    inside = (partner > j) & (partner <= other_end)
+    return bool(len(partner) and inside.all() and ((back > i) & (back <= end)).all())
+
+
+def _pair_nested(pairs: Pairs, i: int, j: int) -> None:
+    if pairs.partner[i] >= 0 or pairs.back[j] >= 0 or not _nested(pairs, i, j):
+        return
+    if not _holds(pairs.npu, pairs.bench, i, j):
+        pairs.add(i, j, Evidence.LEAVES, 5.0)
 
 
 def _repeated(side: Traits) -> Bool:
@@ -313,17 +346,41 @@ def _transparent(side: Traits, partner: Int, core: Int) -> Bool:
 
 
 def _pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
-    """Match modules that pass through to a pair, level by level, as far as both sides have them."""
-    parent, other_parent = pairs.npu.outline.tree.parent, pairs.bench.outline.tree.parent
+    """Match modules that pass through to a pair, level by level, as far as both sides have them.
+
+    Where one side has more levels those are matched that alone take in and put out the same.
+    """
+    npu, bench = pairs.npu, pairs.bench
     for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
-        i, j = int(parent[node]), int(other_parent[pairs.partner[node]])
-        chain, other_chain = [], []
-        while i > 0 and core[i] == node:
-            chain.append(i)
-            i = int(parent[i])
-        while j > 0 and other_core[j] == pairs.partner[node]:
-            other_chain.append(j)
-            j = int(other_parent[j])
-        if len(chain) == len(other_chain):
-            for mine, theirs in zip(chain, other_chain, strict=True):
-                pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
+        chain = _around(npu, core, node)
+        other_chain = _around(bench, other_core, int(pairs.partner[node]))
+        if len(chain) != len(other_chain):
+            chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
+        for mine, theirs in zip(chain, other_chain, strict=True):
+            pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
+
+
+def _around(side: Traits, core: Int, node: int) -> list[int]:
+    """The modules around a module that only pass through to it, the innermost first."""
+    result = []
+    above = int(side.outline.tree.parent[node])
+    while above > 0 and core[above] == node:
+        result.append(above)
+        above = int(side.outline.tree.parent[above])
+    return result
+
+
+def _of_one_shape(
+    npu: Traits, bench: Traits, chain: list[int], other_chain: list[int]
+) -> tuple[list[int], list[int]]:
+    """The modules of both chains that alone take in and put out tensors of these shapes."""
+    shapes, other_shapes = (
+        [(int(side.inputs.shapes[one]), int(side.outputs.shapes[one])) for one in modules]
+        for side, modules in ((npu, chain), (bench, other_chain))
+    )
+    found = [
+        (one, other_chain[other_shapes.index(shape)])
+        for one, shape in zip(chain, shapes, strict=True)
+        if shapes.count(shape) == other_shapes.count(shape) == 1
+    ]
+    return [one for one, _ in found], [other for _, other in found]

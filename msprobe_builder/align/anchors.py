@@ -156,8 +156,11 @@ def modules_of_leaves(
         held = _held(npu, i, a[is_twin])
         part = np.where(same, told[known], 0) / np.maximum(held, 1)
         sure, by_weights = np.maximum(sure, part), part >= _LEAST_SHARE
-    # The larger first, as far as they are about as good: the smaller lie inside them.
-    order = np.lexsort((i, -weight, -votes, -np.round(weight, 1), ~by_weights))
+    # The larger first, as far as they are about as good: the smaller lie inside them. Of several
+    # around the same leaves the one that makes as many calls.
+    calls, other_calls = npu.below[i].sum(axis=1), bench.below[j].sum(axis=1)
+    more = np.abs(calls - other_calls)
+    order = np.lexsort((i, more, -weight, -votes, -np.round(weight, 1), ~by_weights))
     return Candidates(i[order].tolist(), j[order].tolist(), sure[order].tolist())
 
 

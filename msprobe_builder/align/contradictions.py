@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import levels
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
@@ -116,5 +117,18 @@ def _drop_with_content(pairs: Pairs, node: int) -> None:
     other_end = int(pairs.bench.outline.tree.subtree_end[other])
     inside = np.arange(node + 1, end + 1)
     partner = pairs.partner[inside]
-    for held in inside[(partner > other) & (partner <= other_end)].tolist():
-        pairs.take_back(held)
+    held = inside[(partner > other) & (partner <= other_end)]
+    for one in held[~_known_by_themselves(pairs, held)].tolist():
+        pairs.take_back(one)
+
+
+def _known_by_themselves(pairs: Pairs, nodes: Int) -> Bool:
+    """Pairs that equal weights, or equal statistics of what goes in and out, show alone."""
+    npu, bench, known, other = pairs.npu, pairs.bench, pairs.known, pairs.partner[nodes]
+    twin = known.twin[nodes]
+    shown = (twin >= 0) & (twin == known.other_twin[other])
+    if not known.trust.equal:
+        return np.asarray(shown)
+    same = levels(npu.inputs, bench.inputs, nodes, other) == 2
+    same &= levels(npu.outputs, bench.outputs, nodes, other) == 2
+    return np.asarray(shown | same)

@@ -19,6 +19,14 @@ LAYOUTS = frozenset(
 )
 FORMS = CASTS | LAYOUTS
 
+# Calls whose elements are elements of what they are given, in other places.
+MOVES = LAYOUTS | frozenset(
+    {
+        *("cat", "stack", "chunk", "unbind", "getitem", "narrow", "select", "index_select"),
+        *("repeat", "repeat_interleave", "roll", "flip", "real", "imag"),
+    }
+)
+
 
 @cache
 def operator_of(stem: str) -> str:

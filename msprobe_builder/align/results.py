@@ -16,19 +16,21 @@ from numpy.typing import NDArray
 from msprobe_builder.align.across import around
 from msprobe_builder.align.anchors import by_micro_step
 from msprobe_builder.align.flow import is_leaf
+from msprobe_builder.align.hands_on import HAND_ON
 from msprobe_builder.align.inside import note
-from msprobe_builder.align.operators import FORMS, LAYOUTS
+from msprobe_builder.align.operators import MOVES
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import levels
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _LAST = 8  # calls at the end of a module among which the one is that makes its result
-_HAND_ON = FORMS | {"dropout"}  # operators that may leave a tensor as it is
+_OTHER = 1e-3  # of the largest element, by which elements that were only moved do not differ
+_MASKED = 1e4  # such numbers take out places of a softmax
 _WEIGHT = 5.0  # of modules that begin and end with the same calls
 
 
@@ -47,14 +49,14 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
     ``operators`` are the names behind the ids. Where modules remain that begin and end with the
     same calls, they are matched instead.
     """
-    forms = np.array([number for name, number in operators.items() if name in _HAND_ON], np.int64)
+    forms = np.array([number for name, number in operators.items() if name in HAND_ON], np.int64)
     is_module = pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & is_module)
     if not len(nodes):
         return
     sides = (pairs.npu, nodes, pairs.partner), (pairs.bench, pairs.partner[nodes], pairs.back)
     results = [_results(side, modules, forms) for side, modules, _ in sides]
-    first, second = (_hands_on(side, modules, forms) for side, modules, _ in sides)
+    first, second = pairs.known.hands_on[nodes], pairs.known.other_hands_on[pairs.partner[nodes]]
     contradicted = (first >= 0) & (second >= 0) & (first != second)
     for own, other in ((0, 1), (1, 0)):
         contradicted |= _other_result(results[own], results[other], sides[own][2], sides[other][0])
@@ -69,32 +71,52 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
 
     A fault shows up to the end. Where the last calls of all agree nothing was wrong before: then
     modules with other parameters that put out other tensors do other things, and calls that only
-    show a tensor in another form show other tensors.
+    move elements move those of other tensors. A mask may hold another large number.
     """
     if not pairs.known.trust.equal or not _ends_agree(pairs):
         return
     npu, bench = pairs.npu, pairs.bench
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & npu.forward)
     other = pairs.partner[nodes]
-    differs = levels(npu.outputs, bench.outputs, nodes, other) == 0
-    differs &= ~np.isnan(npu.outputs.values[0, nodes] + bench.outputs.values[0, other])
-    differs &= (npu.outputs.numel[nodes] == bench.outputs.numel[other]) & (
+    same_size = (npu.outputs.numel[nodes] == bench.outputs.numel[other]) & (
         npu.outputs.numel[nodes] > 1
     )
+    differs = same_size & (levels(npu.outputs, bench.outputs, nodes, other) == 0)
+    differs &= ~np.isnan(npu.outputs.values[0, nodes] + bench.outputs.values[0, other])
     is_module = npu.outline.kind[nodes] == Kind.MODULE
     sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
     own = npu.parameters.count[nodes], bench.parameters.count[other]
     works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
-    layouts = [number for name, number in operators.items() if name in LAYOUTS]
-    shows_another = np.isin(npu.operator[nodes], layouts)
-    for node in nodes[differs & (works_otherwise | shows_another)].tolist():
+    moves = [number for name, number in operators.items() if name in MOVES]
+    moves_another = np.isin(npu.operator[nodes], moves) & same_size & _holds_another(pairs, nodes)
+    for node in nodes[(differs & works_otherwise) | moves_another].tolist():
         pairs.take_back(node)
+
+
+def _holds_another(pairs: Pairs, nodes: Int) -> Bool:
+    """Where the largest or smallest elements that pairs put out differ, and are no mask's."""
+    mine = pairs.npu.outputs.values[1:, nodes]
+    theirs = pairs.bench.outputs.values[1:, pairs.partner[nodes]]
+    largest = np.maximum(np.abs(mine), np.abs(theirs)).max(axis=0)  # NaN where not recorded
+    with np.errstate(invalid="ignore"):
+        differs = (np.abs(mine - theirs) > _OTHER * largest).any(axis=0)
+    return np.asarray(differs & (largest < _MASKED))
+
+
+def _behind_backward(side: Traits) -> Bool:
+    """Nodes behind the first backward call of their micro-step: autograd makes calls there, too."""
+    nodes, step = np.arange(len(side)), side.outline.tree.micro_step
+    backward = side.direction == Direction.BACKWARD
+    first = np.full(int(step.max(initial=0)) + 1, len(side), dtype=np.int64)
+    np.minimum.at(first, step[backward], nodes[backward])
+    return np.asarray(nodes > first[step])
 
 
 def _ends_agree(pairs: Pairs) -> bool:
     """Whether the last pairs of calls in each micro-step put out the same."""
     npu, bench = pairs.npu, pairs.bench
     leaves = np.flatnonzero(is_leaf(npu) & (pairs.partner > 0) & (npu.outputs.numel > 1))
+    leaves = leaves[~_behind_backward(npu)[leaves]]
     known = npu.outputs.values[0, leaves] + bench.outputs.values[0, pairs.partner[leaves]]
     ends = [step[-_LAST:] for step in by_micro_step(npu, leaves[np.isfinite(known)])]
     last = np.concatenate([np.empty(0, np.int64), *ends])
@@ -108,25 +130,6 @@ def _modules(side: Traits) -> Bool:
     tree = side.outline.tree
     holds = tree.subtree_end > np.arange(len(side))
     return np.asarray(side.forward & holds & (side.outline.kind == Kind.MODULE))
-
-
-def _hands_on(side: Traits, modules: Int, forms: Int) -> Int:
-    """1 where a module without weights puts out what it takes in, 0 where not, -1 if unknown.
-
-    It does not where it makes calls that change a tensor and its statistics differ; without
-    statistics it does where it makes no call, though the dump has calls.
-    """
-    tensors = side.inputs, side.outputs
-    simple = (tensors[0].count[modules] == 1) & (tensors[1].count[modules] == 1)
-    simple &= side.parameters_below[1, modules] == 0
-    known = simple & ~np.isnan(tensors[0].values[0, modules] + tensors[1].values[0, modules])
-    equal = known & (levels(*tensors, modules, modules) == 2)
-    work = np.cumsum(np.r_[0, (side.operator >= 0) & ~np.isin(side.operator, forms)])
-    calls = work[side.outline.tree.subtree_end[modules] + 1] - work[modules + 1]
-    nothing = ~known & (side.outline.tree.subtree_end[modules] == modules) & (work[-1] > 0)
-    nothing &= tensors[0].numel[modules] == tensors[1].numel[modules]
-    told = np.where(equal | nothing, 1, np.where(calls > 0, 0, -1))
-    return np.where(simple, told, -1)
 
 
 def _results(side: Traits, modules: Int, forms: Int) -> Results:

@@ -99,7 +99,8 @@ class Known:
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
     what tells them apart is what they are given. ``site`` numbers the lines that make the calls,
-    see :func:`~msprobe_builder.align.sites.shared_sites`.
+    see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on`` tells which modules put
+    out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`.
     """
 
     exact: Int
@@ -115,6 +116,8 @@ class Known:
     layouts: Int
     site: Int
     other_site: Int
+    hands_on: Int
+    other_hands_on: Int
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -241,6 +244,9 @@ def _of_modules(
     result += known.words.agreement(a, known.other_words, b, (sizes == other_sizes) & (sizes > 0))
     result -= 5.0 * holds(npu, bench, a, b)
     result -= 5.0 * holds(bench, npu, b, a).T
+    if known.trust.equal:  # elsewhere statistics do not show what hands on
+        first, second = known.hands_on[a][:, None], known.other_hands_on[b]
+        result -= 5.0 * ((first >= 0) & (second >= 0) & (first != second))
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
     for i, stem in enumerate(known.stem[a].tolist()):
@@ -268,6 +274,9 @@ def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Flo
     result += np.where(near[1], 0.8, 0.0) + np.where(near.all(axis=0), trust.weights, 0.0)
     if npu.parameters_below[1, 0] > 0 and bench.parameters_below[1, 0] > 0:
         result -= 3.0 * ((x[1] > 0) != (y[1] > 0))
+        # An activation is no counterpart of what holds it beside a linear.
+        own, other_own = mine.numel[a][:, None], theirs.numel[b]
+        result -= 5.0 * (((x[1] == 0) & (y[1] > other_own)) | ((y[1] == 0) & (x[1] > own)))
     return np.asarray(result)
 
 
@@ -275,7 +284,8 @@ def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
     """Where a module holds one with just as many parameters as the other, and more beside it.
 
     Then that one is the counterpart: one side has a module around it that the other lacks. What
-    has parameters of its own is no counterpart of what only holds a module that has them.
+    has parameters of its own is no counterpart of what only holds a module that has them, and what
+    makes calls beside one that makes just those of the other is no counterpart of that.
     """
     result = np.zeros((len(a), len(b)), dtype=bool)
     below, sizes = side.parameters_below[1], other.parameters_below[1, b]
@@ -287,6 +297,9 @@ def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
         inside = below[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
         more = (sizes < below[node]) | (own & (side.parameters.count[node] == 0))
         result[place] = (sizes > 0) & more & np.isin(sizes, inside)
+        content = side.content[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
+        works_more = (sizes > 0) & (other.content[b] != side.content[node])
+        result[place] |= works_more & np.isin(other.content[b], content)
     return result
 
 

@@ -50,7 +50,8 @@ class Traits:
     marks the calls that were made going forward for the first time: calls, not recomputations.
     ``arguments`` is equal where all inputs that are no tensors are.
     ``below`` is the histogram of operators in the subtree with shape (nodes, bins),
-    ``parameters_below`` the sum of squares and the number of elements of all parameters there.
+    ``parameters_below`` the sum of squares and the number of elements of all parameters there,
+    ``content`` is equal where the number of elements and the operators are.
     """
 
     outline: Outline
@@ -63,6 +64,7 @@ class Traits:
     arguments: Int
     below: NDArray[np.int32]
     parameters_below: Float
+    content: Int
 
     def __len__(self) -> int:
         return len(self.operator)
@@ -85,6 +87,9 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
     calls = np.flatnonzero(operator >= 0)
     below = np.zeros((len(tree) + 1, _BINS), dtype=np.int32)
     below[calls + 1, operator[calls] % _BINS] = 1
+    below = _in_subtrees(below, tree.subtree_end)
+    parameters_below = _parameters_below(table, tree.subtree_end)
+    weights = np.random.default_rng(0).integers(1 << 40, size=_BINS)
     return Traits(
         outline=outline,
         operator=operator,
@@ -94,8 +99,9 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
         outputs=_tensors(table, Section.OUTPUT, len(tree), dimensions),
         parameters=parameters,
         arguments=_arguments(table, len(tree)),
-        below=_in_subtrees(below, tree.subtree_end),
-        parameters_below=_parameters_below(table, tree.subtree_end),
+        below=below,
+        parameters_below=parameters_below,
+        content=mixed(parameters_below[1].view(np.int64), below @ weights).astype(np.int64) >> 1,
     )
 
 

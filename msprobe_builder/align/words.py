@@ -39,12 +39,15 @@ _SHORT = {
 class Label:
     """Words of a module's attribute and of its class, and its number in a list, else -1.
 
-    The place in a sequence of unlike modules is no number: nothing counts them.
+    The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
+    among the modules of its class in the list, ``of`` how many there are.
     """
 
     attribute: frozenset[str]
     class_name: frozenset[str]
     number: int
+    place: int = -1
+    of: int = 0
 
 
 _NOTHING = Label(frozenset(), frozenset(), -1)
@@ -70,16 +73,31 @@ class Words:
                     path, _, class_name = name.stem.rpartition(".")
                     row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
             self.of_node[node] = found
-        for alone in (min(labels) for labels in row.values() if len(labels) == 1):
-            self._label[alone] = replace(self._label[alone], number=-1)
+        for labels in row.values():
+            if len(labels) == 1:
+                self._label[min(labels)] = replace(self._label[min(labels)], number=-1)
+                continue
+            numbers = sorted((self._label[one].number, one) for one in labels)
+            for place, (_, one) in enumerate(numbers):
+                self._label[one] = replace(self._label[one], place=place, of=len(labels))
         if not self._label:
             self._label.append(_NOTHING)
+
+    def recounted(self, other: Words, partner: Int) -> Bool:
+        """Nodes whose partners stand at another place of a list that holds as many modules."""
+        result = np.zeros(len(partner), dtype=bool)
+        for node in np.flatnonzero(partner >= 0).tolist():
+            own = self._label[self.of_node[node]]
+            their = other._label[other.of_node[partner[node]]]
+            result[node] = own.of > 0 and own.of == their.of and own.place != their.place
+        return result
 
     def agreement(self, a: Int, other: Words, b: Int, alike: Bool) -> Float:
         """Up to about 3 for equal names, down to -1 for other numbers.
 
         ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
         among the layers, so numbers agree where they differ by as much as those of most such.
+        Where sizes do not tell and both lists hold as many, an author may have counted from one.
         """
         result = np.zeros((len(a), len(b)))
         mine = [self._label[one] for one in self.of_node[a].tolist()]
@@ -95,15 +113,14 @@ class Words:
         return result
 
 
-def _shift(numbers: Int, others: Int, alike: Bool) -> int:
-    """By how much the numbers of two lists differ, 0 unless several modules say otherwise."""
+def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
+    """By how much the numbers of two lists differ, None unless several modules say it."""
     both = alike & (numbers[:, None] >= 0) & (others >= 0)
     shifts, counts = np.unique((numbers[:, None] - others)[both], return_counts=True)
-    if not len(shifts):
-        return 0
+    if not len(shifts) or counts.max() < _SEVERAL:
+        return None
     best = int(counts.argmax())
-    equal = counts[shifts == 0].sum()
-    return int(shifts[best]) if counts[best] >= _SEVERAL and counts[best] > equal else 0
+    return int(shifts[best]) if counts[best] > counts[shifts == 0].sum() else 0
 
 
 def _label(stem: str) -> Label:
@@ -125,10 +142,13 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(_SHORT.get(word, word) for word in words)
 
 
-def _agreement(mine: Label, theirs: Label, shift: int) -> float:
+def _agreement(mine: Label, theirs: Label, shift: int | None) -> float:
     result = 0.0
     if mine.number >= 0 and theirs.number >= 0:
-        result += 1.0 if mine.number == theirs.number + shift else -1.0
+        same = mine.number == theirs.number + (shift or 0)
+        if shift is None and mine.of == theirs.of:
+            same = mine.place == theirs.place
+        result += 1.0 if same else -1.0
     for own, other, weight in (
         (mine.attribute, theirs.attribute, 1.2),
         (mine.class_name, theirs.class_name, 0.8),
