@@ -19,7 +19,7 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.dump.names import Direction, Kind, Name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.experts import expert_owners
+from msprobe_builder.merge.flow.experts import expert_owners, expert_place
 from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import Share
@@ -144,7 +144,11 @@ def _clues(side: Side, rank_size: int) -> _Clues:
             if chunk := _CHUNK.match(name.stem):
                 clues.chunks.add(int(chunk[1]))
     table = side.table
-    of_layers = [bool(_PARALLEL.search(module_class(name))) for name in tree.parsed]
+    # Ranks hold other experts, too, whose layers say nothing of how each is cut.
+    of_layers = [
+        bool(_PARALLEL.search(module_class(name))) and expert_place(name.stem) is None
+        for name in tree.parsed
+    ]
     distributed = placements(table, side.dump.parameters.texts)
     for row in np.flatnonzero(table.section == Section.PARAMETERS).tolist():
         node = int(table.node[row])

@@ -41,6 +41,9 @@ SPLITS: dict[str, dict[str, int]] = {
     "context_tp2cp2sp": {"tp": 2, "cp": 2},
     "interleaved_tp1pp2vpp2": {"pp": 2, "vpp": 2},
     "half_tp2": {"tp": 2},
+    "heads_tp4": {"tp": 4},
+    "experts_ep2dp2": {"ep": 2, "dp": 2},
+    "tied_tp1pp2": {"pp": 2},
     "optimizer_tp1pp2vpp2": {"pp": 2, "vpp": 2},
 }
 
