@@ -64,7 +64,8 @@ def accusations(
     calls = flow.npu.calls
     passes = calls.is_module & (calls.direction != Direction.NONE)  # the optimizer runs in none
     last = int(np.flatnonzero(passes).max(initial=0))
-    own_order = merged or works_on_other_parts(flow, last)
+    is_behind_backward = calls.direction[last] == Direction.BACKWARD
+    own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
     half = half_unit(flow, result.texts)
     bits = bits_of(result.comparisons, len(flow.npu.table))
     strength = [

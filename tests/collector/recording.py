@@ -67,6 +67,11 @@ def read_dump(directory: Path) -> Dump:
     return Dump(directory, header, data, parents, stacks)
 
 
+def dumps_of_two(path: Path) -> list[Dump]:
+    """What two processes recorded of the first step below a folder."""
+    return [read_dump(path / "dump" / "step0" / f"rank{rank}") for rank in (0, 1)]
+
+
 def tensors(record: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every tensor in a record with its position."""
     if isinstance(record, dict):
