@@ -11,12 +11,12 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types
-from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
 from msprobe_builder.verdict.calls import Calls, twins
+from msprobe_builder.verdict.consumers import Consumers, consumers_of
 from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
@@ -94,7 +94,7 @@ class Flow:
     reach: Float
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
-    consumers: dict[int, list[int]]
+    consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
 
@@ -236,7 +236,7 @@ def flow_of(
             if not wrongly_matched[node] or any(one.is_order for one in several)
         },
         apart=apart or {},
-        consumers=_consumers(table, producer),
+        consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )
@@ -382,15 +382,4 @@ def _reach(part: Part) -> Float:
     # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
     stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
     np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))
-    return result
-
-
-def _consumers(table: ParameterTable, producer: Int) -> dict[int, list[int]]:
-    """The calls that are given what a call has put out."""
-    rows = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT))
-    result: dict[int, list[int]] = {}
-    for source, node in zip(
-        table.node[producer[rows]].tolist(), table.node[rows].tolist(), strict=True
-    ):
-        result.setdefault(source, []).append(node)
     return result

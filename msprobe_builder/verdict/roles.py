@@ -178,7 +178,7 @@ class Pass(Inheritance):
             suspect = True
         elif seen == seen:
             self.latent[row] = max(seen, self.latent[row])
-            at_end = given[1] >= 0 and not self.flow.consumers.get(node)
+            at_end = given[1] >= 0 and not self.flow.consumers.of(node)
             if at_end and self.off[row] and self.findings[given[1]].at == node:
                 self.felt[given[1]] += 1  # it puts out what it was given, and nobody is behind it
         if taint is not None and self._hides(node, row, taint):

@@ -37,7 +37,7 @@ def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
         # What is written is of our own making; checking a value against a list costs as much as
         # the whole row.
-        "PRAGMA cache_size = -65536; PRAGMA ignore_check_constraints = ON;"
+        "PRAGMA cache_size = -16384; PRAGMA ignore_check_constraints = ON;"
     )
     lay_out(connection)
     connection.execute("BEGIN")
