@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from msprobe_builder.base.codes import Direction as Direction
@@ -78,7 +79,7 @@ class Name(NamedTuple):
     call: int
 
 
-@lru_cache(maxsize=1 << 19)  # both sides have mostly the same names, and ask more than once
+@lru_cache(maxsize=1 << 15)  # ranks of one model have mostly the same names
 def parse_name(name: str) -> Name:
     """Take ``name`` apart; never fails, an unknown form is a module without a call number."""
     parts = name.rsplit(".", 2)
@@ -89,13 +90,13 @@ def parse_name(name: str) -> Name:
             and _CALL.match(middle)
             and stem.partition(".")[0] not in MODULE_PREFIXES
         ):
-            return Name(Kind.API, stem, _DIRECTIONS[last], int(middle))
+            return Name(Kind.API, intern(stem), _DIRECTIONS[last], int(middle))
         if (
             middle in _DIRECTIONS
             and _CALL.match(last)
             and stem.partition(".")[0] not in API_PREFIXES
         ):
-            return Name(Kind.MODULE, stem, _DIRECTIONS[middle], int(last))
+            return Name(Kind.MODULE, intern(stem), _DIRECTIONS[middle], int(last))
     kind = Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
     if _PEER_COLLECTION.match(name):
         kind = Kind.COLLECTION

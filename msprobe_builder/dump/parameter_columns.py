@@ -119,7 +119,8 @@ class ParameterColumns:
         A missing value is NaN with its bit set in ``missing``, a NaN of the dump is NaN without.
         """
         result = np.full((len(self), len(STATISTICS)), np.nan)
-        recorded = (self.missing[:, None] >> np.arange(len(STATISTICS))) & 1 == 0
+        missing = self.missing
+        recorded = np.stack([missing & 1 << bit == 0 for bit in range(len(STATISTICS))], axis=1)
         result[recorded] = np.asarray(self._numbers, dtype=np.float64)
         return result.T
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -50,6 +50,16 @@ class Dump:
     by_argument: bool = False  # gradients are those of arguments, not of the last autograd node
     is_merged: bool = False  # from many ranks, with a hierarchy that is mended already
 
+    def without_calls(self) -> Dump:
+        """What tells of the dump as a whole, once its calls are in a tree and a table."""
+        return replace(
+            self,
+            records={},
+            recomputed=frozenset(),
+            parameters=self.parameters.without_rows(),
+            construct=Construct({}, None, 0),
+        )
+
 
 def read_dump(
     source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
@@ -73,6 +83,7 @@ def read_dump(
         is_flat = flat and hierarchy == {}
         if not is_flat:
             construct = read_construct(hierarchy, construct_path(directory))
+        del hierarchy  # as large as what was read of it
         repeated: list[str] = []
         stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
         reader = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from msprobe_builder.base.limits import LONGEST_STACK_LINE
@@ -85,7 +86,7 @@ def read_stacks(content: Any) -> Stacks:
                     frames[text] = parse_frame(text)
             result.stacks.append(tuple(frames[text] for text in texts))
         for name in names:
-            result.of_name[name] = stack
+            result.of_name[intern(name)] = stack  # as in the hierarchy
     return Stacks(result.stacks, result.of_name, skipped)
 
 

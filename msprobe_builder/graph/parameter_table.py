@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,36 +51,65 @@ _COLUMNS = tuple(
 )
 
 
-def order_parameters(tree: Tree, parameters: Parameters) -> ParameterTable:
-    """Bring the parameters of a dump into the order of the tree's nodes."""
+_AS_RECORDED = (
+    "is_tensor",
+    "name_id",
+    "type_id",
+    "dtype_id",
+    "shape_id",
+    "value_id",
+    "requires_grad",
+    "missing",
+    "numel",
+)
+
+
+def order_parameters(
+    tree: Tree, parameters: Parameters, latest: ParameterTable | None = None
+) -> ParameterTable:
+    """Bring the parameters of a dump into the order of the tree's nodes.
+
+    Columns equal to those of ``latest`` are the same arrays, which cannot be written to any more.
+    """
     record = parameters.record
     node_of_record = np.full(int(tree.record.max(initial=-1)) + 1, -1, dtype=np.int64)
     with_record = tree.record >= 0
     node_of_record[tree.record[with_record]] = np.flatnonzero(with_record)
     node = node_of_record[record] if len(record) else np.empty(0, dtype=np.int64)
     order = np.argsort(node, kind="stable")
-    node = node[order]
-    section = parameters.section[order]
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
+    columns: dict[str, NDArray[Any]] = {}
+
+    def keep(name: str, column: NDArray[Any]) -> None:
+        columns[name] = column if latest is None else _once(column, getattr(latest, name))
+
+    keep("node", node[order])
+    keep("section", parameters.section[order])
+    keep("ordinal", _running(columns["node"]))
+    keep("position", _position(columns["node"], columns["section"]))
+    for name in _AS_RECORDED:
+        keep(name, getattr(parameters, name)[order])
+    recorded = parameters.statistic_columns()
+    statistics = np.empty(recorded.shape)
+    for own, column in zip(statistics, recorded, strict=True):
+        np.take(column, order, out=own)
+    del recorded
+    keep("statistics", statistics)
     return ParameterTable(
-        node=node,
-        ordinal=_running(node),
-        section=section,
-        position=_position(node, section),
-        is_tensor=parameters.is_tensor[order],
-        name_id=parameters.name_id[order],
-        type_id=parameters.type_id[order],
-        dtype_id=parameters.dtype_id[order],
-        shape_id=parameters.shape_id[order],
-        value_id=parameters.value_id[order],
-        requires_grad=parameters.requires_grad[order],
-        missing=parameters.missing[order],
-        statistics=np.ascontiguousarray(parameters.statistic_columns()[:, order]),
-        numel=parameters.numel[order],
+        **columns,
         md5={int(new_row[row]): md5 for row, md5 in parameters.md5.items()},
         file={int(new_row[row]): file for row, file in parameters.file.items()},
     )
+
+
+def _once(column: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    """The other column where both are equal bit by bit: 0 and -0 are equal numbers, NaN is none."""
+    bits = np.dtype(f"u{column.itemsize}")
+    if not np.array_equal(column.view(bits), other.view(bits)):
+        return column
+    other.flags.writeable = False
+    return other
 
 
 def _running(key: Int) -> Int:

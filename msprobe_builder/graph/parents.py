@@ -26,8 +26,11 @@ from msprobe_builder.dump.read import Dump
 Parents = dict[str, str | None]
 
 
-def recorded_parents(dump: Dump) -> tuple[Parents, list[Diagnostic]]:
-    """Parent of every call of the dump in order of execution, all repairs applied."""
+def recorded_parents(dump: Dump) -> tuple[Parents, dict[str, Name], list[Diagnostic]]:
+    """Parent of every call of the dump in order of execution, all repairs applied.
+
+    And their names taken apart.
+    """
     # An entry with the root's own name is the root.
     parents = {
         name: None if parent == ROOT else parent
@@ -42,7 +45,7 @@ def recorded_parents(dump: Dump) -> tuple[Parents, list[Diagnostic]]:
         _repair_backward(parents, names, dump)
         _rehang_recomputed(parents, names, dump)
     diagnostics += _break_cycles(parents)
-    return parents, diagnostics
+    return parents, names, diagnostics
 
 
 def _add_missing_parents(parents: Parents, names: dict[str, Name]) -> list[Diagnostic]:
@@ -120,11 +123,11 @@ class _Modules:
         return None
 
 
-def _turned_backward(parent: str | None, parents: Parents) -> str | None:
+def _turned_backward(parent: str | None, parents: Parents, names: dict[str, Name]) -> str | None:
     """The backward call of a forward module, if it is an entry."""
     if parent is None:
         return None
-    name = parse_name(parent)
+    name = names[parent]
     if name.direction is not Direction.FORWARD or name.kind is not Kind.MODULE:
         return None
     backward = format_call(name, Direction.BACKWARD)
@@ -147,14 +150,14 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
         twin = format_call(name, Direction.FORWARD)
         parent = parents[child]
         if parent is None:
-            found = _turned_backward(parents.get(twin), parents)
+            found = _turned_backward(parents.get(twin), parents, names)
             if found is not None:
                 parents[child] = found
             continue
         if twin not in parents:
             continue
         if name.kind is Kind.API:
-            found = _turned_backward(parents[twin], parents)
+            found = _turned_backward(parents[twin], parents, names)
             if found is None or found == parent:
                 continue
             is_over = micro_step.get(child) != micro_step.get(parent)
@@ -168,7 +171,7 @@ def _repair_backward(parents: Parents, names: dict[str, Name], dump: Dump) -> No
         if twin_parent is None:
             parents[child] = None
         else:
-            parents[child] = _turned_backward(twin_parent, parents) or parent
+            parents[child] = _turned_backward(twin_parent, parents, names) or parent
 
 
 def _related(one: str, other: str, names: dict[str, Name]) -> bool:
@@ -255,7 +258,7 @@ def _rehang_recomputed(parents: Parents, names: dict[str, Name], dump: Dump) -> 
         position = taken[stem] = taken.get(stem, -1) + 1
         if not _is_misplaced(name, parents, names) or position >= len(originals.get(stem, ())):
             continue
-        target = _turned_backward(parents[originals[stem][position]], parents)
+        target = _turned_backward(parents[originals[stem][position]], parents, names)
         backward = format_name(names[name]._replace(direction=Direction.BACKWARD))
         if target is None or target == backward or name in _ancestors(target, parents):
             continue

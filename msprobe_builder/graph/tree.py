@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
-from operator import eq
 from typing import TypeVar
 
 import numpy as np
@@ -48,48 +47,14 @@ class Tree:
         return len(self.names)
 
 
-class Trees:
-    """Builds the hierarchies of dumps that are read one after the other.
-
-    Both sides of a comparison and ranks that share out a model mostly have the same: one that
-    equals the latest is not built again.
-    """
-
-    def __init__(self) -> None:
-        self._latest: tuple[Dump, Tree, list[Diagnostic]] | None = None
-
-    def build(self, dump: Dump) -> tuple[Tree, list[Diagnostic]]:
-        """What :func:`build_tree` gives."""
-        if self._latest is None or not _are_alike(self._latest[0], dump):
-            self._latest = dump, *build_tree(dump)
-        _, tree, found = self._latest
-        return tree, list(found)
-
-
-def _are_alike(one: Dump, other: Dump) -> bool:
-    """Whether two dumps record the same calls in the same order; all that a tree depends on."""
-    return (
-        one.construct == other.construct
-        and one.recomputed == other.recomputed
-        and one.is_merged == other.is_merged
-        and all(
-            len(left) == len(right) and all(map(eq, left, right))
-            for left, right in (
-                (one.construct.parent, other.construct.parent),
-                (one.records, other.records),
-            )
-        )
-    )
-
-
 def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     """Rebuild the hierarchy of one dump; every call of the dump is in it exactly once."""
-    parents, diagnostics = recorded_parents(dump)
-    diagnostics += _hang_gradients(parents, dump)
+    parents, parsed, diagnostics = recorded_parents(dump)
+    diagnostics += _hang_gradients(parents, parsed, dump)
     without_record = [
         name
         for name in parents
-        if name not in dump.records and parse_name(name).kind is not Kind.COLLECTION
+        if name not in dump.records and parsed[name].kind is not Kind.COLLECTION
     ]
     if dump.records:
         diagnostics += about(
@@ -100,7 +65,6 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
             "they are shown without tensors.",
         )
     children = _children(parents)
-    parsed = {name: parse_name(name) for name in parents}
     _group_apis(children, parsed, taken=parents)
     names, parent = preorder(ROOT, children[None], lambda name: children.get(name, ()))
     tree_parsed = [Name(Kind.MODULE, ROOT, Direction.NONE, 0)]
@@ -124,11 +88,11 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
     return tree, diagnostics
 
 
-def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
+def _hang_gradients(parents: Parents, parsed: dict[str, Name], dump: Dump) -> list[Diagnostic]:
     """Add parameter gradients as last children of the module's last backward call."""
     calls: dict[tuple[str, Direction], dict[int, str]] = {}
     for entry in parents:
-        name = parse_name(entry)
+        name = parsed[entry]
         if name.kind is Kind.MODULE and name.direction is not Direction.NONE:
             calls.setdefault((name.stem, name.direction), {})[name.call] = entry
     enclosing: dict[str, str] | None = None  # backward calls by path, made when needed
@@ -137,6 +101,7 @@ def _hang_gradients(parents: Parents, dump: Dump) -> list[Diagnostic]:
         found = parse_gradients(record)
         if found is None or record in parents:
             continue
+        parsed[record] = parse_name(record)
         stem, call = found
         backward = calls.get((stem, Direction.BACKWARD))
         if backward:

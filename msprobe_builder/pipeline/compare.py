@@ -21,9 +21,8 @@ from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
-from msprobe_builder.graph.parameter_table import order_parameters
+from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
-from msprobe_builder.graph.tree import Trees
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
@@ -137,7 +136,7 @@ def _baseline(
     """What the second run of the reference differs from it by, if there is one."""
     if job.noise is None or task is Task.STRUCTURE:
         return None
-    noise, _ = _read(job, 2, job.noise, texts, report, Trees())
+    noise, _ = _read(job, 2, job.noise, texts, report, Shared())
     if task_of(noise.dump) is not task:
         raise BuildError(
             f"noise_path {job.noise} is a dump of task {task_of(noise.dump).value}, those to "
@@ -158,7 +157,7 @@ def _read_both(
 ) -> tuple[Side, Side, Texts]:
     """Both sides and their texts; one that was kept from another job is not read again."""
     sources = job.npu, bench
-    texts, trees = Texts(), Trees()
+    texts, shared = Texts(), Shared()
     sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
     if job.keep is None:
         keeper.forget()
@@ -169,7 +168,7 @@ def _read_both(
             report(f"keep {_NAMES[job.keep.side]}")
     for number, source in enumerate(sources):
         if number not in sides:
-            sides[number] = _read(job, number, source, texts, report, trees)
+            sides[number] = _read(job, number, source, texts, report, shared)
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
 
@@ -178,7 +177,7 @@ def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Re
     """The side of a job that others need as well."""
     assert job.keep is not None
     texts = Texts()
-    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report, Trees())
+    side, found = _read(job, job.keep.side, sources[job.keep.side], texts, report, Shared())
     return Kept(side, texts, found)
 
 
@@ -191,7 +190,7 @@ def read_side(
     report: Report,
 ) -> Side:
     """Read one side of a job, merged when it is a replica of many ranks."""
-    result, found = _read(job, side, source, texts, report, Trees())
+    result, found = _read(job, side, source, texts, report, Shared())
     diagnostics += _placed(found, job, side)
     return result
 
@@ -202,17 +201,17 @@ def _read(
     source: Source | ReplicaSource,
     texts: Texts,
     report: Report,
-    trees: Trees,
+    shared: Shared,
 ) -> tuple[Side, list[Diagnostic]]:
     name, last = _NAMES[side], _reads(source)
     if not isinstance(source, ReplicaSource):
         report(f"read {name}")
-        return read_rank(source, texts, job.by_argument, flat=job.options.flat, trees=trees)
+        return read_rank(source, texts, job.by_argument, flat=job.options.flat, shared=shared)
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
-    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, trees=trees)
+    read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, shared=shared)
     return read_replica(source, texts, read, begin_stage)
 
 
@@ -238,11 +237,12 @@ def read_rank(
     gradients_by_argument: bool = False,
     *,
     flat: bool = False,
-    trees: Trees | None = None,
+    shared: Shared | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
-    """One rank with its hierarchy, which ``trees`` may know of another."""
+    """One rank with its hierarchy, of which ``shared`` may know parts from another."""
     dump = read_dump(source, texts, gradients_by_argument, flat=flat)
-    tree, found = (trees or Trees()).build(dump)
+    shared = shared or Shared()
+    tree, found = shared.tree(dump)
     found += about(
         "warning",
         "malformed_record",
@@ -280,8 +280,7 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    table = order_parameters(tree, dump.parameters)
-    return Side(replace(dump, parameters=dump.parameters.without_rows()), tree, table), found
+    return Side(dump.without_calls(), tree, shared.table(tree, dump.parameters)), found
 
 
 def _ungraded(side: Side) -> Graph:

@@ -41,6 +41,7 @@ WORST = 1e3
 _FILLER = 1e3
 _LOWEST = 6e4  # that of float16 is -65504
 _MAX, _MIN, _MEAN, _NORM = range(4)
+_BLOCK = 1 << 16  # pairs at a time: what is worked out of each takes fifty times its error
 
 
 @dataclass(frozen=True)
@@ -75,42 +76,13 @@ def distances(
     the npu rows that normalisations put out.
     """
     pairs = comparisons.pairs
-    n, b = npu.statistics[:, pairs.npu], bench.statistics[:, pairs.bench]
-    bits = (1 << np.arange(4))[:, None]
-    known = ((npu.missing[pairs.npu] | bench.missing[pairs.bench]) & bits) == 0
-    with np.errstate(all="ignore"):
-        extreme = np.maximum(np.abs(b[_MAX]), np.abs(b[_MIN]))
-        elements = np.fmax(bench.numel[pairs.bench], 1.0)
-        root = b[_NORM] / np.sqrt(elements)
-        finite = known & np.isfinite(n) & np.isfinite(b)
-        weight = weights(elements)
-        unit = np.stack([extreme, extreme, root * weight, b[_NORM] * weight])
-        # An infinite filler leaves the other extreme as the only size there is.
-        other = np.where(np.isfinite(b[_MAX]), np.abs(b[_MAX]), np.abs(b[_MIN]))
-        unit[:2] = np.where(np.isfinite(extreme), unit[:2], other)
-        # Of a type without norm, bool and complex, the extremes are the size.
-        unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
-        said = finite.copy()
-        filler = fillers(n, b)
-        for one, other in ((_MIN, _MAX), (_MAX, _MIN)):
-            rows = filler[one]
-            said[:, rows] = False
-            said[other, rows] = np.isfinite(n[other, rows])
-            unit[other, rows] = np.abs(b[other, rows])
-        difference = np.abs(n - b)
-        error = np.where(difference == 0, 0.0, difference / unit)
-        hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
-    error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
-    equal = (n == b) | (np.isnan(n) & np.isnan(b))
-    one_sided = known & ~equal & ~finite
-    one_sided[:, hidden & ~(n[_MAX] == np.inf) & ~np.isnan(n[_MAX])] = False
-    # A sum may leave the range of its type on one side although no element does.
-    broken = one_sided[:2].any(axis=0) | (one_sided & (np.isnan(n) != np.isnan(b))).any(axis=0)
-    with np.errstate(all="ignore"):
-        worst = np.fmax.reduce(error, axis=0)
-    measured = _measured(comparisons, b, extreme, normalised[pairs.npu])
-    worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
-    worst = np.where(broken, WORST, np.minimum(worst, WORST))
+    worst, broken = np.empty(len(pairs)), np.empty(len(pairs), dtype=bool)
+    informative, visible = np.empty(len(pairs), dtype=bool), np.empty(len(pairs))
+    for first in range(0, len(pairs), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        worst[block], broken[block], informative[block], visible[block] = _of_statistics(
+            npu, bench, comparisons, block, normalised[pairs.npu[block]]
+        )
     other_kind = is_boolean(npu.dtype_id[pairs.npu], texts) != is_boolean(
         bench.dtype_id[pairs.bench], texts
     )
@@ -124,9 +96,56 @@ def distances(
         altered = (comparisons.md5_equal == 0) & ~(worst > rounding) & same_type
         changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
-    informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
-    visible = visible_size(b, filler)
     return Distances(worst, rounding, broken, informative, coarsest, altered, visible)
+
+
+def _of_statistics(
+    npu: ParameterTable,
+    bench: ParameterTable,
+    comparisons: Comparisons,
+    block: slice,
+    normalised: Bool,
+) -> tuple[Float, Bool, Bool, Float]:
+    """Error, whether one side alone broke, whether it tells anything, and size beside a filler."""
+    rows, others = comparisons.pairs.npu[block], comparisons.pairs.bench[block]
+    n, b = npu.statistics[:, rows], bench.statistics[:, others]
+    bits = (1 << np.arange(4))[:, None]
+    known = ((npu.missing[rows] | bench.missing[others]) & bits) == 0
+    with np.errstate(all="ignore"):
+        extreme = np.maximum(np.abs(b[_MAX]), np.abs(b[_MIN]))
+        elements = np.fmax(bench.numel[others], 1.0)
+        root = b[_NORM] / np.sqrt(elements)
+        finite = known & np.isfinite(n) & np.isfinite(b)
+        weight = weights(elements)
+        unit = np.stack([extreme, extreme, root * weight, b[_NORM] * weight])
+        # An infinite filler leaves the other extreme as the only size there is.
+        other = np.where(np.isfinite(b[_MAX]), np.abs(b[_MAX]), np.abs(b[_MIN]))
+        unit[:2] = np.where(np.isfinite(extreme), unit[:2], other)
+        # Of a type without norm, bool and complex, the extremes are the size.
+        unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
+        said = finite.copy()
+        filler = fillers(n, b)
+        for one, other in ((_MIN, _MAX), (_MAX, _MIN)):
+            filled = filler[one]
+            said[:, filled] = False
+            said[other, filled] = np.isfinite(n[other, filled])
+            unit[other, filled] = np.abs(b[other, filled])
+        difference = np.abs(n - b)
+        error = np.where(difference == 0, 0.0, difference / unit)
+        hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
+    error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
+    equal = (n == b) | (np.isnan(n) & np.isnan(b))
+    one_sided = known & ~equal & ~finite
+    one_sided[:, hidden & ~(n[_MAX] == np.inf) & ~np.isnan(n[_MAX])] = False
+    # A sum may leave the range of its type on one side although no element does.
+    broken = one_sided[:2].any(axis=0) | (one_sided & (np.isnan(n) != np.isnan(b))).any(axis=0)
+    with np.errstate(all="ignore"):
+        worst = np.fmax.reduce(error, axis=0)
+    measured = _measured(comparisons, block, b, extreme, normalised)
+    worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
+    worst = np.where(broken, WORST, np.minimum(worst, WORST))
+    informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
+    return worst, broken, informative, visible_size(b, filler)
 
 
 def weights(elements: Float) -> Float:
@@ -160,16 +179,19 @@ def visible_size(statistics: Float, filler: Bool) -> Float:
     return np.where(filler.any(axis=0), extreme, np.nan)
 
 
-def _measured(comparisons: Comparisons, b: Float, extreme: Float, normalised: Bool) -> Float:
+def _measured(
+    comparisons: Comparisons, block: slice, b: Float, extreme: Float, normalised: Bool
+) -> Float:
     """Error from the elements themselves, NaN where they were not compared."""
-    result = np.full(len(comparisons.pairs), np.nan)
+    result = np.full(len(extreme), np.nan)
     if "euclidean_distance" not in comparisons.metrics:
         return result
     with np.errstate(all="ignore"):
         for name, unit in (("euclidean_distance", b[_NORM]), ("max_abs_err", extreme)):
             metric = comparisons.metrics[name]
-            error = np.where(metric.value == 0, 0.0, metric.value / unit)
-            told = metric.known if name == "euclidean_distance" else metric.known & ~normalised
+            value, known = metric.value[block], metric.known[block]
+            error = np.where(value == 0, 0.0, value / unit)
+            told = known if name == "euclidean_distance" else known & ~normalised
             result = np.where(told, np.fmax(result, error), result)
     return result
 

@@ -16,6 +16,7 @@ from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
 from msprobe_builder.verdict.calls import Calls, twins
+from msprobe_builder.verdict.consumers import Consumers, consumers_of
 from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
@@ -39,7 +40,7 @@ from msprobe_builder.verdict.operators import (
     over_few_samples,
 )
 from msprobe_builder.verdict.part import Part, put_out_by
-from msprobe_builder.verdict.provenance import consumers, producers, through_wrappers
+from msprobe_builder.verdict.provenance import producers, through_wrappers
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -93,7 +94,7 @@ class Flow:
     reach: Float
     arguments: dict[int, list[Argument]]
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
-    consumers: dict[int, list[int]]
+    consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
 
@@ -240,7 +241,7 @@ def flow_of(
             if not wrongly_matched[node] or any(one.is_order for one in several)
         },
         apart=apart or {},
-        consumers=consumers(table, producer),
+        consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
     )

@@ -8,6 +8,7 @@ normalisation or a view has hidden.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,8 +55,8 @@ class Inheritance:
         is_input = np.isin(table.section, _INPUTS)
         self.inputs, self.in_start = _rows_by_node(table, size, flow.counts & is_input)
         self.outputs, self.out_start = _rows_by_node(table, size, flow.counts & ~is_input)
-        self.off: list[bool] = (flow.error > SUSPICIOUS * flow.floor).tolist()
-        self.error: list[float] = flow.error.tolist()
+        self.off: Sequence[bool] = _elements(flow.error > SUSPICIOUS * flow.floor)
+        self.error: Sequence[float] = _elements(flow.error)
         self.floor: Sequence[float] = _elements(flow.floor)
         self.scale: Sequence[float] = _elements(flow.scale)
         self.section: Sequence[int] = _elements(table.section)
@@ -63,27 +64,27 @@ class Inheritance:
         self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
         self.informative: Sequence[bool] = _elements(flow.informative)
         self.node_of: Sequence[int] = _elements(table.node)
-        self.end: list[int] = tree.subtree_end.tolist()
-        self.has_inside: list[bool] = _with_calls_inside(flow).tolist()
-        self.parent: list[int] = tree.parent.tolist()
-        self.producer: list[int] = flow.producer.tolist()
+        self.end: Sequence[int] = _elements(tree.subtree_end)
+        self.has_inside: Sequence[bool] = _elements(_with_calls_inside(flow))
+        self.parent: Sequence[int] = _elements(tree.parent)
+        self.producer: Sequence[int] = _elements(flow.producer)
         self.bench_of: Sequence[int] = _elements(flow.bench_of)
         self.bench_producer: Sequence[int] = _elements(flow.bench_producer)
         self.bench_node: Sequence[int] = _elements(flow.bench.table.node)
-        self.bench_lone: list[bool] = flow.bench_lone.tolist()
+        self.bench_lone: Sequence[bool] = _elements(flow.bench_lone)
         self.npu_of: Sequence[int] = _elements(flow.npu_of)
-        self.lone: list[bool] = flow.lone.tolist()
-        self.is_grouped: list[bool] = (flow.grouped.npu >= 0).tolist()
-        self.family: list[int] = flow.family.tolist()
-        self.carries: list[bool] = flow.carries.tolist()
-        self.twin: list[int] = flow.twin.tolist()
-        self.mixing: list[float] = flow.mixing.tolist()
-        self.kinked: list[bool] = flow.kinked.tolist()
-        self.shares: list[bool] = flow.npu.calls.are(SHARING).tolist()
-        self.over_few: list[bool] = flow.over_few.tolist()
-        self.in_norm: list[float] = flow.in_norm.tolist()
-        self.reach: list[float] = flow.reach.tolist()
-        self.gain: list[float] = flow.gain.tolist()
+        self.lone: Sequence[bool] = _elements(flow.lone)
+        self.is_grouped: Sequence[bool] = _elements(flow.grouped.npu >= 0)
+        self.family: Sequence[int] = _elements(flow.family)
+        self.carries: Sequence[bool] = _elements(flow.carries)
+        self.twin: Sequence[int] = _elements(flow.twin)
+        self.mixing: Sequence[float] = _elements(flow.mixing)
+        self.kinked: Sequence[bool] = _elements(flow.kinked)
+        self.shares: Sequence[bool] = _elements(flow.npu.calls.are(SHARING))
+        self.over_few: Sequence[bool] = _elements(flow.over_few)
+        self.in_norm: Sequence[float] = _elements(flow.in_norm)
+        self.reach: Sequence[float] = _elements(flow.reach)
+        self.gain: Sequence[float] = _elements(flow.gain)
         self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
         self.is_line: Sequence[bool] = _elements(flow.is_line)
         self.kinds: Sequence[int] = _elements(flow.npu.calls.kind)
@@ -91,14 +92,14 @@ class Inheritance:
             np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
         )
         self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
-        self.backward: list[bool] = (flow.npu.calls.direction == Direction.BACKWARD).tolist()
-        self.rounds: list[bool] = flow.npu.calls.are(ROUNDING).tolist()
-        self.jumps: list[bool] = flow.npu.calls.are(JUMPING).tolist()
-        self.is_log: list[bool] = flow.npu.calls.are(LOGARITHMS).tolist()
-        self.is_cast: list[bool] = flow.npu.calls.are(CASTS).tolist()
+        self.backward: Sequence[bool] = _elements(flow.npu.calls.direction == Direction.BACKWARD)
+        self.rounds: Sequence[bool] = _elements(flow.npu.calls.are(ROUNDING))
+        self.jumps: Sequence[bool] = _elements(flow.npu.calls.are(JUMPING))
+        self.is_log: Sequence[bool] = _elements(flow.npu.calls.are(LOGARITHMS))
+        self.is_cast: Sequence[bool] = _elements(flow.npu.calls.are(CASTS))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
-        self.latent = [0.0] * rows
-        self.root = [-1] * rows
+        self.latent = array("d", bytes(8 * rows))
+        self.root = array("q", [-1]) * rows
         self.arguments = {
             node
             for node, several in flow.arguments.items()
@@ -113,9 +114,9 @@ class Inheritance:
         self.node_taint: dict[int, Place] = {}
         self.put_out = [NONE] * size
         self.inside = [NONE] * size  # worst of what the calls inside have put out so far
-        self.expected = [0.0] * size
-        self.shown = [float("nan")] * size
-        self.floors = [float("nan")] * size
+        self.expected = array("d", [0.0]) * size
+        self.shown = array("d", [math.nan]) * size
+        self.floors = array("d", [math.nan]) * size
         self.role = [int(CallRole.UNKNOWN)] * size
         self.findings: list[Finding] = []
         self.felt: list[int] = []
@@ -124,9 +125,9 @@ class Inheritance:
         self.outside: list[int] = []
         self.known: dict[tuple[int, int], int] = {}  # side and node of findings
         self.bench_way: dict[int, tuple[float, int]] = {}
-        self.bench_start = np.searchsorted(
-            flow.bench.table.node, np.arange(len(flow.bench.tree) + 1)
-        ).tolist()
+        self.bench_start: Sequence[int] = _elements(
+            np.searchsorted(flow.bench.table.node, np.arange(len(flow.bench.tree) + 1))
+        )
 
     def _of_twin(self, node: int) -> tuple[float, int]:
         """A gradient is made of what the forward call was given and put out, too."""
@@ -184,7 +185,7 @@ class Inheritance:
     def _of_consumers(self, node: int) -> tuple[float, int]:
         """A gradient is the sum of what the calls that used the tensor give back."""
         worst = NONE
-        for consumer in self.flow.consumers.get(self.twin[node], ()):
+        for consumer in self.flow.consumers.of(self.twin[node]):
             back = self.twin[consumer]
             if back >= 0:
                 worst = max(worst, self.put_out[back])
@@ -304,10 +305,13 @@ class Inheritance:
         return number
 
 
-def _rows_by_node(table: ParameterTable, nodes: int, chosen: Bool) -> tuple[list[int], list[int]]:
+def _rows_by_node(
+    table: ParameterTable, nodes: int, chosen: Bool
+) -> tuple[array[int], Sequence[int]]:
     """The chosen rows in order, and where those of each node begin among them."""
     rows = np.flatnonzero(chosen)
-    return rows.tolist(), np.searchsorted(table.node[rows], np.arange(nodes + 1)).tolist()
+    starts = np.searchsorted(table.node[rows], np.arange(nodes + 1))
+    return array("q", rows.astype(np.int64).tobytes()), _elements(starts)
 
 
 def _with_calls_inside(flow: Flow) -> Bool:

@@ -53,10 +53,14 @@ def errors_of_norm(npu: ParameterTable, bench: ParameterTable, bench_of: Int) ->
     """
     result = np.zeros(len(npu))
     rows = np.flatnonzero(bench_of >= 0)
-    n, b = npu.statistics[:, rows], bench.statistics[:, bench_of[rows]]
+    others = bench_of[rows]
+    largest = np.zeros(len(rows))
+    for statistics, taken in ((npu.statistics, rows), (bench.statistics, others)):
+        for extreme in statistics[:2]:
+            np.maximum(largest, np.abs(extreme[taken]), out=largest)
     with np.errstate(all="ignore"):
-        largest = np.abs(np.concatenate([n[:2], b[:2]])).max(axis=0)
-        one = (largest / b[3]) ** 2 / 2
-        error = (np.abs(n[3] / b[3] - 1) - one) / weights(np.fmax(bench.numel[bench_of[rows]], 1.0))
+        norm = bench.statistics[3][others]
+        error = np.abs(npu.statistics[3][rows] / norm - 1) - (largest / norm) ** 2 / 2
+        error /= weights(np.fmax(bench.numel[others], 1.0))
     result[rows] = np.clip(np.nan_to_num(error, nan=0.0, posinf=WORST), 0.0, WORST)
     return result

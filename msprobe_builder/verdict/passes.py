@@ -40,7 +40,7 @@ def _pairs_in_vain(flow: Flow, roles: Roles) -> Int:
     nodes = {
         one.at
         for one, felt in zip(roles.findings, roles.felt.tolist(), strict=True)
-        if not felt and one.root < 0 and flow.consumers.get(one.at)
+        if not felt and one.root < 0 and flow.consumers.of(one.at)
     }
     rows = np.flatnonzero(np.isin(flow.npu.table.node, sorted(nodes)))
     return np.asarray(rows[flow.error[rows] > SUSPICIOUS * flow.floor[rows]])

@@ -86,17 +86,6 @@ def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:
     return np.asarray(settled[producer])
 
 
-def consumers(table: ParameterTable, producer: Int) -> dict[int, list[int]]:
-    """The calls that are given what a call has put out."""
-    rows = np.flatnonzero((producer >= 0) & (table.section == Section.INPUT))
-    result: dict[int, list[int]] = {}
-    for source, node in zip(
-        table.node[producer[rows]].tolist(), table.node[rows].tolist(), strict=True
-    ):
-        result.setdefault(source, []).append(node)
-    return result
-
-
 def _changes_what_it_is_given(stem: str) -> bool:
     """Whether the name is that of a call in place: ``addcdiv_``, no ``__add__``."""
     return stem.endswith("_") and not stem.endswith("__")
@@ -123,15 +112,14 @@ def _latest(
     begin = np.where(at_start[wanted], begins[node[wanted]], ends[node[wanted]] - 1)
     end = np.where(handed[given], begins[node[given]] + 1, ends[node[given]])
     row = np.concatenate([given, wanted])
-    time = np.concatenate([end, begin])
-    order = np.lexsort((time, fingerprint[row]))
-    is_given = order < len(given)
-    place = np.arange(len(order))
-    last = np.maximum.accumulate(np.where(is_given, place, -1))
-    source = np.where(last >= 0, row[order[last]], -1)
-    same = (source >= 0) & (fingerprint[source] == fingerprint[row[order]])
-    found = np.full(len(order), -1, dtype=np.int64)
-    found[order] = np.where(same, source, -1)
+    order = np.lexsort((np.concatenate([end, begin]), fingerprint[row]))
+    row = row[order]
+    last = np.where(order < len(given), np.arange(len(order)), -1)
+    np.maximum.accumulate(last, out=last)
+    source = np.where(last >= 0, row[last], -1)
+    source[fingerprint[source] != fingerprint[row]] = -1
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = source
     return found[len(given) :]
 
 

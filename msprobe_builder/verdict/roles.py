@@ -184,7 +184,7 @@ class Pass(Inheritance):
             suspect = True
         elif seen == seen:
             self.latent[row] = max(seen, self.latent[row])
-            at_end = given[1] >= 0 and not self.flow.consumers.get(node)
+            at_end = given[1] >= 0 and not self.flow.consumers.of(node)
             if at_end and self.off[row] and self.findings[given[1]].at == node:
                 self.felt[given[1]] += 1  # it puts out what it was given, and nobody is behind it
         if taint is not None and self._hides(node, row, taint):
@@ -279,8 +279,8 @@ class Pass(Inheritance):
     def _unshared(self, node: int) -> float:
         """How far the sum of all that a call gives back is off, as a fraction of its size."""
         own, theirs = self.flow.npu.table.statistics, self.flow.bench.table.statistics
-        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
-        rows = [row for row in rows if self.bench_of[row] >= 0]
+        put_out = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        rows = [row for row in put_out if self.bench_of[row] >= 0]
         other = [self.bench_of[row] for row in rows]
         elements = np.array([self.numel[row] for row in rows])
         off = float(np.abs(np.sum((own[2, rows] - theirs[2, other]) * elements)))

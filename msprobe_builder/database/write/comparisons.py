@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
-from itertools import repeat
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,27 +46,25 @@ def insert_comparisons(
     for name in measured:
         metric = comparisons.metrics[name]
         flags |= (np.isnan(metric.value) & metric.known).astype(np.int64) << METRICS.index(name)
-    columns = [*key, *measured]
-    columns += ["md5_equal", "requires_grad_equal", "error", "nan_flags", "note_id"]
-    values: list[Any] = [
-        *key.values(),
-        *(
-            np.where(comparisons.metrics[name].known, comparisons.metrics[name].value, np.nan)
-            for name in measured
-        ),
-        repeat(-1) if comparisons.md5_equal is None else comparisons.md5_equal,
-        comparisons.requires_grad_equal,
-        comparisons.error,
-        flags,
-        _note_ids(comparisons, text_id),
-    ]
-    places = ["?"] * (len(columns) - 5) + ["nullif(?, -1)", "nullif(?, -1)", "?", "?", "?"]
-    insert_rows(connection, f"{table} ({', '.join(columns)})", ", ".join(places), values)
+    columns = key | {
+        name: np.where(comparisons.metrics[name].known, comparisons.metrics[name].value, np.nan)
+        for name in measured
+    }
+    places = ["?"] * len(columns)
+    if comparisons.md5_equal is not None and (comparisons.md5_equal >= 0).any():
+        columns["md5_equal"] = comparisons.md5_equal
+        places.append("nullif(?, -1)")
+    columns["requires_grad_equal"] = comparisons.requires_grad_equal
+    places.append("nullif(?, -1)")
+    columns |= {"error": comparisons.error, "nan_flags": flags}
+    if comparisons.notes:
+        columns["note_id"] = _note_ids(comparisons, text_id)
+    places += ["?"] * (len(columns) - len(places))
+    into = f"{table} ({', '.join(columns)})"
+    insert_rows(connection, into, ", ".join(places), list(columns.values()))
 
 
-def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> Iterable[int | None]:
-    if not comparisons.notes:
-        return repeat(None)
+def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> list[int | None]:
     ids: list[int | None] = [None] * len(comparisons.pairs)
     for position, note in comparisons.notes.items():
         ids[position] = text_id(note)

@@ -37,7 +37,7 @@ def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;"
         # What is written is of our own making; checking a value against a list costs as much as
         # the whole row.
-        "PRAGMA cache_size = -65536; PRAGMA ignore_check_constraints = ON;"
+        "PRAGMA cache_size = -16384; PRAGMA ignore_check_constraints = ON;"
     )
     lay_out(connection)
     connection.execute("BEGIN")
@@ -189,25 +189,24 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
     statistics = table.statistics[:, rows]
     bits = (1 << np.arange(len(statistics)))[:, None]
     is_nan = np.isnan(statistics) & ((table.missing[rows] & bits) == 0)
-    insert_rows(
-        connection,
-        "tensor",
-        "?, ?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, -1), ?, ?, ?, ?, ?, ?, ?",
-        [
-            table.node[rows] + base,
-            table.ordinal[rows],
-            table.section[rows],
-            table.name_id[rows] + 1,
-            table.type_id[rows] + 1,
-            table.dtype_id[rows] + 1,
-            table.shape_id[rows] + 1,
-            table.requires_grad[rows],
-            *statistics,
-            (is_nan * bits).sum(axis=0),
-            [table.md5.get(row) for row in rows.tolist()] if table.md5 else repeat(None),
-            [table.file.get(row) for row in rows.tolist()] if table.file else repeat(None),
-        ],
-    )
+    columns = {
+        "node_id": table.node[rows] + base,
+        "ordinal": table.ordinal[rows],
+        "section": table.section[rows],
+        "name_id": table.name_id[rows] + 1,
+        "type_id": table.type_id[rows] + 1,
+        "dtype_id": table.dtype_id[rows] + 1,
+        "shape_id": table.shape_id[rows] + 1,
+        "requires_grad": table.requires_grad[rows],
+        **dict(zip(("max", "min", "mean", "norm"), statistics, strict=True)),
+        "nan_flags": (is_nan * bits).sum(axis=0),
+    }
+    places = "?, ?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, -1), ?, ?, ?, ?, ?"
+    for name, of_row in (("md5", table.md5), ("file", table.file)):
+        if of_row:
+            columns[name] = [of_row.get(row) for row in rows.tolist()]
+            places += ", ?"
+    insert_rows(connection, f"tensor ({', '.join(columns)})", places, list(columns.values()))
     rows = np.flatnonzero(~table.is_tensor)
     insert_rows(
         connection,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 _BLOCK = 4096  # numbers that are Python objects at a time: they take eight times their column
+_TOGETHER = 16  # rows of one statement: beginning and ending it costs as much as a row
 
 
 def insert_rows(
@@ -17,9 +18,20 @@ def insert_rows(
 ) -> None:
     """Insert rows given by columns: arrays, lists or any iterables of equal length."""
     values = [_objects(column) if isinstance(column, np.ndarray) else column for column in columns]
+    numbers = chain.from_iterable(zip(*values, strict=False))
     # Table and places are our own; the rows are bound.
-    statement = f"INSERT INTO {table} VALUES ({places})"
-    connection.executemany(statement, zip(*values, strict=False))
+    statement, row = f"INSERT INTO {table} VALUES ", f"({places})"
+    rest: list[Any] = []
+    blocks = _blocks(numbers, _TOGETHER * len(columns), rest)
+    connection.executemany(statement + ", ".join([row] * _TOGETHER), blocks)
+    connection.executemany(statement + row, zip(*[iter(rest)] * len(columns), strict=True))
+
+
+def _blocks(values: Iterator[Any], size: int, rest: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """As many values at a time; those that are left over are put in ``rest``."""
+    while len(block := tuple(islice(values, size))) == size:
+        yield block
+    rest.extend(block)
 
 
 def _objects(column: np.ndarray[Any, Any]) -> Iterable[Any]:

@@ -1,0 +1,25 @@
+"""Columns of any length become as many rows, in their order."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import repeat
+
+import numpy as np
+import pytest
+
+from msprobe_builder.database.write.rows import insert_rows
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 32, 5000])
+def test_every_row_is_inserted_once(count: int) -> None:
+    words = [f"row {number}" for number in range(count)]
+    numbers = np.arange(count) * 0.5
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE place (number REAL, word TEXT, side INTEGER, again INT)")
+        insert_rows(
+            connection, "place", "?, ?, nullif(?, 0), ?", [numbers, words, repeat(0), range(count)]
+        )
+        rows = connection.execute("SELECT * FROM place ORDER BY rowid").fetchall()
+    assert rows == [(number / 2, f"row {number}", None, number) for number in range(count)]
