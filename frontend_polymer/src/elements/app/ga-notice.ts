@@ -99,7 +99,7 @@ function pageText(catalog: Catalog | null, text: Texts): string {
   const graphs = page.graphs < page.graphsOf ? shell.page.graphs(page.graphs, page.graphsOf) : '';
   const tensors =
     page.tensorsLeftOut > 0 ? shell.page.tensors(formatCount(page.tensorsLeftOut)) : '';
-  return [shell.page.readOnly, graphs, tensors].filter((part) => part !== '').join(shell.sentences);
+  return shell.sentences(shell.page.readOnly, graphs, tensors);
 }
 
 customElements.define('ga-notice', GaNotice);

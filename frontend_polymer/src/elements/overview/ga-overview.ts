@@ -130,7 +130,7 @@ export class GaOverview extends LocalizedElement {
   _hints(file: DatabaseFile | undefined, { overview, shell }: Texts): string {
     const hasSuspects = (file?.verdict?.suspects.length ?? 0) > 0;
     return hasSuspects
-      ? overview.enterHint + shell.sentences + overview.markHint
+      ? shell.sentences(overview.enterHint, overview.markHint)
       : overview.enterHint;
   }
 

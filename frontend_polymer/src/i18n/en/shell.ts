@@ -44,7 +44,7 @@ export const shellEn = {
       `${file} can no longer be read. What is shown was loaded before; load again to see why.`,
   },
   separator: '; ',
-  sentences: ' ',
+  sentences: (...parts: string[]) => parts.filter((part) => part !== '').join(' '),
   notThere: (what: string) => `The address does not fit this file: ${what}.`,
   unmet: {
     place: (wanted: string) => `step and rank ${wanted} are not in it, the nearest are shown`,

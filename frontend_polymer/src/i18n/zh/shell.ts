@@ -42,7 +42,7 @@ export const shellZh: Texts['shell'] = {
     broken: (file) => `${file} 已无法读取，当前显示的是之前加载的内容；重新加载可查看原因。`,
   },
   separator: '；',
-  sentences: '',
+  sentences: (...parts) => parts.join(''),
   notThere: (what) => `地址与此文件不符：${what}。`,
   unmet: {
     place: (wanted) => `文件中没有 step 和 rank ${wanted}，已显示最接近的`,
