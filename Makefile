@@ -76,7 +76,7 @@ test-python: build $(VENV)/.dev ## the Python tests that need no browser
 test-torch: $(PY) ## the collector's tests on another torch (TORCH=2.14.1)
 	@test -n "$(TORCH)" || { echo "Say which: make test-torch TORCH=2.14.1" >&2; exit 1; }
 	$(PYTHON) -m venv .cache/torch-$(TORCH)
-	.cache/torch-$(TORCH)/bin/pip install -q torch==$(TORCH) numpy hypothesis pytest
+	.cache/torch-$(TORCH)/bin/pip install -q torch==$(TORCH) numpy hypothesis pytest tensorboard pyarrow
 	PYTHONPATH=. .cache/torch-$(TORCH)/bin/python -m pytest tests/collector -q \
 		--ignore=tests/collector/test_build.py --ignore=tests/collector/test_merging_experts.py
 
