@@ -1,0 +1,49 @@
+"""What needs a gradient on one side only: a parameter that is frozen, a branch that is cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builder.small_dumps import Record, forward, tensor
+from tests.builder.verdict.test_unknown import asked
+
+LINEAR = "Module.layers.2.Linear.forward.0"
+
+
+def needing(norm: float, needs: bool) -> Record:
+    return {**tensor(norm, high=norm / 2, low=-norm / 3), "requires_grad": needs}
+
+
+def trained(weight: bool, branch: bool) -> dict[str, Record]:
+    """Layers, of which one may be frozen, and a call that may cut off what it is given."""
+    layers = {}
+    for place in range(8):
+        norms = 2.0 + place, 3.0 + place
+        whole = forward([needing(norms[0], place > 0)], [needing(norms[1], True)])
+        needs = weight if place == 2 else True
+        whole["parameters"] = {"weight": needing(20.0 + place, needs)}
+        layers[f"Module.layers.{place}.Linear.forward.0"] = whole
+    relu = forward([needing(10.0, True)], [needing(4.0, branch)])
+    return layers | {"Functional.relu.0.forward": relu}
+
+
+@pytest.mark.parametrize(
+    ("npu", "node", "words"),
+    [
+        ((False, True), LINEAR, "weight needs a gradient on one side only: it is frozen"),
+        ((True, False), "Functional.relu.0.forward", "a branch is cut off from training"),
+    ],
+)
+def test_it_is_said_which_of_the_two_it_is(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    npu: tuple[bool, bool],
+    node: str,
+    words: str,
+) -> None:
+    answer = asked(tmp_path, capsys, trained(*npu), trained(True, True))
+    best = answer["suspects"][0]
+    assert best["node"] == node
+    assert words in best["evidence"]
