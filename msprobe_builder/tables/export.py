@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.publish import written
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.executed import Place, read_places
@@ -65,7 +66,7 @@ def export_tables(database: Path, directory: Path, options: TableOptions) -> lis
     if options.form not in FORMATS:
         raise UsageError(f"{options.form!r} is no format; choose one of {', '.join(FORMATS)}.")
     stamp = f"{datetime.now().astimezone():%Y%m%d%H%M%S}"
-    with opened(database) as connection:
+    with opened(database) as connection, without_garbage_collection():
         task = read_task(connection)
         if task is Task.STRUCTURE:
             raise BuildError(f"{database} holds structure without values; there is no table of it.")

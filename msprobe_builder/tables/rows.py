@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf, isnan
+from typing import NamedTuple
 
 from msprobe_builder.base.codes import METRICS, Section
 from msprobe_builder.database.read.executed import Call
@@ -36,7 +37,6 @@ _EQUAL: tuple[Cell, ...] = (
     *(0.0 for _ in names.DIFFERENCES),
     *("0.0%" for _ in names.RELATIVE_ERRORS),
 )
-_NO_STATISTICS = (UNKNOWN,) * 4
 _FLAGS = {True: "True", False: "False", None: UNKNOWN}  # MindSpore does not record requires_grad
 _CHECK = "A statistic differs by more than half: check this call."
 
@@ -80,46 +80,87 @@ def _row(call: Call, pair: ParameterRow, task: Task) -> Row:
     npu, bench, comparison = pair
     one = npu or bench
     assert one is not None
-    left, right = _look(npu), _look(bench)
+    left = _look(npu)
+    right = left if _look_alike(npu, bench) else _look(bench)
     differs, consistent = False, UNKNOWN
     if npu is not None and bench is not None:
-        differs = left[2] != right[2] and UNKNOWN not in (left[2], right[2])
-        if differs or left[2] == right[2]:
+        differs = left.flag != right.flag and UNKNOWN not in (left.flag, right.flag)
+        if differs or left.flag == right.flag:
             consistent = _FLAGS[not differs]
+    name = _name(call.npu_name, npu, task)
+    is_same = right is left and call.npu_name == call.bench_name
     cells: list[Cell] = [
-        _name(call.npu_name, npu, task), _name(call.bench_name, bench, task),
-        left[0], right[0], left[1], right[1], left[2], right[2],
+        name, name if is_same else _name(call.bench_name, bench, task),
+        left.dtype, right.dtype, left.shape, right.shape, left.flag, right.flag,
     ]  # fmt: skip
     row = Row(cells, one.section, False, differs_in_grad=differs)
     if task is Task.MD5:
         _checksums(row, pair, consistent)
         return row
-    statistics = _statistics(npu)
-    if npu is not None and statistics is not npu.statistics:  # those are all finite
+    if npu is not None and left.cells is not npu.statistics:  # those are all finite
         row.overflows = any(
             value is not None and not isfinite(value) for value in npu.statistics[:2]
         )
     message = "" if comparison is None else comparison.note
-    errors, verdict, message = (_data if task is Task.TENSOR else _differences)(row, pair, message)
+    if task is Task.TENSOR:
+        errors, verdict, message = _data(row, pair, message)
+    else:
+        errors, verdict, message = _differences(row, left, right, message)
     cells += errors
-    cells += statistics
-    cells += _statistics(bench)
+    cells += left.cells
+    cells += right.cells
     cells += (consistent, verdict, message)
     return row
 
 
-def _look(parameter: Parameter | None) -> tuple[str, str, str]:
-    """Type, shape and whether a gradient is required."""
+class _Look(NamedTuple):
+    """A parameter as the columns of its side show it."""
+
+    dtype: str
+    shape: str
+    flag: str  # whether a gradient is required
+    cells: tuple[Cell, ...]  # the four statistics; ``numbers`` themselves where all are finite
+    numbers: tuple[float | None, ...] | None  # those of what can be compared
+
+
+_VALUES = slice(1, 11)  # of a Parameter: all but its ordinal and what was found out about it
+_NOBODY = _Look(UNKNOWN, UNKNOWN, UNKNOWN, (UNKNOWN,) * 4, None)
+
+
+def _look_alike(npu: Parameter | None, bench: Parameter | None) -> bool:
+    """Whether equal names, files and values are known to show alike, as 0.0 and -0.0 do not."""
+    return (
+        npu is not None
+        and bench is not None
+        and npu[_VALUES] == bench[_VALUES]
+        and 0 not in npu.statistics
+    )
+
+
+def _look(parameter: Parameter | None) -> _Look:
     if parameter is None:
-        return UNKNOWN, UNKNOWN, UNKNOWN
+        return _NOBODY
     flag = _FLAGS[parameter.requires_grad]
-    if not _is_scalar(parameter):
-        return parameter.dtype, parameter.shape, flag
+    if _is_scalar(parameter):
+        return _look_of_scalar(parameter, flag)
+    dtype, statistics = parameter.dtype, parameter.statistics
+    if dtype.endswith("bool"):
+        return _Look(dtype, parameter.shape, flag, tuple(map(_truth, statistics)), None)
+    # The sum too: of few that are larger nothing is said.
+    is_finite = None not in statistics and isfinite(sum(statistics))  # type: ignore[arg-type]
+    cells = statistics if is_finite else tuple(map(_number, statistics))
+    return _Look(dtype, parameter.shape, flag, cells, statistics)  # type: ignore[arg-type]
+
+
+def _look_of_scalar(parameter: Parameter, flag: str) -> _Look:
+    number = _as_number(parameter)
+    cell = (parameter.value or "None") if number is None else _number(number)
+    numbers = parameter.statistics if number is None else (float(number),) * 4
     if _is_none(parameter):
-        return "None", "None", flag
+        return _Look("None", "None", flag, (cell,) * 4, numbers)
     known = parameter.type if parameter.type in ("int", "float", "bool") else "str"
     shape = (parameter.value or "[]") if parameter.type == "torch.Size" else "[]"
-    return f"<class '{known}'>", shape, flag
+    return _Look(f"<class '{known}'>", shape, flag, (cell,) * 4, numbers)
 
 
 def _name(call: str, parameter: Parameter | None, task: Task) -> str:
@@ -140,28 +181,6 @@ def _is_none(parameter: Parameter) -> bool:
 
 def _is_scalar(parameter: Parameter) -> bool:
     return parameter.value is not None or not parameter.dtype
-
-
-def _statistics(parameter: Parameter | None) -> tuple[Cell, ...]:
-    if parameter is None:
-        return _NO_STATISTICS
-    if _is_scalar(parameter):
-        return (_scalar(parameter),) * 4
-    if parameter.dtype.endswith("bool"):
-        return tuple(_truth(value) for value in parameter.statistics)
-    if _is_finite(parameter.statistics):
-        return parameter.statistics  # type: ignore[return-value]
-    return tuple(_number(value) for value in parameter.statistics)
-
-
-def _is_finite(statistics: Sequence[float | None]) -> bool:
-    """Whether all are numbers, and their sum too: of few that are larger nothing is said."""
-    return None not in statistics and isfinite(sum(statistics))  # type: ignore[arg-type]
-
-
-def _scalar(parameter: Parameter) -> Cell:
-    number = _as_number(parameter)
-    return (parameter.value or "None") if number is None else _number(number)
 
 
 def _as_number(parameter: Parameter) -> float | int | None:
@@ -204,50 +223,43 @@ def _checksums(row: Row, pair: ParameterRow, consistent: str) -> None:
     row.cells += (*sums, consistent, verdict)
 
 
-def _numbers(parameter: Parameter | None) -> tuple[float | None, ...] | None:
-    """The four statistics as numbers; None where there are none to compare."""
-    if parameter is None or parameter.dtype.endswith("bool"):
-        return None
-    number = _as_number(parameter)
-    return parameter.statistics if number is None else (float(number),) * 4
-
-
 # The cells of the differences, the verdict, and the message with what comes before it.
 Compared = tuple[Sequence[Cell], str, str]
 
 
-def _differences(row: Row, pair: ParameterRow, message: str) -> Compared:
-    left, right = _numbers(pair.npu), _numbers(pair.bench)
+def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
+    left, right = npu.numbers, bench.numbers
     if left is None or right is None:
-        unknown = pair.npu is None or pair.bench is None
-        return _NO_DIFFERENCES, UNKNOWN if unknown else "", message
-    if left == right and 0 not in left and _is_finite(left):
+        is_alone = npu is _NOBODY or bench is _NOBODY
+        return _NO_DIFFERENCES, UNKNOWN if is_alone else "", message
+    if npu is bench and npu.cells is left:
         row.largest = row.relative = 0.0
         return _EQUAL, "", message  # as many are
-    known = []
     differences: list[Cell] = []
     relatives: list[Cell] = []
-    for npu, bench in zip(left, right, strict=True):
-        if npu is None or bench is None:
+    for own, other in zip(left, right, strict=True):
+        if own is None or other is None:
             differences.append(UNKNOWN)
             relatives.append(UNKNOWN)
             continue
-        difference = npu - bench
-        known.append((npu, bench))
-        differences.append(difference if isfinite(difference) else _number(difference))
-        relatives.append(_relative(difference, bench))
-    npu, bench = left[0], right[0]
-    if npu is not None and bench is not None:
-        row.largest = abs(npu - bench)
-        row.relative = row.largest / abs(bench) if bench else None
-    row.is_bad = documented_result(known)
+        difference = own - other
+        if isfinite(difference):
+            differences.append(difference)
+            relatives.append(f"{abs(difference / other) * 100}%" if other else UNKNOWN)
+        else:
+            differences.append(_number(difference))
+            relatives.append(_relative(difference, other))
+    if left[0] is not None and right[0] is not None:
+        row.largest = abs(left[0] - right[0])
+        row.relative = row.largest / abs(right[0]) if right[0] else None
+    row.is_bad = documented_result(left, right)
     if row.is_bad:
         message = f"{_CHECK} {message}" if message else _CHECK
     return (*differences, *relatives), WARNING if row.is_bad else "", message
 
 
 def _relative(difference: float, bench: float) -> Cell:
-    """In percent as text; no number where there is nothing to divide by."""
+    """In percent as text, of what is not finite; no number where there is nothing to divide by."""
     if isnan(difference):
         return _NOT_A_NUMBER
     if bench == 0:

@@ -8,6 +8,7 @@ docs/tables.md lists every difference.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import inf, isfinite, isnan
 
 from msprobe_builder.base.codes import Section
@@ -70,10 +71,12 @@ def corrected_accuracy(row: ParameterRow) -> str:
     return MISSED if is_off else REACHED
 
 
-def documented_result(statistics: list[tuple[float, float]]) -> bool:
-    """Whether a statistic of ``(npu, bench)`` pairs changed by half, against the larger one."""
-    for npu, bench in statistics:  # of every line: any() of a generator takes twice as long
-        if abs(npu - bench) / (abs(max(npu, bench)) + _TINY) > _CHANGE:
+def documented_result(npu: Sequence[float | None], bench: Sequence[float | None]) -> bool:
+    """Whether a statistic that both sides have changed by half, against the larger one."""
+    for own, other in zip(npu, bench, strict=True):  # any() of a generator takes twice as long
+        if own is None or other is None:
+            continue
+        if abs(own - other) / (abs(own if own > other else other) + _TINY) > _CHANGE:
             return True
     return False
 

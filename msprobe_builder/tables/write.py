@@ -84,22 +84,33 @@ def number_of(cell: Cell) -> float | None:
 
 
 def _csv(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
-    fields = _Fields()
+    fields, numbers = _Fields(), _Numbers()
     lines = [",".join(map(_field, columns.names))]
 
     def flush() -> None:
-        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", errors="replace"))
+        lines.append("")  # the end of the last line
+        stream.write("\n".join(lines).encode("utf-8", errors="replace"))
         lines.clear()
 
     def write(row: Row) -> None:
         lines.append(
-            ",".join([fields[cell] if type(cell) is str else repr(cell) for cell in row.cells])
+            ",".join(
+                [
+                    fields[cell]
+                    if type(cell) is str
+                    else numbers[cell]
+                    if type(cell) is float
+                    else repr(cell)
+                    for cell in row.cells
+                ]
+            )
         )
         if len(lines) >= _LINES:
             flush()
 
     yield write
-    flush()
+    if lines:
+        flush()
 
 
 class _Fields(dict[str, str]):
@@ -112,6 +123,18 @@ class _Fields(dict[str, str]):
             harmless(text) if text[:1] in _LEADS and number_of(text) is None else text
         )
         return field
+
+
+class _Numbers(dict[float, str]):
+    """Numbers as they stand in a line; what one call puts out, another one takes, on both sides."""
+
+    def __missing__(self, value: float) -> str:
+        if len(self) >= _FIELDS_KEPT:
+            self.clear()
+        shown = repr(value)
+        if value:  # 0.0 and -0.0 are equal and not written alike
+            self[value] = shown
+        return shown
 
 
 def _field(text: str) -> str:

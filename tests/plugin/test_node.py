@@ -7,6 +7,7 @@ from math import inf, isnan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.base.codes import Section
 from msprobe_builder.database.read.parameters import Comparison, Parameter, pair_parameters
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.plugin.conftest import Ask, node
@@ -165,3 +166,16 @@ def test_every_parameter_is_shown_exactly_once(
     alone = [row for row in rows if not (row.npu and row.bench)]
     left = {(row.npu.section, row.npu.name) for row in alone if row.npu}
     assert not left & {(row.bench.section, row.bench.name) for row in alone if row.bench}
+
+
+@given(parameters, st.sets(st.integers(0, 30)))
+def test_equal_sides_pair_place_by_place_in_the_order_of_computing(
+    listed: list[Parameter], compared: set[int]
+) -> None:
+    found = {place: Comparison(place, place, (), None, None, None, "") for place in compared}
+    named = sorted(one._replace(name=f"{one.name}.{one.ordinal}") for one in listed)
+    order = [Section.INPUT, Section.PARAMETERS, Section.OUTPUT, Section.PARAMETERS_GRAD]
+    expected = sorted(named, key=lambda one: (order.index(Section(one.section)), one.ordinal))
+    assert pair_parameters(named, list(named), [found[place] for place in sorted(compared)]) == [
+        (one, one, found.get(one.ordinal)) for one in expected
+    ]

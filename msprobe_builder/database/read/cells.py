@@ -12,6 +12,7 @@ from msprobe_builder.database.problems import DamagedError
 UINT32 = 2**32 - 1
 INT32 = 2**31 - 1  # what the browser holds columns in
 MAX_NODE = 2**53  # exact in float64, which carries whole columns
+_FLOATS = {float, type(None)}
 _FLAGS = {0: False, 1: True, None: None}
 
 
@@ -51,6 +52,16 @@ def number(value: object, is_nan: int = 0) -> float | None:
     if isinstance(value, int | float):
         return float(value)
     raise DamagedError(f"{_shown(value)} stands where a number belongs")
+
+
+def are_floats(column: Sequence[Any]) -> bool:
+    """Whether a column holds nothing but floats and NULL."""
+    return set(map(type, column)) <= _FLOATS
+
+
+def numbers(column: Sequence[Any]) -> Iterable[float | None]:
+    """A column of floats or NULL, none of which is NaN."""
+    return column if are_floats(column) else map(number, column)
 
 
 def text(value: object) -> str:

@@ -123,9 +123,15 @@ def read_calls(
                 [] if partner is None else values.comparisons[node],
             )
             if pairs:
+                own, other = columns[:4], columns[4:]
+                name = stored_name(*own)
                 yield Call(
-                    npu_name=stored_name(*columns[:4]),
-                    bench_name="" if partner is None else stored_name(*columns[4:]),
+                    npu_name=name,
+                    bench_name=""
+                    if partner is None
+                    else name
+                    if own == other
+                    else stored_name(*other),
                     rows=pairs,
                     grade=_GRADES[integer(grade, 0, len(_GRADES) - 1)],
                     stack_id=optional_integer(stack),

@@ -12,6 +12,7 @@ from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, optional_integer, text
 from msprobe_builder.dump.names import Name, format_name, parse_name
 
+_KINDS, _DIRECTIONS = tuple(Kind), tuple(Direction)  # by their numbers
 _KEPT = 4096  # a call mostly has the name of its partner
 # The grammar in SQL, of a node joined with the text of its stem; that of view ``node_name``.
 NAME_SQL = (
@@ -26,9 +27,9 @@ def stored_name(kind: object, stem: object, direction: object, call: object) -> 
     """The name in the dump of a node with these columns."""
     return format_name(
         Name(
-            Kind(integer(kind, 0, len(Kind) - 1)),
+            _KINDS[integer(kind, 0, len(_KINDS) - 1)],
             text(stem),
-            Direction(integer(direction, 0, len(Direction) - 1)),
+            _DIRECTIONS[integer(direction, 0, len(_DIRECTIONS) - 1)],
             optional_integer(call) or 0,
         )
     )

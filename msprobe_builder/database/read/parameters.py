@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from msprobe_builder.base.codes import METRICS, STATISTICS
 from msprobe_builder.database.read.cells import (
+    are_floats,
     flags,
-    integer,
     integers,
     number,
-    optional_text,
+    numbers,
     text,
     texts,
 )
 
 Key = tuple[int, int]  # node and ordinal
+_Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 MAX_ORDINAL = 2**31
-_FLOATS = {float, type(None)}
+# Of a Parameter: ordinal, section, and both with the name.
+_ORDINAL, _SECTION, _KEY = itemgetter(0), itemgetter(1), itemgetter(0, 1, 2)
 # Of each section: inputs, parameters, outputs, gradients, the order in which a module computes.
 _PLACES = (0, 2, 1, 3)
 
@@ -37,11 +41,7 @@ _TENSORS = (
     f"{_OF_NODES.format('tensor')}"
 )
 _ARGUMENTS = (
-    "SELECT node_id, ordinal, section, name.value, type.value, content.value"
-    f"{_OF_NODES.format('argument')}"
-    " LEFT JOIN text AS name ON name.text_id = name_id"
-    " LEFT JOIN text AS type ON type.text_id = type_id"
-    " LEFT JOIN text AS content ON content.text_id = value_id"
+    f"SELECT node_id, ordinal, section, name_id, type_id, value_id{_OF_NODES.format('argument')}"
 )
 _FINDINGS = "npu_ordinal, bench_ordinal, md5_equal, requires_grad_equal, error"
 COMPARISON_COLUMNS = f"{_FINDINGS}, nan_flags, note.value, {', '.join(METRICS)}"
@@ -71,6 +71,10 @@ class Parameter(NamedTuple):
     is_tensor: bool = False
 
 
+# Of an argument: type of elements, shape, statistics, requires_grad, checksum and file.
+_NO_TENSOR = tuple(Parameter._field_defaults.values())[:6]
+
+
 class Comparison(NamedTuple):
     """The error metrics of a pair of tensors; ``metrics`` in the order of METRICS."""
 
@@ -94,10 +98,21 @@ class ParameterRow(NamedTuple):
 def pair_parameters(
     npu: list[Parameter], bench: list[Parameter], comparisons: list[Comparison]
 ) -> list[ParameterRow]:
-    """Pairs that were compared, then equal names of a section, then what one side has alone."""
+    """Pairs that were compared, then equal names of a section, then what one side has alone.
+
+    Both sides are in the order of their ordinals; the rows are in that of computing.
+    """
+    if _are_alike(npu, bench, comparisons):
+        found = {comparison[0]: comparison for comparison in comparisons}
+        found_of = map(found.get, map(_ORDINAL, npu))
+        rows = list(map(_made(ParameterRow), zip(npu, bench, found_of, strict=True)))
+        places = list(map(_PLACES.__getitem__, map(_SECTION, npu)))
+        if places != sorted(places):
+            rows.sort(key=_row_order)
+        return rows
     npu_left = {parameter.ordinal: parameter for parameter in npu}
     bench_left = {parameter.ordinal: parameter for parameter in bench}
-    rows: list[ParameterRow] = []
+    rows = []
     for comparison in comparisons:
         own, other = comparison[:2]
         if own in npu_left and other in bench_left:
@@ -112,6 +127,13 @@ def pair_parameters(
         rows += [ParameterRow(None, parameter) for left in by_name.values() for parameter in left]
     rows.sort(key=_row_order)
     return rows
+
+
+def _are_alike(npu: list[Parameter], bench: list[Parameter], comparisons: list[Comparison]) -> bool:
+    """Whether both sides hold the same names in the same places, compared one by one."""
+    return list(map(_KEY, npu)) == list(map(_KEY, bench)) and all(
+        comparison[0] == comparison[1] for comparison in comparisons
+    )
 
 
 def _row_order(row: ParameterRow) -> tuple[int, int, bool]:
@@ -138,55 +160,67 @@ def read_parameters_of(
     for node, ordinal, recipe in connection.execute(_RECIPES, wanted):
         recipes[node, ordinal] = recipe
     found: dict[int, list[Parameter]] = {node: [] for node in nodes}
-    tensors = connection.execute(_TENSORS, wanted).fetchall()
-    for row, parameter in zip(tensors, _tensors(connection, tensors, bad, recipes), strict=True):
-        found[row[0]].append(parameter)
-    for node, ordinal, section, name, kind, value in connection.execute(_ARGUMENTS, wanted):
-        found[node].append(
-            Parameter(
-                ordinal=integer(ordinal, 0, MAX_ORDINAL),
-                section=integer(section, 0, 3),
-                name=text(name),
-                type=text(kind),
-                value=optional_text(value),
-                overflows=(node, ordinal) in bad,
-                recipe=text(recipes.get((node, ordinal))),
+    for query, made in ((_TENSORS, _tensors), (_ARGUMENTS, _arguments)):
+        if rows := connection.execute(query, wanted).fetchall():
+            owners, *columns = zip(*rows, strict=True)
+            keys = list(zip(owners, columns[0], strict=True)) if bad or recipes else []
+            last = (
+                (key in bad for key in keys) if bad else repeat(False),
+                (text(recipes.get(key)) for key in keys) if recipes else repeat(""),
             )
-        )
+            for owner, parameter in zip(owners, made(connection, columns, last), strict=True):
+                found[owner].append(parameter)
     for parameters in found.values():
-        parameters.sort(key=_ordinal)
+        parameters.sort(key=_ORDINAL)
     return found
 
 
+# Whether each of some parameters overflows, and its recipe.
+_FoundOut = tuple[Iterable[bool], Iterable[str]]
+
+
 def _tensors(
-    connection: sqlite3.Connection,
-    rows: Sequence[tuple[Any, ...]],
-    bad: Collection[Key],
-    recipes: Mapping[Key, object],
+    connection: sqlite3.Connection, columns: Sequence[Sequence[Any]], found_out: _FoundOut
 ) -> Iterator[Parameter]:
-    """Each row as a parameter, made a column at a time."""
-    if not rows:
-        return iter(())
-    columns = list(zip(*rows, strict=True))
-    nodes, ordinals, sections, *words, requires_grad, md5, file, nan_flags = columns[:11]
-    # Few texts stand in many rows: each is read once.
-    known = _texts(connection, {one for column in words for one in column})
-    keys = list(zip(nodes, ordinals, strict=True)) if bad or recipes else []
+    """The tensors in columns of _TENSORS but for the first."""
+    ordinals, sections, *words, requires_grad, md5, file, nan_flags = columns[:10]
+    known = _texts(connection, words)
     return map(
-        Parameter._make,
+        _made(Parameter),
         zip(
             integers(ordinals, 0, MAX_ORDINAL),
             integers(sections, 0, 3),
             *(map(known.__getitem__, column) for column in words),
-            _numbers(columns[11:], nan_flags),
+            _numbers(columns[10:], nan_flags),
             flags(requires_grad),
             texts(md5),
             texts(file),
             repeat(None),  # the value, which no tensor has
-            (key in bad for key in keys) if bad else repeat(False),
-            (text(recipes.get(key)) for key in keys) if recipes else repeat(""),
+            *found_out,
             repeat(True),
             strict=False,  # what is repeated has no end
+        ),
+    )
+
+
+def _arguments(
+    connection: sqlite3.Connection, columns: Sequence[Sequence[Any]], found_out: _FoundOut
+) -> Iterator[Parameter]:
+    """The arguments in columns of _ARGUMENTS but for the first."""
+    ordinals, sections, names, types, values = columns
+    known = _texts(connection, (names, types, values))
+    return map(
+        _made(Parameter),
+        zip(
+            integers(ordinals, 0, MAX_ORDINAL),
+            integers(sections, 0, 3),
+            map(known.__getitem__, names),
+            map(known.__getitem__, types),
+            *map(repeat, _NO_TENSOR),
+            (None if value is None else known[value] for value in values),
+            *found_out,
+            repeat(False),
+            strict=False,
         ),
     )
 
@@ -203,13 +237,18 @@ def read_comparisons_of(
     found: dict[int, list[Comparison]] = {node: [] for node in npu_nodes}
     query = _COMPARISONS.format(COMPARISON_COLUMNS if metrics else _WITHOUT_METRICS)
     rows = connection.execute(query, (json.dumps(list(npu_nodes)),)).fetchall()
-    for row, comparison in zip(rows, comparisons_of([row[1:] for row in rows]), strict=True):
-        found[row[0]].append(comparison)
+    if rows:
+        owners, *columns = zip(*rows, strict=True)
+        for owner, comparison in zip(owners, _comparisons(columns), strict=True):
+            found[owner].append(comparison)
     return found
 
 
-def _texts(connection: sqlite3.Connection, wanted: set[int | None]) -> dict[int | None, str]:
-    """Texts by their ids; NULL, and an id without a text, is the empty one."""
+def _texts(
+    connection: sqlite3.Connection, columns: Iterable[Sequence[int | None]]
+) -> dict[int | None, str]:
+    """Texts by their ids, as few stand in many rows; NULL, and an id without one, is empty."""
+    wanted = {one for column in columns for one in column}
     found: dict[int | None, str] = dict.fromkeys(wanted, "")
     known = json.dumps([one for one in wanted if type(one) is int])
     for text_id, value in connection.execute(
@@ -223,28 +262,29 @@ def _texts(connection: sqlite3.Connection, wanted: set[int | None]) -> dict[int 
 
 def comparisons_of(rows: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
     """The comparisons in rows of the columns COMPARISON_COLUMNS."""
-    if not rows:
-        return iter(())
-    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = zip(
-        *rows, strict=True
-    )
+    return _comparisons(list(zip(*rows, strict=True))) if rows else iter(())
+
+
+def _comparisons(columns: Sequence[Sequence[Any]]) -> Iterator[Comparison]:
+    npu, bench, md5_equal, requires_grad_equal, error, nan_flags, note, *metrics = columns
     return map(
-        Comparison._make,
+        _made(Comparison),
         zip(
             integers(npu, 0, MAX_ORDINAL),
             integers(bench, 0, MAX_ORDINAL),
             _numbers(metrics, nan_flags),
             flags(md5_equal),
             flags(requires_grad_equal),
-            map(number, error),
+            numbers(error),
             texts(note),
             strict=False,
         ),
     )
 
 
-def _ordinal(parameter: Parameter) -> int:
-    return parameter.ordinal
+def _made(record: type[_Record]) -> Callable[[tuple[Any, ...]], _Record]:
+    """The class out of a tuple of as many values as it has fields, which ``_make`` counts."""
+    return partial(tuple.__new__, record)
 
 
 def _numbers(
@@ -254,7 +294,7 @@ def _numbers(
     bits_of = integers(nan_flags)
     if not columns:
         return repeat(())
-    if not any(bits_of) and all(set(map(type, column)) <= _FLOATS for column in columns):
+    if not any(bits_of) and all(map(are_floats, columns)):
         return zip(*columns, strict=True)  # nearly all are
     return [
         tuple(number(value, bits >> bit & 1) for bit, value in enumerate(values))
