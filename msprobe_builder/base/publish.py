@@ -136,6 +136,9 @@ def written(output: Path) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
         made.clear()
+    except (FileExistsError, NotADirectoryError) as error:
+        folder = next((one for one in folders if os.path.lexists(one)), output.parent)
+        raise BuildError(f"{folder} is not a directory; choose another output.") from error
     except OSError as error:
         raise BuildError(f"Cannot write {output}: {error.strerror}.") from error
     finally:

@@ -94,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
                 raise UsageError(
                     f"--{key.replace('_', '-')} needs -i: the file is matched already."
                 )
+        if options.database.suffix == ".json":
+            raise UsageError(f"{options.database} is no .vis.db; give a compare.json with -i.")
         _write(options.database, options)
         return EXIT_OK
     # Here, as a file that is there needs none of the builder.
@@ -152,7 +154,6 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
 
 
 def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> None:
-    from msprobe_builder.base.memory import without_garbage_collection
     from msprobe_builder.tables.export import TableOptions, export_tables
     from msprobe_builder.tables.ranks import export_ranks
 
@@ -173,9 +174,7 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
         steps=tuple(options.step),
         ranks=tuple(options.rank),
     )
-    with without_garbage_collection():
-        tables = export_tables(database, options.output_path, table_options)
-    for one in tables:
+    for one in export_tables(database, options.output_path, table_options):
         if not options.quiet:
             suspect = "" if one.advice.suspect is None else f", the first is {one.advice.suspect}"
             print(f"{one.path}: {one.rows:,} rows, {one.bad:,} bad{suspect}")

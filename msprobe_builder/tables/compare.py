@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.meta import read_task
@@ -76,10 +76,11 @@ def compare_distributed(
     read are left out with a warning.
     """
     table = TableOptions(stack=stack_mode, advise=auto_analyze, marked=highlight, own=own_columns)
-    paths = Path(npu_dump_dir), Path(bench_dump_dir)
+    npu = _existing(Path(npu_dump_dir), "npu_dump_dir")
+    bench = _existing(Path(bench_dump_dir), "bench_dump_dir")
     with mapping_file(data_mapping) as file:
         options = _build_options(fuzzy_match, layer_mapping, cell_mapping, api_mapping, file)
-        return _compared(*paths, Path(output_path), options, table)
+        return _compared(npu, bench, Path(output_path), options, table)
 
 
 def _compared(
@@ -129,8 +130,14 @@ def _path_of(input_param: Mapping[str, Any], side: str) -> Path:
     for key in (f"{side}_json_path", f"{side}_path"):
         value = input_param.get(key)
         if isinstance(value, str | Path) and value:
-            return Path(value)
+            return _existing(Path(value), key)
     raise UsageError(f"input_param lacks '{side}_json_path'; give the path of a dump.json.")
+
+
+def _existing(path: Path, argument: str) -> Path:
+    if not path.exists():
+        raise BuildError(f"{argument} {path} does not exist; correct the path.")
+    return path
 
 
 def _build_options(

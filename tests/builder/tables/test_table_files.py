@@ -350,32 +350,6 @@ def test_the_corrected_verdict_knows_scale_zeros_and_single_values(tmp_path: Pat
     assert list(table.columns[-len(OWN) :]) == list(OWN)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["missing.vis.db"], 2, "does not exist"),
-        ([], 2, "Give either"),
-        (["DATABASE", "-f"], 2, "--fuzzy-match needs -i"),
-        (["DATABASE", "--step", "7"], 2, "no step 7; it has 0"),
-        (["DATABASE", "--ranks", "--index", "Cosine"], 2, "'Cosine' is no index"),
-    ],
-)
-def test_mistakes_are_said_in_a_sentence(
-    database: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    status: int,
-    words: str,
-) -> None:
-    given = [str(database) if one == "DATABASE" else one for one in arguments]
-    assert main(["table", *given, "-o", str(tmp_path / "out")]) == status
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 def test_structure_has_no_table(dumps: Path, build_database: BuildDatabase, tmp_path: Path) -> None:
     run = dumps / "llama_structure"
     database = build_database(run / "step0" / "rank", run / "step1" / "rank")

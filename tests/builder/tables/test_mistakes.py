@@ -1,0 +1,65 @@
+"""What a user may do wrong with tables: one sentence, and nothing is written."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import msprobe_builder
+from msprobe_builder.base.errors import BuildError
+from msprobe_builder.command.main import main
+from msprobe_builder.tables.export import TableOptions, export_tables
+from tests.conftest import BuildDatabase
+
+
+@pytest.fixture
+def database(dumps: Path, build_database: BuildDatabase) -> Path:
+    folder = dumps / "llama_statistics_L0"
+    return build_database(folder / "step0" / "rank", folder / "step1" / "rank")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.vis.db"], "does not exist"),
+        (["compare.json"], "give a compare.json with -i"),
+        ([], "Give either"),
+        (["DATABASE", "-f"], "--fuzzy-match needs -i"),
+        (["DATABASE", "--step", "7"], "no step 7; it has 0"),
+        (["DATABASE", "--ranks", "--index", "Cosine"], "'Cosine' is no index"),
+    ],
+)
+def test_mistakes_are_said_in_a_sentence(
+    database: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: str,
+) -> None:
+    given = [str(database) if one == "DATABASE" else one for one in arguments]
+    assert main(["table", *given, "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file_is_named(database: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(BuildError, match=f"{taken} is not a directory; choose another output"):
+        export_tables(database, taken / "deeper", TableOptions(form="csv"))
+    assert taken.read_text() == "mine"
+
+
+def test_python_names_the_argument_that_leads_nowhere(tmp_path: Path) -> None:
+    sides = {"npu_path": "a", "bench_path": "b"}
+    for call, name in (
+        (partial(msprobe_builder.compare, sides), "npu_path a"),
+        (partial(msprobe_builder.compare_distributed, tmp_path, "b"), "bench_dump_dir b"),
+    ):
+        with pytest.raises(BuildError, match=f"{name} does not exist"):
+            call(tmp_path / "out")
+        assert not (tmp_path / "out").exists()
