@@ -1,4 +1,4 @@
-"""Records of the collector's monitor: ``monitor/rank*/values_step*.csv`` or ``.parquet``."""
+"""Records of a monitor: ``monitor/rank*/values_step*.csv`` or ``.parquet``, or the reference's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_JSON
 from msprobe_builder.base.texts import storable
+from msprobe_builder.trend.reference_monitor import ROUNDING, rank_of, reference_rows
 
 # In the order in which a step comes by them.
 KINDS = (
@@ -40,6 +41,7 @@ class RankValues:
     target: NDArray[np.int64]
     values: NDArray[np.float64]
     count: NDArray[np.int64]
+    rounding: float = 0.0  # by which a number may be off, because so few decimals were written
 
     def steps(self) -> NDArray[np.int64]:
         """The steps it has, rising."""
@@ -49,7 +51,7 @@ class RankValues:
 def monitored_ranks(path: Path) -> dict[int, Path]:
     """Directories of the ranks of a record, given as dump_path or as what lies in it.
 
-    Empty when there is none.
+    Empty when there is none; UsageError for two records of one rank.
     """
     for root in (path / "monitor", path):
         if not root.is_dir():
@@ -61,7 +63,22 @@ def monitored_ranks(path: Path) -> dict[int, Path]:
         }
         if found:
             return {rank: found[rank] for rank in sorted(found) if rank <= HIGHEST_NUMBER}
-    return {}
+    return _reference_ranks(path) if path.is_dir() else {}
+
+
+def _reference_ranks(path: Path) -> dict[int, Path]:
+    found: dict[int, Path] = {}
+    for entry in (path, *sorted(path.iterdir())):
+        rank = rank_of(entry)
+        if rank is None or rank > HIGHEST_NUMBER:
+            continue
+        if rank in found:
+            raise UsageError(
+                f"{path} holds two records of rank {rank}, {found[rank].name} and {entry.name}; "
+                "give a directory with those of one run."
+            )
+        found[rank] = entry
+    return dict(sorted(found.items()))
 
 
 def require_ranks(path: Path) -> dict[int, Path]:
@@ -83,6 +100,8 @@ def read_rank(directory: Path) -> RankValues:
     targets: dict[tuple[str, str], int] = {}
     parts = []
     files = _files(directory)
+    if not files:
+        parts.append(_columns(directory, reference_rows(directory), targets))
     for number, (first, path) in enumerate(files):
         rows = _parquet(path) if path.suffix == ".parquet" else _csv(path)
         step, target, values, count = _columns(path, rows, targets)
@@ -100,7 +119,12 @@ def read_rank(directory: Path) -> RankValues:
     rows_kept = np.sort(np.fromiter(latest.values(), dtype=np.int64))
     rows_kept = rows_kept[np.argsort(step[rows_kept], kind="stable")]
     return RankValues(
-        tuple(targets), step[rows_kept], target[rows_kept], values[rows_kept], count[rows_kept]
+        tuple(targets),
+        step[rows_kept],
+        target[rows_kept],
+        values[rows_kept],
+        count[rows_kept],
+        0.0 if files else ROUNDING,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from msprobe_checks.checkpoint.explain import cause_of, is_same_but_for_rounding
+from msprobe_checks.checkpoint.explain import cause_of, differing_part, is_nearer
 from msprobe_checks.checkpoint.names import EMBEDDING, HEAD, by_family, plain_name
 from msprobe_checks.checkpoint.parameter import Checkpoint, Parameter
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20  # elements that are widened at once
 _MOST_EXCHANGED = 64  # differing parameters up to which exchanges are looked for
+_NEARBY = 4  # layers on each side whose parameters are compared with one that differs
+_NUMBER = re.compile(r"\d+")
+_EMBEDDINGS = (EMBEDDING, "embedding.word_embeddings.weight")
+_HEADS = (HEAD, "output_layer.weight")
 _SAME_NAMES = 0.5  # share of common names from which both are taken to be of one family
 # Distance between neighbouring numbers of a type at 1.
 _STEP = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
@@ -38,6 +43,12 @@ class Similarity:
     share: float | None = None  # ‖a − b‖ / ‖b‖
     is_rounding: bool = False  # no more than writing in the coarser of both types explains
     cause: str = ""  # what was exchanged or cut off, in words, where it can be told
+    is_part: bool = False  # the cause says where the difference is, not what was done
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether the cause says what was done."""
+        return bool(self.cause) and not self.is_part
 
     @property
     def is_one_sided(self) -> bool:
@@ -73,16 +84,32 @@ def _with_exchanged(
     if len(unexplained) > _MOST_EXCHANGED:  # models that were trained apart
         return found
     for one in unexplained:
-        if one.cause:
+        if one.is_explained:
             continue
         own = a[one.name].load()
-        for other in unexplained:
-            is_candidate = other.name != one.name and b[other.name].shape == own.shape
-            if is_candidate and is_same_but_for_rounding(own, b[other.name].load()):
+        for name in _candidates(one.name, [other.name for other in unexplained], list(b)):
+            if is_padded(name, a[one.name], b[name]) and is_padded(one.name, a[one.name], b[name]):
+                count = min(own.shape[0], b[name].shape[0])
+                is_it = is_nearer(own[:count], b[name].load()[:count], one.share)
+            else:
+                is_it = b[name].shape == own.shape and is_nearer(own, b[name].load(), one.share)
+            if is_it:
                 place = found.index(one)
-                found[place] = replace(one, cause=f"it holds the second's {other.name}")
+                found[place] = replace(one, cause=f"it holds the second's {name}", is_part=False)
                 break
     return found
+
+
+def _candidates(name: str, differing: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """What a parameter may have been taken for: others that differ, those of layers nearby.
+
+    An output layer may be the embedding.
+    """
+    alike = [one for one in names if _NUMBER.sub("", one) == _NUMBER.sub("", name)]
+    place = alike.index(name)
+    nearby = [*alike[max(0, place - _NEARBY) : place], *alike[place + 1 : place + 1 + _NEARBY]]
+    tied = [one for one in names if one in _EMBEDDINGS] if name in _HEADS else []
+    yield from dict.fromkeys(one for one in (*differing, *nearby, *tied) if one != name)
 
 
 def _named_alike(
@@ -110,8 +137,8 @@ def _untied(
     """Without an output layer that is the embedding once more, when the other model has none."""
     import torch
 
-    heads = [name for name in own if name in (HEAD, "output_layer.weight") and name not in other]
-    embeddings = [name for name in own if name in (EMBEDDING, "embedding.word_embeddings.weight")]
+    heads = [name for name in own if name in _HEADS and name not in other]
+    embeddings = [name for name in own if name in _EMBEDDINGS]
     for head in heads:
         for embedding in embeddings:
             if own[head].shape == own[embedding].shape and torch.equal(
@@ -127,18 +154,24 @@ def _similarity(name: str, a: Parameter | None, b: Parameter | None) -> Similari
         return Similarity(name, (None if a is None else a.shape, None if b is None else b.shape))
     shapes = (a.shape, b.shape)
     x, y = a.load(), b.load()
-    cause = ""
+    padding = ""
     if x.shape != y.shape and is_padded(name, a, b):
         count = min(x.shape[0], y.shape[0])
-        cause = f"rows from {count} on are padding of the vocabulary and are left out"
+        padding = f"rows from {count} on are padding of the vocabulary and are left out"
         x, y = x[:count], y[:count]
     if x.shape != y.shape:
         return Similarity(name, shapes, cause=cause_of(x, y))
     step = max(_STEP.get(one.dtype, 0.0) for one in (a, b))
     l2, cosine, relative, share, is_rounding = _measured(x, y, step)
-    if not is_rounding:
-        cause = "; ".join(one for one in (cause, cause_of(x, y)) if one)
-    return Similarity(name, shapes, l2, cosine, relative, share, is_rounding, cause)
+    if is_rounding:
+        return Similarity(name, shapes, l2, cosine, relative, share, True, padding)
+    cause = cause_of(x, y)
+    part = "" if cause else differing_part(x, y)
+    if cause and padding:
+        cause = f"{padding}; {cause}"
+    return Similarity(
+        name, shapes, l2, cosine, relative, share, False, cause or part, is_part=bool(part)
+    )
 
 
 def is_padded(name: str, a: Parameter, b: Parameter) -> bool:

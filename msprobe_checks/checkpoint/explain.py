@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,9 @@ if TYPE_CHECKING:
 
 _CLOSE = 1e-2  # ‖a − b‖ / ‖b‖ up to which two tensors are the same but for rounding
 _LARGEST = 1 << 28  # elements; larger tensors are not searched
-_FEW = 12  # blocks that are tried
+_CLEARLY = 10  # how many times nearer another tensor must be
+_PART = 0.75  # of the rows
+_SAME = 4e-3  # of a row, what bfloat16 rounds off
 
 
 def cause_of(x: torch.Tensor, y: torch.Tensor) -> str:
@@ -26,9 +29,11 @@ def cause_of(x: torch.Tensor, y: torch.Tensor) -> str:
         return "it is transposed" if _is_close(x.T, y) else ""
     if x.shape != y.shape:
         return "it is reshaped" if _is_close(x.reshape(-1), y.reshape(-1)) else ""
-    if x.dim() == 2 and x.shape[0] == x.shape[1] and _is_close(x.T, y):
+    # Weights of norms are near each other, in whatever order.
+    nearest = float((x - y).norm()) / _CLEARLY
+    if x.dim() == 2 and x.shape[0] == x.shape[1] and _is_close(x.T, y, nearest):
         return "it is transposed"
-    if x.shape[0] % 2 == 0 and _is_close(x.roll(x.shape[0] // 2, 0), y):
+    if x.shape[0] % 2 == 0 and _is_close(x.roll(x.shape[0] // 2, 0), y, nearest):
         return "its halves are exchanged, such as a gate and the factor beside it"
     if _is_close(-x, y):
         return "its sign is turned"
@@ -38,14 +43,38 @@ def cause_of(x: torch.Tensor, y: torch.Tensor) -> str:
     return _factor(x, y)
 
 
-def is_same_but_for_rounding(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Whether two tensors of one shape hold the same numbers up to rounding."""
-    return x.shape == y.shape and not x.is_complex() and _is_close(x.float(), y.float())
+def is_nearer(x: torch.Tensor, y: torch.Tensor, share: float | None) -> bool:
+    """Whether a tensor is another one up to rounding, and clearly not the one it should be.
+
+    ``share`` is how far it is from that, ‖a − b‖ / ‖b‖: weights of norms are near each other.
+    """
+    if x.shape != y.shape or x.is_complex():
+        return False
+    x, y = x.float(), y.float()
+    return _is_close(x, y, math.inf if share is None else share * float(y.norm()) / _CLEARLY)
 
 
-def _is_close(x: torch.Tensor, y: torch.Tensor) -> bool:
-    norm = float(y.norm())
-    return norm > 0 and float((x - y).norm()) <= _CLOSE * norm
+def differing_part(x: torch.Tensor, y: torch.Tensor) -> str:
+    """Which rows or columns differ, when they lie together and the others agree: one rank's part.
+
+    Empty when most of a tensor differs.
+    """
+    if x.dim() != 2 or x.shape != y.shape or x.is_complex() or x.numel() > _LARGEST:
+        return ""
+    x, y = x.float(), y.float()
+    for word, axis in (("rows", 1), ("columns", 0)):
+        apart = (x - y).norm(dim=axis) > _SAME * y.norm(dim=axis)
+        wrong = apart.nonzero().flatten().tolist()
+        count = len(apart)
+        is_together = wrong and wrong[-1] - wrong[0] == len(wrong) - 1
+        if is_together and 1 < len(wrong) <= _PART * count:
+            return f"{word} {wrong[0]} to {wrong[-1]} of {count} differ, the others agree"
+    return ""
+
+
+def _is_close(x: torch.Tensor, y: torch.Tensor, nearest: float = math.inf) -> bool:
+    norm, apart = float(y.norm()), float((x - y).norm())
+    return norm > 0 and apart <= _CLOSE * norm and apart <= nearest
 
 
 def _order_of_rows(x: torch.Tensor, y: torch.Tensor) -> str:

@@ -17,19 +17,22 @@ from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.text_files import read_text_file
 from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
-from msprobe_checks.configuration.shell import options_of
+from msprobe_checks.configuration.shell import read_script
 
 _DEEPEST = 30  # mappings inside each other
+_SCRIPTS = (".sh", ".bash", ".txt", "")  # what else is given is a configuration
 
 
 def collect_static(files: Sequence[Path], output: Path) -> dict[str, int]:
     """Write environment, packages and the options in scripts and YAML files; how many of each.
 
-    Raises UsageError for a file that cannot be read.
+    What a script exports counts as set: so the training gets it. Raises UsageError for a file that
+    cannot be read.
     """
     options = {path.name: options_in(path) for path in files}
     packages = installed_packages()
-    variables = allowed_variables(os.environ)
+    exports = {name: value for path in files for name, value in _exports(path).items()}
+    variables = allowed_variables({**os.environ, **exports})
     with written(output) as stream:
         write_pack(stream, variables, packages, options)
     return {
@@ -73,9 +76,9 @@ def installed_packages() -> dict[str, str]:
 
 def options_in(path: Path) -> dict[str, object]:
     """Options in a launch script, or the values in a YAML or JSON file by their dotted path."""
-    text = read_text_file(path, "give the script or YAML file that starts the training")
-    if path.suffix in (".sh", ".bash", ".txt", ""):
-        return without_secrets(options_of(text))
+    text = _read(path)
+    if path.suffix in _SCRIPTS:
+        return without_secrets(read_script(text).options)
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UsageError(f"{path} is neither a script (.sh) nor a configuration (.yaml, .json).")
     try:
@@ -83,6 +86,14 @@ def options_in(path: Path) -> dict[str, object]:
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from error
     return without_secrets(dict(flat(content)))
+
+
+def _exports(path: Path) -> dict[str, str]:
+    return read_script(_read(path)).exports if path.suffix in _SCRIPTS else {}
+
+
+def _read(path: Path) -> str:
+    return read_text_file(path, "give the script or YAML file that starts the training")
 
 
 def flat(content: object, prefix: str = "", depth: int = 0) -> Iterable[tuple[str, Any]]:

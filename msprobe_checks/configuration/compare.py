@@ -185,24 +185,37 @@ def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
 
 
 def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
-    """Files of one name are compared; a single file each whatever it is called."""
     rows: list[Row] = []
     found = []
-    pairs = [(name, name) for name in bench if name in other]
-    if not pairs and len(bench) == len(other) == 1:
-        pairs = [(next(iter(bench)), next(iter(other)))]
+    pairs = _files(bench, other)
     for first, second in pairs:
         for row in _option_rows(bench[first], other[second]):
             name, b_name, a, b, matched, level = row
             rows.append((second, *row))
             text = f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"
             found.append(Difference(level, b_name or name, _shown(a), _shown(b), text))
-    alone = [name for name in {*bench, *other} if not any(name in pair for pair in pairs)]
-    for name in sorted(alone):
-        rows.append((name, "", "", None, None, "", WARNING))
-        found.append(_alone(WARNING, name, name in bench))
+    for own, place in ((bench, 0), (other, 1)):
+        for name in sorted(own.keys() - {pair[place] for pair in pairs}):
+            rows.append((name, "", "", None, None, "", WARNING))
+            found.append(_alone(WARNING, name, place == 0))
     columns = "file_name bench_para cmp_para bench_value cmp_value matched_with level"
     return _sheet("hyperparameters", columns, rows, found)
+
+
+def _files(bench: Mapping[str, Values], other: Mapping[str, Values]) -> list[tuple[str, str]]:
+    """Files of one name, and of those that are called differently the ones most alike.
+
+    These are scripts of two machines, ``run_gpu.sh`` and ``run_npu.sh``: most options are in both.
+    """
+    pairs = [(name, name) for name in bench if name in other]
+    left, right = ([one for one in side if (one, one) not in pairs] for side in (bench, other))
+    common = {(a, b): len(bench[a].keys() & other[b].keys()) for a in left for b in right}
+    for a, b in sorted(common, key=lambda pair: (-common[pair], pair)):
+        if a in left and b in right and (common[a, b] or len(bench) == len(other) == 1):
+            pairs.append((a, b))
+            left.remove(a)
+            right.remove(b)
+    return pairs
 
 
 def _option_rows(

@@ -1,4 +1,4 @@
-"""Options of a training in the script that starts it.
+"""Options and environment of a training in the script that starts it.
 
 Only what stands there is read: assignments are followed, nothing is run. An option that is
 followed by another one is a flag and has the value ``true``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\])?(?::?-([^}]*))?\}|(\w+))")
@@ -19,29 +20,44 @@ _DEEPEST = 20  # variables inside variables
 _LONGEST = 1 << 20  # characters of an expanded value
 
 
-def options_of(script: str) -> dict[str, str]:
-    """Every option that the script gives to Python programs, by its name without dashes.
+@dataclass(frozen=True)
+class Launch:
+    """What a script gives to the programs that it starts.
 
-    Options of the launcher itself (``--nproc_per_node``) are among them: they shape the training
-    as well. The last value of a repeated option counts.
+    ``options`` by their names without dashes, those of the launcher itself (``--nproc_per_node``)
+    among them: they shape the training as well. ``exports`` are variables of the environment. The
+    last value of what is repeated counts.
     """
+
+    options: dict[str, str]
+    exports: dict[str, str]
+
+
+def read_script(script: str) -> Launch:
+    """Every option and variable that a Python program or its launcher gets."""
     variables: dict[str, str] = {}
-    found: dict[str, str] = {}
+    found = Launch({}, {})
     for statement in _statements(script):
         words = list(statement)
+        before: set[str] = set()  # assigned for one command
         while words and (assigned := _ASSIGNMENT.match(words[0])):
             name, more, value = assigned.groups()
             value = _expanded(value, variables)
             variables[name] = f"{variables.get(name, '')} {value}".strip() if more else value
+            before.add(name)
             words.pop(0)
         if words[:1] in (["export"], ["local"], ["readonly"], ["declare"]):
             for word in words[1:]:
                 if assigned := _ASSIGNMENT.match(word):
                     variables[assigned[1]] = _expanded(assigned[3], variables)
+                name = assigned[1] if assigned else word
+                if words[0] == "export" and name in variables:
+                    found.exports[name] = variables[name]
             continue
         expanded = [part for word in words for part in _parts(word, variables)]
         if _starts_training(expanded):
-            found.update(_options(expanded))
+            found.options.update(_options(expanded))
+            found.exports.update((name, variables[name]) for name in sorted(before))
     return found
 
 

@@ -54,7 +54,21 @@ class RankPair:
     apart: NDArray[np.float64]
     only_first: tuple[tuple[str, str], ...]
     only_second: tuple[tuple[str, str], ...]
-    reshaped: int  # rows of another number of values, which are not compared
+    # Rows of another number of values, which are not compared: step, target and how many times.
+    resized: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+    def departure(self, row: int) -> Departure:
+        """One row."""
+        kind, name = self.targets[self.target[row]]
+        return Departure(
+            int(self.step[row]),
+            self.rank,
+            kind,
+            name,
+            float(self.apart[row]),
+            float(self.first[row, _NORM]),
+            float(self.second[row, _NORM]),
+        )
 
 
 @dataclass(frozen=True)
@@ -85,9 +99,9 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
     pairs = [pair for pair in pairs if len(pair.step)]
     if not pairs:
         raise UsageError(f"{first} and {second} have no step and name in common.")
-    reshaped = sum(pair.reshaped for pair in pairs)
-    if reshaped:
-        notes.append(f"{reshaped} rows of other sizes on both sides were not compared.")
+    resized = sum(len(pair.resized[0]) for pair in pairs)
+    if resized:
+        notes.append(f"{resized} rows of other sizes on both sides were not compared.")
     beyond = list(_departures(pairs, tolerance))
     found: tuple[Departure, ...] = ()
     agreeing: tuple[str, ...] = ()
@@ -127,17 +141,7 @@ def _agreeing(pairs: list[RankPair], first: Departure) -> tuple[str, ...]:
 
 def _departures(pairs: list[RankPair], tolerance: float) -> Iterator[Departure]:
     for pair in pairs:
-        for row in np.flatnonzero(pair.apart > tolerance).tolist():
-            kind, name = pair.targets[pair.target[row]]
-            yield Departure(
-                int(pair.step[row]),
-                pair.rank,
-                kind,
-                name,
-                float(pair.apart[row]),
-                float(pair.first[row, _NORM]),
-                float(pair.second[row, _NORM]),
-            )
+        yield from map(pair.departure, np.flatnonzero(pair.apart > tolerance).tolist())
 
 
 def _pair(rank: int, ours: RankValues, theirs: RankValues) -> RankPair:
@@ -152,6 +156,9 @@ def _pair(rank: int, ours: RankValues, theirs: RankValues) -> RankPair:
     place = order[np.minimum(place, len(order) - 1)]
     same = other[place] == keys
     sized = same & (ours.count == theirs.count[place])
+    others = same & ~sized
+    with np.errstate(divide="ignore"):
+        times = ours.count[others] / theirs.count[place[others]]
     first, second = ours.values[sized], theirs.values[place[sized]]
     return RankPair(
         rank,
@@ -160,25 +167,33 @@ def _pair(rank: int, ours: RankValues, theirs: RankValues) -> RankPair:
         ours.target[sized],
         first,
         second,
-        _apart(first, second, ours.count[sized]),
+        _apart(first, second, ours.count[sized], max(ours.rounding, theirs.rounding)),
         tuple(one for one in ours.targets if one not in set(theirs.targets)),
         tuple(one for one in theirs.targets if one not in known),
-        int((same & ~sized).sum()),
+        (ours.step[others], ours.target[others], times),
     )
 
 
 def _apart(
-    first: NDArray[np.float64], second: NDArray[np.float64], count: NDArray[np.int64]
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    count: NDArray[np.int64],
+    rounding: float,
 ) -> NDArray[np.float64]:
     """How far apart rows are, relative to the size of what they measure.
 
-    The larger of the norms' difference and the means' difference over the root mean square;
-    infinite where one run has NaN or infinity and the other has not.
+    The larger of the norms' difference and the means' difference over the root mean square, as far
+    as they are more than what was rounded; infinite where one run has NaN or infinity and the other
+    has not.
     """
+
+    def more(column: int) -> NDArray[np.float64]:
+        return np.maximum(np.abs(first[:, column] - second[:, column]) - rounding, 0.0)
+
     with np.errstate(all="ignore"):
-        norms = np.abs(first[:, _NORM] - second[:, _NORM])
+        norms = more(_NORM)
         scale = np.maximum(np.abs(first[:, _NORM]), np.abs(second[:, _NORM]))
-        means = np.abs(first[:, _MEAN] - second[:, _MEAN]) * np.sqrt(count)
+        means = more(_MEAN) * np.sqrt(count)
         found = np.where(scale > 0, np.maximum(norms, means) / scale, 0.0)
     finite = np.isfinite(first[:, [_NORM, _MEAN]]).all(axis=1)
     also = np.isfinite(second[:, [_NORM, _MEAN]]).all(axis=1)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from msprobe_builder.trend.monitor import order_of
 from msprobe_checks.monitor.compare import Departure, MonitorComparison, RankPair
 
 _ALIKE = 1e-3  # relative spread of ratios that are called one factor
 _ROUNDING = 1e-6  # a norm of float32 is off by less
+_GROWTH = 100  # what departs by less than this many times what was there before has grown from it
 # What weights that have drifted apart change, so that it is no cause itself.
 _FOLLOWS = ("weight", "activation", "local_gradient")
 _WORDS = {
@@ -43,6 +47,9 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
 def verdict(comparison: MonitorComparison) -> str:
     """One sentence: the first step and place at which the runs part, and what that means."""
     missing = _without_gradients(comparison)
+    resized = _resized(comparison)
+    if resized:
+        return resized
     if not comparison.departures:
         return (
             f"the runs agree within {comparison.tolerance:.3g} at steps {comparison.first_step} "
@@ -79,6 +86,45 @@ def _without_gradients(comparison: MonitorComparison) -> str:
                     f"the {other} has: look at what is frozen, not used or not recorded there"
                 )
     return ""
+
+
+def _resized(comparison: MonitorComparison) -> str:
+    """At which step all outputs have another size, should the runs not part before it."""
+    found = []
+    for pair in comparison.ranks:
+        steps, targets, times = pair.resized
+        outputs = [place for place, (kind, _) in enumerate(pair.targets) if kind == "activation"]
+        of_outputs = np.isin(targets, outputs)
+        for step in np.unique(steps[of_outputs]).tolist():
+            own = times[of_outputs & (steps == step)]
+            is_all = not np.isin(pair.target[pair.step == step], outputs).any()
+            if is_all and (own == own[0]).all():
+                found.append((step, pair.rank, float(own[0])))
+                break
+    if not found:
+        return ""
+    step, rank, factor = min(found)
+    if comparison.departures and comparison.departures[0].step < step:
+        return ""
+    return (
+        f"the runs part at step {step}, rank {rank}: {factor:.4g} times as many values as in the "
+        "other run pass the model before the optimizer is called; look at the sizes of batches, at "
+        "micro-batches, and at updates that were left out."
+    )
+
+
+def _already(comparison: MonitorComparison) -> Departure | None:
+    """What differs before the first departure, and not by so much less that it says nothing."""
+    first = comparison.departures[0]
+    here = order_of((first.kind, first.name))
+    found = []
+    for pair in comparison.ranks if math.isfinite(first.apart) else ():
+        kinds = np.array([order_of(target) for target in pair.targets])[pair.target]
+        is_before = (pair.step == first.step) & (kinds < here) | (pair.step == first.step - 1)
+        is_large = pair.apart > max(first.apart / _GROWTH, _ROUNDING)
+        rows = np.flatnonzero(is_before & is_large)
+        found += [pair.departure(row) for row in rows.tolist()]
+    return min(found, key=lambda one: (one.step, order_of((one.kind, ""))), default=None)
 
 
 def _by_the_update(comparison: MonitorComparison) -> str:
@@ -144,6 +190,12 @@ def _meaning(comparison: MonitorComparison) -> str:
         return by_the_update
     before = comparison.agreeing
     agree = f"{_listed([_WORDS[kind] for kind in before])} of this step agree" if before else ""
+    already = _already(comparison)
+    if already is not None:
+        return (
+            f"before it all agrees within {comparison.tolerance:.3g}, but differs already: at step "
+            f"{already.step} the {_what(already)}, {_relative(already.apart)}"
+        )
     if first.kind == "learning_rate":
         means = "look at the schedule"
     elif first.kind == "weight" and first.step == comparison.first_step:

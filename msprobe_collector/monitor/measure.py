@@ -19,10 +19,9 @@ import torch
 
 from msprobe_collector.record.statistics import is_capturing, local_part
 
-# Reductions along long rows of a table are vectorised where those of a whole tensor are not.
-_ROW = 1 << 16
-_ROWS = 16  # of them at once
-_LARGE = 1 << 20
+# Elements of a piece: half a megabyte for each thread stays in its core's own cache, so that only
+# the first of the passes over it waits for memory.
+_PIECE = 1 << 17
 _SOME = 8  # elements by which a tensor is known again
 
 
@@ -88,7 +87,9 @@ def measure(tensor: torch.Tensor) -> Numbers | Waiting | None:
 
 def _here(tensor: torch.Tensor) -> Numbers:
     flat = tensor.reshape(-1)
-    parts = [_piece(piece, tensor.dtype) for piece in _pieces(flat)]
+    pieces = _pieces(flat)
+    equal = np.empty(pieces[0].numel(), bool)  # new memory for each piece would cost more
+    parts = [_piece(piece, equal) for piece in pieces]
     squares, total, high, low, zeros = (list(column) for column in zip(*parts, strict=True))
     square, whole = sum(squares), sum(total)
     if math.isinf(square) and tensor.dtype is not torch.float64 and _is_finite(high, low):
@@ -109,24 +110,26 @@ def _is_finite(high: list[float], low: list[float]) -> bool:
     return all(map(math.isfinite, (*high, *low)))
 
 
-def _pieces(flat: torch.Tensor) -> list[torch.Tensor]:
-    """Tables of long rows, along which reductions are vectorised, and the rest.
-
-    Each stays in a cache while it is reduced in several ways.
-    """
-    if flat.numel() < _LARGE:
-        return [flat]
-    whole = flat.numel() - flat.numel() % _ROW
-    pieces = list(flat[:whole].view(-1, _ROW).split(_ROWS))
-    return [*pieces, flat[whole:]] if whole < flat.numel() else pieces
+def _pieces(flat: torch.Tensor) -> Sequence[torch.Tensor]:
+    return flat.split(_PIECE * torch.get_num_threads())
 
 
-def _piece(piece: torch.Tensor, dtype: torch.dtype) -> tuple[float, float, float, float, int]:
-    wide = torch.float64 if dtype is torch.float64 else torch.float32
-    total = float(piece.sum(dim=-1, dtype=wide).double().sum())
-    high, low = piece.amax(dim=-1).max().item(), piece.amin(dim=-1).min().item()
-    zeros = 0 if low > 0 or high < 0 else _zeros(piece)
-    return _squares(piece, wide), total, high, low, zeros
+def _piece(piece: torch.Tensor, equal: Any) -> tuple[float, float, float, float, int]:
+    wide = _wide(piece)
+    square, total = _square(wide), wide.sum().item()
+    high, low = wide.amax().item(), wide.amin().item()
+    if low > 0 or high < 0:
+        return square, total, high, low, 0
+    zeros = np.count_nonzero(np.equal(wide.numpy(), 0, out=equal[: wide.numel()]))
+    return square, total, high, low, int(zeros)
+
+
+def _wide(piece: torch.Tensor) -> torch.Tensor:
+    return piece if piece.dtype is torch.float64 else piece.float()
+
+
+def _square(wide: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(wide).item()) ** 2
 
 
 def is_unchanged(tensor: torch.Tensor, before: Numbers | Waiting | None) -> bool:
@@ -142,19 +145,7 @@ def is_unchanged(tensor: torch.Tensor, before: Numbers | Waiting | None) -> bool
     flat = plain.reshape(-1)
     if _some(flat) != before.some:
         return False
-    wide = torch.float64 if plain.dtype is torch.float64 else torch.float32
-    return sum(_squares(piece, wide) for piece in _pieces(flat)) == before.squares
-
-
-def _squares(piece: torch.Tensor, wide: torch.dtype) -> float:
-    norms = torch.linalg.vector_norm(piece, dim=-1, dtype=wide)
-    return float(norms.double().square().sum())
-
-
-def _zeros(piece: torch.Tensor) -> int:
-    if piece.dtype in (torch.float32, torch.float64):
-        return int(np.count_nonzero(piece.numpy() == 0))
-    return piece.numel() - int(torch.count_nonzero(piece))
+    return sum(_square(_wide(piece)) for piece in _pieces(flat)) == before.squares
 
 
 def _there(tensor: torch.Tensor) -> Waiting:

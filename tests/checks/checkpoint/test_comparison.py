@@ -79,6 +79,63 @@ def test_exchanged_gates_of_a_conversion_are_named(tmp_path: Path) -> None:
     assert any("2 of 39 common parameters differ" in line for line in lines)
 
 
+def test_a_layer_that_was_converted_twice_is_named(tmp_path: Path) -> None:
+    model = llama()
+    for name in [one for one in model if ".norm" in one or "layernorm" in one]:
+        model[name] = 1 + model[name] / 1000  # all are near each other
+    wrong = dict(model)
+    for name in [one for one in model if ".layers.2." in one]:
+        wrong[name] = model[name.replace(".2.", ".1.")]
+    wrong["model.norm.weight"] = model["model.norm.weight"] + 1e-3
+    whole = save_hugging_face(model, tmp_path / "whole")
+    comparison = compare(
+        read_checkpoint(save_megatron(wrong, tmp_path / "m", 2, 2)), read_checkpoint(whole)
+    )
+    causes = {one.name: one.cause for one in comparison.parameters if not one.is_rounding}
+    assert causes.pop("norm.weight") == ""
+    assert causes == {
+        name: f"it holds the second's {name.replace('.2.', '.1.')}"
+        for name in (one.removeprefix("model.") for one in model)
+        if ".layers.2." in f".{name}"
+    }
+
+
+def test_a_head_that_is_the_padded_embedding_is_named(tmp_path: Path) -> None:
+    model = llama()
+    tied = {**model, "lm_head.weight": model["model.embed_tokens.weight"]}
+    first = save_megatron(tied, tmp_path / "m", 2, 1, 1, VOCABULARY + 2)
+    [line] = [
+        one
+        for one in lines_of(first, save_hugging_face(model, tmp_path / "hf"))
+        if one.startswith("Verdict")
+    ]
+    assert line.endswith("first lm_head.weight: it holds the second's embed_tokens.weight.")
+
+
+def test_one_ranks_part_of_another_model_is_told_from_the_rest(tmp_path: Path) -> None:
+    model, other = llama(), llama(1)
+    whole = save_hugging_face(model, tmp_path / "hf")
+    first, stale = (
+        save_megatron(one, tmp_path / name, 2) for one, name in ((model, "m"), (other, "n"))
+    )
+    place = "iter_0000005/mp_rank_01/model_optim_rng.pt"
+    (stale / place).replace(first / place)
+    lines = "\n".join(lines_of(first, whole))
+    assert (
+        f"embed_tokens.weight: rows {VOCABULARY // 2} to {VOCABULARY - 1} of {VOCABULARY}" in lines
+    )
+    comparison = compare(read_checkpoint(first), read_checkpoint(whole))
+    causes = {one.name: one.cause for one in comparison.parameters}
+    assert causes["layers.3.mlp.down_proj.weight"] == (
+        f"columns {FFN // 2} to {FFN - 1} of {FFN} differ, the others agree"
+    )
+    drifted = {name: one + torch.randn(one.shape) / 10 for name, one in model.items()}
+    comparison = compare(
+        read_checkpoint(save_hugging_face(drifted, tmp_path / "d")), read_checkpoint(whole)
+    )
+    assert {one.cause for one in comparison.parameters} == {""}
+
+
 def test_padding_of_the_vocabulary_is_no_difference(tmp_path: Path) -> None:
     model = llama()
     padded = save_megatron(model, tmp_path / "padded", tp=2, padded=VOCABULARY + 6)

@@ -23,7 +23,7 @@ from msprobe_checks.configuration.compare import compare_packs
 from msprobe_checks.configuration.conclusion import conclusion
 from msprobe_checks.configuration.pack import read_pack
 from msprobe_checks.configuration.secrets import allowed_variables, is_secret
-from msprobe_checks.configuration.shell import options_of
+from msprobe_checks.configuration.shell import read_script
 from msprobe_collector import ConfigChecker
 
 SCRIPT = r"""#!/bin/bash
@@ -56,7 +56,7 @@ echo done --later 5
 
 
 def test_options_of_a_launch_script() -> None:
-    assert options_of(SCRIPT) == {
+    assert read_script(SCRIPT).options == {
         "nproc-per-node": "8",
         "nnodes": "2",
         "num-layers": "24",
@@ -73,9 +73,56 @@ def test_options_of_a_launch_script() -> None:
     }
 
 
+def test_variables_that_a_script_gives_to_the_training() -> None:
+    script = """
+        LEVEL=2
+        export HCCL_DETERMINISTIC=true NCCL_DEBUG=$LEVEL
+        CUDA_LAUNCH_BLOCKING=0
+        export CUDA_LAUNCH_BLOCKING
+        NVTE_FUSED_ATTN=0 torchrun train.py --seed 1
+        HIDDEN=3
+    """
+    assert read_script(script).exports == {
+        "HCCL_DETERMINISTIC": "true",
+        "NCCL_DEBUG": "2",
+        "CUDA_LAUNCH_BLOCKING": "0",
+        "NVTE_FUSED_ATTN": "0",
+    }
+
+
+def test_what_a_script_exports_is_compared_as_environment(tmp_path: Path) -> None:
+    packs = []
+    for name, line in (("gpu", "export NCCL_ALGO=Ring HF_TOKEN=abc"), ("npu", "")):
+        script = tmp_path / f"{name}.sh"
+        script.write_text(f"{line}\npython train.py --seed 1\n")
+        packs.append(tmp_path / f"{name}.zip")
+        collect_static([script], packs[-1])
+    bench, other = map(read_pack, packs)
+    env = compare_packs(bench, other).sheets[0]
+    assert env.first == "NCCL_ALGO is not set against 'Ring'"
+    assert len(env.differences) == 1
+
+
+def test_files_that_are_called_differently_are_compared_by_what_they_hold(tmp_path: Path) -> None:
+    packs = []
+    for name, more in (("gpu", "--flash --lr 1"), ("npu", "--lr 1")):
+        script, settings = tmp_path / f"run_{name}.sh", tmp_path / f"a_{name}.yaml"
+        script.write_text(f"python train.py --seed 1 {more}\n")
+        settings.write_text(f"model: {{layers: {len(name)}, width: 8, lr: 3}}\n")
+        (tmp_path / f"{name}.json").write_text('{"shards": 2}' if name == "gpu" else '{"parts": 2}')
+        packs.append(tmp_path / f"{name}.zip")
+        collect_static([settings, script, tmp_path / f"{name}.json"], packs[-1])
+    sheet = compare_packs(*map(read_pack, packs)).sheets[-1]
+    assert [one.text for one in sheet.differences] == [
+        "flash is not set against 'true' (one side only)",
+        "gpu.json is in one pack only",
+        "npu.json is in one pack only",
+    ]
+
+
 def test_short_options_are_no_values() -> None:
     script = "python train.py --amp -n 3 --shift -0.5 --scale -1"
-    assert options_of(script) == {"amp": "true", "shift": "-0.5", "scale": "-1"}
+    assert read_script(script).options == {"amp": "true", "shift": "-0.5", "scale": "-1"}
 
 
 NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=8)
@@ -89,12 +136,12 @@ def test_every_option_keeps_its_value(options: dict[str, str | None], in_variabl
         f"--{name}" + (f" {value}" if value else "") for name, value in options.items()
     )
     script = f'ARGS="{words}"\npython train.py $ARGS' if in_variable else f"python train.py {words}"
-    assert options_of(script) == {name: value or "true" for name, value in options.items()}
+    assert read_script(script).options == {name: value or "true" for name, value in options.items()}
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_without_failing(text: str) -> None:
-    options_of(text)
+    read_script(text)
 
 
 def test_secrets_never_leave_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,17 +59,21 @@ def train(rank: int, directory: Path, cause: str) -> None:
             optimizer.param_groups[0]["lr"] = 2e-2
         if cause == "betas" and is_late:
             optimizer.param_groups[0]["betas"] = (0.5, 0.999)
+        if cause == "forward" and step == 3:
+            model.layers[0].register_forward_hook(lambda _module, _given, output: 1.005 * output)
         if step == 3:
             debugger.start(wrapped)
         loss = nn.functional.cross_entropy(wrapped(words).flatten(0, 1), words.flatten())
-        (loss * (2.0 if cause == "loss" and is_late else 1.0)).backward()
+        factor = {"loss": 2.0, "forward": 1.05}.get(cause, 1.0) if is_late else 1.0
+        (loss * factor).backward()
         debugger.stop()
         if cause == "gradient" and is_late:
             for parameter in wrapped.parameters():
                 assert parameter.grad is not None
                 parameter.grad.mul_(4)
-        optimizer.step()
-        optimizer.zero_grad()
+        if cause != "skip" or step != 3:
+            optimizer.step()
+            optimizer.zero_grad()
         debugger.step()
     PrecisionDebugger.close()
 
@@ -93,6 +97,8 @@ CAUSES = {
     "loss": "look at the loss and the backward pass",
     "data": "step 3, rank 1: the activation of embed",
     "seed": "they begin with different weights",
+    "forward": "before it all agrees within 0.01, but differs already: at step 3 the activation",
+    "skip": "step 3, rank 0: 2 times as many values as in the other run pass the model before",
     "betas": "step 3, rank 0: the optimizer state of embed.weight:exp_avg",
 }
 
