@@ -79,8 +79,14 @@ def combine(
     elements = np.array([table.numel[shards] for table in tables])
     statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
     numel[shards] = elements.sum(axis=0)
+    shape_ids = np.array([table.shape_id for table in tables])
+    wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, str]] = {}
     for row in shards.tolist():
-        shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
+        ids = tuple(shape_ids[:, row].tolist())
+        known = ids, states[row].cut
+        if known not in wholes:
+            wholes[known] = _whole_shape(*known, texts)
+        shape_id[row], shown = wholes[known]
         shown += in_words(orders.get(row, ()))
         own = int(missing[row])
         recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
@@ -210,10 +216,9 @@ def _combined_shards(
         )
 
 
-def _whole_shape(
-    tables: Sequence[ParameterTable], row: int, cut: Cut | None, texts: Texts
-) -> tuple[int, str]:
-    shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
+def _whole_shape(ids: Sequence[int], cut: Cut | None, texts: Texts) -> tuple[int, str]:
+    """The id of the whole's shape from those of its parts, and how they lie in it."""
+    shapes = [parse_shape(texts, one) for one in ids]
     if cut is None or not all(len(shape) > cut.dimension for shape in shapes):
         return -1, "along an unknown dimension"
     dimension = cut.dimension
@@ -229,14 +234,15 @@ def _shard_recipe(
     ranks: Sequence[int],
     where: str,
 ) -> str:
-    lists = [", ".join(f"{value:.9g}" for value in column) for column in parts.T]
-    squares = " + ".join(f"{value:.9g}²" for value in parts[:, 3])
+    shown = [[f"{value:.9g}" for value in column] for column in parts.T.tolist()]
+    lists = [", ".join(column) for column in shown]
+    squares = "² + ".join(shown[3])
     steps = (
         f"max({lists[0]}) = {whole[0]:.9g}",
         f"min({lists[1]}) = {whole[1]:.9g}",
         f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}",
-        f"norm √({squares}) = {whole[3]:.9g}",
+        f"norm √({squares}²) = {whole[3]:.9g}",
     )
     recorded = "; ".join(step for bit, step in enumerate(steps) if not missing >> bit & 1)
-    shown = f"shards of ranks {', '.join(map(str, ranks))} {where}"
-    return f"{shown}: {recorded}" if recorded else shown
+    told = f"shards of ranks {', '.join(map(str, ranks))} {where}"
+    return f"{told}: {recorded}" if recorded else told
