@@ -38,6 +38,10 @@ _NO_ORDER_TOLD = "; whether elements are in their places cannot be told from sta
 _WEIGHTS = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
 @dataclass(frozen=True)
 class Combined:
     """The merged table, how each merged row was made, and the replicas that disagree."""
@@ -140,6 +144,8 @@ def combine(
     for row, recipe in recipes.items():
         if states[row].reason:
             recipes[row] = f"{recipe}; because {states[row].reason}"
+    factors = _factors(tables, texts, ranks)
+    recipes |= factors
     different = sorted({*drifted, *differing})
     return Combined(
         table,
@@ -162,9 +168,32 @@ def combine(
                 for place, row in enumerate(shards.tolist())
                 if first.section[row] in _WEIGHTS
             },
+            factors=factors,
         ),
         different,
     )
+
+
+def _factors(
+    tables: Sequence[ParameterTable], texts: Texts, ranks: Sequence[int]
+) -> dict[int, str]:
+    """By row of an argument that ranks give as another number, such as a scale: who gives which.
+
+    Whole numbers tell places and counts, which are each rank's own.
+    """
+    first, values = tables[0], texts.values
+    stack = np.array([table.value_id for table in tables])
+    found = {}
+    for row in np.flatnonzero((stack != stack[0]).any(axis=0) & ~first.is_tensor).tolist():
+        if first.type_id[row] < 0 or values[first.type_id[row]] != "float":
+            continue
+        own = [values[one] if one >= 0 else "None" for one in stack[:, row].tolist()]
+        of_value: dict[str, list[int]] = {}
+        for rank, value in zip(ranks, own, strict=True):
+            of_value.setdefault(value, []).append(rank)
+        told = [f"{value} on {ranks_in_words(those)}" for value, those in of_value.items()]
+        found[row] = " and ".join(told)
+    return found
 
 
 def _other_checksums(tables: Sequence[ParameterTable], row: int) -> list[str]:
