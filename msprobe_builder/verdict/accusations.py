@@ -12,8 +12,10 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.calls import twins
+from msprobe_builder.verdict.disagreeing import own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
@@ -32,6 +34,7 @@ from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 # What kernels of another precision, such as TF32, may do when the run's own noise is not known.
 _UNKNOWN_NOISE = 0.02
@@ -49,11 +52,12 @@ class Accusation:
 
 
 def accusations(
-    flow: Flow, roles: Roles, result: PairResult, heirs: Int, norms: OwnNorms
+    flow: Flow, roles: Roles, result: PairResult, heirs: Int, norms: OwnNorms, otherwise: Bool
 ) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number.
 
-    ``norms`` are numbers that depend on which parameters a rank has.
+    ``norms`` are numbers that depend on which parameters a rank has, ``otherwise`` the nodes in
+    modules that ranks with parts go through in another way.
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
@@ -68,6 +72,11 @@ def accusations(
     own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
     half = half_unit(flow, result.texts)
     bits = bits_of(result.comparisons, len(flow.npu.table))
+    unsure = {
+        number
+        for number, one in enumerate(roles.findings)
+        if merged and _is_open(flow, one, result.npu.provenance)
+    }
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
@@ -75,6 +84,7 @@ def accusations(
             one.cause is Cause.OUTPUT
             and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
+        or number in unsure
         or (own_order and one.at > last)
         else _strength(
             flow,
@@ -100,7 +110,9 @@ def accusations(
         strength[number] = Strength.WEAK  # one stands for all
     found = []
     explained = {
-        number for number in range(len(roles.findings)) if is_explained(flow, roles, number, norms)
+        number
+        for number, one in enumerate(roles.findings)
+        if otherwise[one.at] or is_explained(flow, roles, number, norms)
     }
     for number, one in enumerate(roles.findings):
         if number in explained:
@@ -114,10 +126,13 @@ def accusations(
         while root >= 0 and root not in moved and strength[number] > strength[root]:
             root = roles.findings[root].root
         # In halves, parts that were added in another order are off by as much as one is rounded.
-        is_rounding = merged and one.cause is Cause.OUTPUT and one.error < half
+        is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
         if root < 0 and not is_rounding:
             sure = strength[number]
-            order = (-float(sure), float(number) if sure is Strength.STRONG else -_times(one))
+            among = float(number) if sure is Strength.STRONG else -_times(one)
+            if number in unsure:  # what comes behind may follow from what nobody can compare
+                among = -inf
+            order = (-float(sure), among)
             found.append(Accusation(number, one, sure, int(heirs[number]), order))
             if number in moved:
                 found[-1:] = _of_movers(found[-1], moved[number].makers)
@@ -152,6 +167,12 @@ def accusations(
             sure = Strength.WEAK if is_gradient else Strength.STRONG
             one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
             found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
+            known.add((0, node))
+    for node, row in _with_own_factors(flow, result.npu.provenance):
+        if (0, node) not in known:
+            one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
+            order = (-float(Strength.STRONG), _position(roles, node))
+            found.append(Accusation(-1, one, Strength.STRONG, 0, order))
             known.add((0, node))
     for node, several in flow.arguments.items():
         if (0, node) in known or roles.source[node] >= 0:
@@ -198,6 +219,23 @@ def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
 
 
 _SEVERAL = 4
+_OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
+
+
+def _is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
+    """Whether a call of ranks that hold parts may put out something else and be right.
+
+    It is given what merging could not tell and does nothing else than the reference's, or ranks
+    count what they have a part of: it puts out such a count, or what the reference does.
+    """
+    if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
+        return False
+    arguments = flow.arguments.get(finding.node, [])
+    if not arguments:
+        is_same = not own_factors(flow.npu.table, provenance, finding.node)
+        return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
+    is_like = finding.at != finding.node or bool(flow.discrete[finding.row])
+    return is_like and all(one.is_count for one in arguments)
 
 
 def is_merged(result: PairResult) -> bool:
@@ -212,6 +250,17 @@ def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
         if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
             found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
     return list(found.values())
+
+
+def _with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[int, int]]:
+    """Calls that ranks give another factor, and what of their output is off for that."""
+    table = flow.npu.table
+    if provenance is None or not provenance.factors:
+        return []
+    nodes = table.node[[*provenance.factors]]
+    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
+    off &= np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
+    return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
 
 
 _DRIFT = 2.0

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance, in_words
 from msprobe_builder.graph.tree import Tree
@@ -52,16 +53,31 @@ def disagreeing(
     return found
 
 
-def told_of_ranks(table: ParameterTable, provenance: Provenance | None, node: int) -> list[str]:
-    """What ranks have of their own at a node, in sentences."""
-    if provenance is None or not provenance.apart:
+def own_factors(table: ParameterTable, provenance: Provenance | None, node: int) -> list[int]:
+    """The rows of arguments that are another number, such as a scale, on some ranks."""
+    if provenance is None or not provenance.factors:
         return []
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    return [row for row in range(first, last) if row in provenance.factors]
+
+
+def told_of_ranks(
+    table: ParameterTable, provenance: Provenance | None, node: int, texts: Texts
+) -> list[str]:
+    """What ranks have of their own at a node, in sentences: arguments and values."""
+    if provenance is None:
+        return []
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    names = texts.values
+    arguments = [
+        f"Argument {names[table.name_id[row]].removeprefix('input.')} is {provenance.factors[row]}."
+        for row in own_factors(table, provenance, node)
+    ]
     several = [one for row in range(first, last) for one in provenance.apart.get(row, ())]
     if not several:
-        return []
+        return arguments[:_SHOWN]
     told = in_words(several[:_SHOWN])
-    return [f"{told[:1].upper()}{told[1:]}."]
+    return [*arguments[:_SHOWN], f"{told[:1].upper()}{told[1:]}."]
 
 
 def told_of_numbers(wrong: Sequence[Wrong]) -> list[str]:

@@ -68,13 +68,15 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
 def is_given_another_size(flow: Flow, finding: Finding) -> bool:
     """Whether something the call is given is of another size, so that nobody can compare it.
 
-    What it puts out then follows from what it was given, not from what it does.
+    What it puts out then follows from what it was given, not from what it does. That one statistic
+    agrees, such as the maximum of masked scores, says nothing.
     """
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [finding.at, finding.at + 1]).tolist()
     rows = np.arange(first, last)
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
-    rows = rows[(flow.bench_of[rows] >= 0) & np.isnan(flow.error[rows])]
+    is_told = flow.informative[rows] & ~np.isnan(flow.error[rows])
+    rows = rows[(flow.bench_of[rows] >= 0) & ~is_told]
     sizes, theirs = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
     # Of what ranks have of their own the size may be unknown, which says nothing.
     return bool(np.any((sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)))
@@ -82,13 +84,19 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
 
 def is_given_unknown(flow: Flow, finding: Finding) -> bool:
     """Whether the call is given numbers that merging could not tell, which nobody compared."""
+    return bool(given_unknown(flow, finding.at))
+
+
+def given_unknown(flow: Flow, node: int) -> list[int]:
+    """The rows of tensors that a call is given of which one side alone has statistics."""
     table = flow.npu.table
-    first, last = np.searchsorted(table.node, [finding.at, finding.at + 1]).tolist()
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
-    return bool(np.any(np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)))
+    unknown = np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)
+    return [int(row) for row in rows[unknown]]
 
 
 def was_given_more(flow: Flow) -> bool:

@@ -10,6 +10,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST, fillers
+from msprobe_builder.verdict.doubts import given_unknown
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
@@ -109,6 +110,10 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             "The inputs agree to the last bit, the output has the same statistics but other bits;"
             f" behind it {name} of {at} {shown}."
         )
+    unknown = given_unknown(flow, finding.node) if finding.side == 0 else []
+    if unknown:
+        told = " and ".join(texts.values[table.name_id[one]] for one in unknown[:_SHOWN_ARGUMENTS])
+        return f"Nobody can compare {told}, which merging could not tell; {name} {shown}."
     return f"The inputs agree, {name} {shown}."
 
 

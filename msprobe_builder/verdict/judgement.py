@@ -32,7 +32,7 @@ from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
-from msprobe_builder.verdict.splitting import flags_of_layers
+from msprobe_builder.verdict.splitting import done_otherwise, flags_of_layers
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -111,14 +111,16 @@ def judge_pair(result: PairResult) -> Judgement | None:
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
-    found = accusations(flow, roles, result, heirs, norms)
+    otherwise = done_otherwise(flow)
+    found = accusations(flow, roles, result, heirs, norms, otherwise)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
     suspects = [_suspect(flow, one, result, norms) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
-    # Calls inside of a group were judged at its edges.
-    unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & (flow.grouped.npu < 0)))
+    # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
+    inside = (flow.grouped.npu >= 0) | otherwise
+    unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & ~inside))
     conclusion, sentence = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
         compared,
@@ -220,7 +222,7 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnN
             [
                 evidence(flow, one, arguments, heirs, result.texts),
                 *_told_of_overflow(graph, one.node),
-                *told_of_ranks(graph.table, graph.provenance, one.node),
+                *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
                 *told_of_numbers(norms.of_ranks(one)),
             ]
         ),

@@ -9,6 +9,7 @@ evidence that it is. Flags outside of parallel layers, and numbers, are explaine
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
@@ -53,6 +54,37 @@ def keeps_its_gradient(flow: Flow, node: int) -> bool:
         return False
     back = int(flow.twin[above])
     return back >= 0 and _agrees(flow, above) and _agrees(flow, back)
+
+
+def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
+    """Calls of modules that talk to other ranks inside, which the reference has no need to.
+
+    Ranks that hold parts of a sequence go through them block by block, such as in a ring. What the
+    calls inside put out is then made of other numbers; what the module puts out tells whether they
+    are right, its gradients included..
+    """
+    tree, bench = flow.npu.tree, flow.bench.tree
+    inside = np.zeros(len(tree), dtype=bool)
+    if not flow.is_merged:
+        return inside
+    talking, theirs = _talking(flow.npu), _talking(flow.bench)
+    for above in sorted({int(tree.parent[node]) for node in talking}):
+        other = int(flow.partner[above])
+        if above <= 0 or not flow.npu.calls.is_module[above] or other < 0:
+            continue
+        if any(other < node <= bench.subtree_end[other] for node in theirs):
+            continue
+        if boundary_state(module_class(tree.parsed[above]), Direction.FORWARD, Section.OUTPUT):
+            continue  # a parallel layer computes what the whole one does, but for its parts
+        ways = [one for one in (above, int(flow.twin[above])) if one >= 0]
+        if all(_agrees(flow, one) for one in ways):
+            inside |= np.isin(tree.parent, ways) & flow.npu.calls.is_api
+    return inside
+
+
+def _talking(part: Part) -> list[int]:
+    """Calls of communication."""
+    return np.flatnonzero(part.calls.of_stems(lambda one: one.startswith("Distributed."))).tolist()
 
 
 def _agrees(flow: Flow, node: int) -> bool:

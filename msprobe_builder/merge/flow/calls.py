@@ -13,6 +13,7 @@ from msprobe_builder.merge.flow.operators import (
     ADDING_PRODUCTS,
     ALL_REDUCTIONS,
     GATHERS,
+    GROUPED_PRODUCTS,
     JOINS,
     LINEARS,
     PEER_CALLS,
@@ -109,6 +110,7 @@ def _correct_inputs(known: Knowledge, operator: str, inputs: list[int], outputs:
                 [row in shards for row in factors],
                 [len(known.ranks.shape(r)) for r in factors],
                 is_linear=operator in LINEARS,
+                is_grouped=operator in GROUPED_PRODUCTS,
             )
             for row, cut in zip(factors, fitting, strict=True):
                 if cut is not None:

@@ -118,7 +118,7 @@ class _Tokens(Knowledge):
     def _sequence_cut(self, shape: list[int]) -> Cut | None:
         if self.of_experts:
             return Cut(0) if shape else None
-        if self.length is None or self.length * len(self.group) in shape[:-1]:
+        if self.length is None or self.length * self.ranks.count in shape[:-1]:
             return None  # what has the whole length is no part, or one of something else
         places = [place for place, size in enumerate(shape) if size == self.length]
         if len(places) > 1 and len(shape) > 2:
@@ -134,7 +134,7 @@ class _Tokens(Knowledge):
 
         A shard [length, …, heads] became one of [ranks · length, …, heads / ranks].
         """
-        ranks = len(self.group)
+        ranks = self.ranks.count
         for cut, other in reversed(self.recent):
             place = cut.dimension
             if len(other) != len(shape) or other[place] * ranks != shape[place]:
@@ -149,7 +149,7 @@ class _Tokens(Knowledge):
         shape = self.ranks.shape(row)
         if state.cut is not None and self.length is not None and not self.of_experts:
             exchanged = self._exchanged_cut(shape)
-            if exchanged and shape[state.cut.dimension] == self.length * len(self.group):
+            if exchanged and shape[state.cut.dimension] == self.length * self.ranks.count:
                 self._has_exchanged = True
                 state = State(Share.SHARD, exchanged, reason=_EXCHANGED)
                 is_certain = True

@@ -10,6 +10,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.merge.flow.operators import PRODUCTS
 
 _SWAPS = frozenset({"transpose", "swapaxes", "t", "T", "mT"})
+_VIEWS = frozenset({"view", "reshape", "_unsafe_view", "view_as", "reshape_as"})
 _BATCHED = frozenset({"bmm", "baddbmm"})
 
 
@@ -17,11 +18,16 @@ class Cut(NamedTuple):
     """A cut along ``dimension``; ``outer`` counts what a merged dimension holds before it.
 
     A tensor [batch, heads, …] cut along heads and flattened to [batch · heads, …] is cut along
-    dimension 0 with the batch as ``outer``.
+    dimension 0 with the batch as ``outer``. Where that is ``PER_EXPERT``, the weights of all
+    experts of a rank are one matrix and each of them is cut: the order of its elements cannot be
+    told.
     """
 
     dimension: int
     outer: int = 1
+
+
+PER_EXPERT = 0
 
 
 def output_cut(
@@ -60,6 +66,8 @@ def output_cut(
         return cut
     if operator == "embedding" and shape[: len(source)] == source:
         return cut  # a row for every word
+    if len(source) == len(shape) and operator not in _VIEWS and prod(source) == prod(shape):
+        return cut  # ranks exchange one dimension for another, such as rows for heads
     return reshaped(cut, source, shape, joins_batch=joins_batch)
 
 
@@ -84,6 +92,9 @@ def reshaped(
     A rank that holds a single head has a dimension of size 1, which can vanish into the one before
     it as well as into the one behind: ``joins_batch`` says that heads became part of the batch.
     """
+    if cut.outer == PER_EXPERT:  # [experts, …] has the dimension one further behind
+        is_view = len(shape) == len(source) + 1
+        return Cut(cut.dimension + 1) if is_view else None
     if prod(source) != prod(shape):
         return cut if _differ_there_alone(cut.dimension, source, shape) else None
     place = cut.dimension
@@ -159,14 +170,18 @@ def factor_cuts(
     ranks: Sequence[int],
     *,
     is_linear: bool = False,
+    is_grouped: bool = False,
 ) -> tuple[Cut | None, Cut | None]:
     """How the factors of a matrix product are cut: what is summed over must fit together.
 
     A shard and a replica can only be cut outside the sum. Of two shards the first decides: cut
     along its last dimension the other is cut along the summed one. In linear functions that is
-    the last dimension of the second factor, the weight.
+    the last dimension of the second factor, the weight; in grouped ones the weights of all experts
+    are one factor, and the summed dimension is the last but one.
     """
     summed, kept = (ranks[1] - 1, 0) if is_linear else (0, ranks[1] - 1)
+    if is_grouped and ranks[1] == 3:
+        summed, ranks = 1, [ranks[0], 2]
     if not all(is_shard):
         # The second factor of a product with a whole first one keeps its sums whole.
         return None, Cut(kept) if is_shard[1] else None

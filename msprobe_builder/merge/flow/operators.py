@@ -24,7 +24,11 @@ LINEARS = frozenset(
         "LinearWithGradAccumulationAndAsyncCommunication",
     }
 )
-PRODUCTS = LINEARS | {"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}
+# One product for each expert: rows [tokens, inputs] and weights [experts, inputs, outputs].
+GROUPED_PRODUCTS = frozenset(
+    {"GroupedGemm", "GMMFunction", "GmmFunction", "npu_gmm", "npu_grouped_matmul", "_grouped_mm"}
+)
+PRODUCTS = LINEARS | GROUPED_PRODUCTS | {"matmul", "mm", "addmm", "__matmul__", "__rmatmul__"}
 ADDING_PRODUCTS = frozenset({"addmm", "addmv", "addbmm", "baddbmm", "addmm_", "baddbmm_"})
 PEER_CALLS = frozenset(
     f"Distributed.{name}" for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msprobe_builder.dump.names import Direction, Name, parse_gradients
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.merge.flow.dimensions import Cut
+from msprobe_builder.merge.flow.dimensions import PER_EXPERT, Cut
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
 
 LAST = Cut(-1)
+# All experts of a rank as one matrix: [hidden, experts · inner] and [experts · inner, hidden].
+_GROUPED = {"weight1": Cut(1, PER_EXPERT), "weight2": Cut(0, PER_EXPERT)}
 
 
 def module_class(name: Name) -> str:
@@ -35,6 +37,9 @@ def parameter_state(class_name: str, parameter: str) -> State:
         return REPLICA if is_bias else State(Share.SHARD, Cut(1))
     if "VocabParallelEmbedding" in class_name:
         return State(Share.SHARD, Cut(0))
+    grouped = _GROUPED.get(parameter.rpartition(".")[2])
+    if class_name == "GroupedMLP" and grouped is not None:
+        return State(Share.SHARD, grouped)
     return REPLICA
 
 

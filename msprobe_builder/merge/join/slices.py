@@ -7,6 +7,7 @@ they are joined over those with the same experts first, and then over all.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -240,6 +241,7 @@ def _combined(
                 [*(one.apart for one in said), _of_parts(result.provenance.apart, said, firsts)]
             ),
             shares=said[0].shares | result.provenance.shares,
+            factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),

@@ -29,9 +29,17 @@ class RankTables:
         self._table = tables[0]
         self.count = len(tables)  # of ranks
         self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
+        # Asked for at every call, where elements of columns are slow.
+        tensors = np.flatnonzero(self._table.is_tensor)
+        self._tensors = tensors.tolist()
+        self._first = np.searchsorted(tensors, self._start).tolist()
+        self._section = self._table.section.tolist()
+        self._shape_id = self._table.shape_id.tolist()
+        self._shapes: dict[int, list[int]] = {}  # by id
         self.keys = _fingerprints(tables)
         self.agree = _agreement(tables)
         highest, lowest = self._table.statistics[:2]
+        self._differing = _differing_types(tables)
         self.is_even = self.agree & (highest == lowest) & (self._table.numel > 1)
 
     def __len__(self) -> int:
@@ -39,12 +47,9 @@ class RankTables:
 
     def tensors(self, node: int, *sections: Section) -> list[int]:
         """Rows of a node's tensors in the given sections."""
-        section = self._table.section
-        return [
-            row
-            for row in range(self._start[node], self._start[node + 1])
-            if section[row] in sections and self._table.is_tensor[row]
-        ]
+        section = self._section
+        rows = self._tensors[self._first[node] : self._first[node + 1]]
+        return [row for row in rows if section[row] in sections]
 
     def node(self, row: int) -> int:
         """The node a row belongs to."""
@@ -60,7 +65,11 @@ class RankTables:
 
     def shape(self, row: int) -> list[int]:
         """The shape on the first rank."""
-        return parse_shape(self._texts, int(self._table.shape_id[row]))
+        shape_id = self._shape_id[row]
+        known = self._shapes.get(shape_id)
+        if known is None:
+            known = self._shapes[shape_id] = parse_shape(self._texts, shape_id)
+        return known
 
     def parts(self, row: int) -> int:
         """How many different parts of a tensor the ranks hold, by its statistics.
@@ -149,12 +158,7 @@ class RankTables:
 
     def factors_differ(self, node: int) -> bool:
         """Whether all arguments that differ between the ranks are floating-point numbers."""
-        rows = slice(self._start[node], self._start[node + 1])
-        first, values = self._table.value_id[rows], self._texts.values
-        differ = np.zeros(len(first), dtype=bool)
-        for other in self._tables[1:]:
-            differ |= first != other.value_id[rows]
-        types = self._table.type_id[rows][differ].tolist()
+        types, values = self._differing.get(node, ()), self._texts.values
         return bool(types) and all(one >= 0 and values[one] == "float" for one in types)
 
     def depends_on_rank(self, node: int) -> bool:
@@ -163,12 +167,7 @@ class RankTables:
         Groups do not count: ranks that talk to others, such as those with other parts of a
         sequence, do so each in a group of its own.
         """
-        rows = slice(self._start[node], self._start[node + 1])
-        differ = np.zeros(rows.stop - rows.start, dtype=bool)
-        for other in self._tables[1:]:
-            differ |= self._table.value_id[rows] != other.value_id[rows]
-        types = self._table.type_id[rows][differ].tolist()
-        values = self._texts.values
+        types, values = self._differing.get(node, ()), self._texts.values
         return any(one < 0 or not values[one].endswith("ProcessGroup") for one in types)
 
 
@@ -184,6 +183,18 @@ def parse_numbers(text: str) -> list[int] | None:
         return [int(part) for part in parts]
     except ValueError:
         return None
+
+
+def _differing_types(tables: Sequence[ParameterTable]) -> dict[int, list[int]]:
+    """By node the types of the arguments that differ between the ranks."""
+    first = tables[0]
+    differ = np.zeros(len(first), dtype=bool)
+    for other in tables[1:]:
+        differ |= first.value_id != other.value_id
+    found: dict[int, list[int]] = {}
+    for node, kind in zip(first.node[differ].tolist(), first.type_id[differ].tolist(), strict=True):
+        found.setdefault(node, []).append(kind)
+    return found
 
 
 def _fingerprints(tables: Sequence[ParameterTable]) -> list[bytes]:

@@ -246,7 +246,7 @@ class _Search:
     def _is_cut(self, row: int, size: int) -> bool:
         """Whether a row is a shard cut along a dimension of the given size."""
         state, shape = self._states[row], self._ranks.shape(row)
-        if state.share is not Share.SHARD or state.cut is None or state.cut.outer > 1:
+        if state.share is not Share.SHARD or state.cut is None or state.cut.outer != 1:
             return False
         place = state.cut.dimension
         # A slice of a sequence is cut along the first dimension of three.

@@ -38,6 +38,10 @@ _NO_ORDER_TOLD = "; whether elements are in their places cannot be told from sta
 _WEIGHTS = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+
+
 @dataclass(frozen=True)
 class Combined:
     """The merged table, how each merged row was made, and the replicas that disagree."""
@@ -79,8 +83,14 @@ def combine(
     elements = np.array([table.numel[shards] for table in tables])
     statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
     numel[shards] = elements.sum(axis=0)
+    shape_ids = np.array([table.shape_id for table in tables])
+    wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, str]] = {}
     for row in shards.tolist():
-        shape_id[row], shown = _whole_shape(tables, row, states[row].cut, texts)
+        ids = tuple(shape_ids[:, row].tolist())
+        known = ids, states[row].cut
+        if known not in wholes:
+            wholes[known] = _whole_shape(*known, texts)
+        shape_id[row], shown = wholes[known]
         shown += in_words(orders.get(row, ()))
         own = int(missing[row])
         recipes[row] = _shard_recipe(stack[:, :, row], statistics[:, row], own, ranks, shown)
@@ -134,6 +144,8 @@ def combine(
     for row, recipe in recipes.items():
         if states[row].reason:
             recipes[row] = f"{recipe}; because {states[row].reason}"
+    factors = _factors(tables, texts, ranks)
+    recipes |= factors
     different = sorted({*drifted, *differing})
     return Combined(
         table,
@@ -156,9 +168,32 @@ def combine(
                 for place, row in enumerate(shards.tolist())
                 if first.section[row] in _WEIGHTS
             },
+            factors=factors,
         ),
         different,
     )
+
+
+def _factors(
+    tables: Sequence[ParameterTable], texts: Texts, ranks: Sequence[int]
+) -> dict[int, str]:
+    """By row of an argument that ranks give as another number, such as a scale: who gives which.
+
+    Whole numbers tell places and counts, which are each rank's own.
+    """
+    first, values = tables[0], texts.values
+    stack = np.array([table.value_id for table in tables])
+    found = {}
+    for row in np.flatnonzero((stack != stack[0]).any(axis=0) & ~first.is_tensor).tolist():
+        if first.type_id[row] < 0 or values[first.type_id[row]] != "float":
+            continue
+        own = [values[one] if one >= 0 else "None" for one in stack[:, row].tolist()]
+        of_value: dict[str, list[int]] = {}
+        for rank, value in zip(ranks, own, strict=True):
+            of_value.setdefault(value, []).append(rank)
+        told = [f"{value} on {ranks_in_words(those)}" for value, those in of_value.items()]
+        found[row] = " and ".join(told)
+    return found
 
 
 def _other_checksums(tables: Sequence[ParameterTable], row: int) -> list[str]:
@@ -210,10 +245,9 @@ def _combined_shards(
         )
 
 
-def _whole_shape(
-    tables: Sequence[ParameterTable], row: int, cut: Cut | None, texts: Texts
-) -> tuple[int, str]:
-    shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
+def _whole_shape(ids: Sequence[int], cut: Cut | None, texts: Texts) -> tuple[int, str]:
+    """The id of the whole's shape from those of its parts, and how they lie in it."""
+    shapes = [parse_shape(texts, one) for one in ids]
     if cut is None or not all(len(shape) > cut.dimension for shape in shapes):
         return -1, "along an unknown dimension"
     dimension = cut.dimension
@@ -229,14 +263,15 @@ def _shard_recipe(
     ranks: Sequence[int],
     where: str,
 ) -> str:
-    lists = [", ".join(f"{value:.9g}" for value in column) for column in parts.T]
-    squares = " + ".join(f"{value:.9g}²" for value in parts[:, 3])
+    shown = [[f"{value:.9g}" for value in column] for column in parts.T.tolist()]
+    lists = [", ".join(column) for column in shown]
+    squares = "² + ".join(shown[3])
     steps = (
         f"max({lists[0]}) = {whole[0]:.9g}",
         f"min({lists[1]}) = {whole[1]:.9g}",
         f"mean weighted by elements ({lists[2]}) = {whole[2]:.9g}",
-        f"norm √({squares}) = {whole[3]:.9g}",
+        f"norm √({squares}²) = {whole[3]:.9g}",
     )
     recorded = "; ".join(step for bit, step in enumerate(steps) if not missing >> bit & 1)
-    shown = f"shards of ranks {', '.join(map(str, ranks))} {where}"
-    return f"{shown}: {recorded}" if recorded else shown
+    told = f"shards of ranks {', '.join(map(str, ranks))} {where}"
+    return f"{told}: {recorded}" if recorded else told

@@ -12,7 +12,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.assembly import PLAIN, Assembly, TensorFile, joined_shape, whole_file
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.dimensions import Cut
+from msprobe_builder.merge.flow.dimensions import PER_EXPERT, Cut
 from msprobe_builder.merge.flow.share import Share, State
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.merge.values.blocks import Orders
@@ -95,7 +95,7 @@ def _assembly(
 ) -> Assembly | None:
     if state.share is Share.REPLICA:
         return Assembly(tuple(parts))
-    if state.share is not Share.SHARD or state.cut is None:
+    if state.share is not Share.SHARD or state.cut is None or state.cut.outer == PER_EXPERT:
         return None
     shapes = [parse_shape(texts, int(table.shape_id[row])) for table in tables]
     plain = Assembly(tuple(parts), state.cut.dimension, state.cut.outer)

@@ -51,9 +51,15 @@ def numbers_of(
     """By row what each rank has, and what follows from that rank's inputs.
 
     Only of calls behind the last backward pass that make single numbers of tensors, or put such
-    numbers together. ``rows`` are those of each rank that all ranks have.
+    numbers together. ``rows`` are those of each rank that all ranks have. Where a rank takes a norm
+    that another lacks, nothing is said of what they reduce: merging leaves that norm out.
     """
     found = [_numbers(side.tree, side.table, texts) for side in sides]
+    is_complete = all(
+        one.of is not NumberOf.TENSOR or row in shared
+        for own, shared in zip(found, ({*map(int, there)} for there in rows), strict=True)
+        for row, one in own.items()
+    )
     result = {}
     for place, row in enumerate(rows[0]):
         if int(row) not in found[0]:
@@ -66,7 +72,7 @@ def numbers_of(
                 tuple(one.own for one in known),
                 tuple(one.expected for one in known),
                 known[0].of,
-                all(one.is_reduced for one in known),
+                is_complete and all(one.is_reduced for one in known),
             )
     return result
 

@@ -15,11 +15,30 @@ Int = NDArray[np.int64]
 
 def common_rows(sides: Sequence[Side]) -> tuple[list[Int], list[str]]:
     """Rows of each rank that all ranks have, in the order of the first; names of the others."""
+    if _are_alike(sides):
+        every = np.arange(len(sides[0].table), dtype=np.int64)
+        return [every for _ in sides], []
     keyed = [_rows_by_key(side) for side in sides]
     shared = [key for key in keyed[0] if all(key in other for other in keyed[1:])]
     common = set(shared)
     alone = sorted({key[0] for own in keyed for key in own if key not in common})
     return [np.array([own[key] for key in shared], dtype=np.int64) for own in keyed], alone
+
+
+def _are_alike(sides: Sequence[Side]) -> bool:
+    """Whether all ranks have the same parameters in the same order, each once, as most do."""
+    first, table = sides[0].tree.names, sides[0].table
+    if len({*first}) < len(first):
+        return False
+    for other in sides[1:]:
+        if other.tree.names != first or len(other.table) != len(table):
+            return False
+        for one in ("node", "section", "name_id"):
+            if not np.array_equal(getattr(table, one), getattr(other.table, one)):
+                return False
+    order = np.lexsort((table.name_id, table.section, table.node))
+    keys = np.stack([table.node, table.section, table.name_id])[:, order]
+    return bool((np.diff(keys, axis=1) != 0).any(axis=0).all())
 
 
 def _rows_by_key(side: Side) -> dict[tuple[str, int, int], int]:
