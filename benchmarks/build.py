@@ -1,13 +1,15 @@
 """What a comparison costs: CPU time, memory and file size against the least that is possible.
 
-    python benchmarks/build.py [--nodes 22000 70000 200000] [--ranks 4] [--reference PYTHON]
+    python benchmarks/build.py [--nodes 22000 64000 213000] [--ranks 8] [--runs 3]
+                               [--reference PYTHON]
 
 The inputs are a real pair of dumps, repeated: each copy has other call numbers, as later
-micro-steps would. Every measurement runs in a process of its own and includes its start-up.
+micro-steps would. Every measurement runs in a process of its own and includes its start-up. All
+programs run in turn, as often as ``--runs`` says; shown are medians and, of CPU time, the extremes.
 
 The floor is a program that parses each file of both dumps once and inserts one row per call and
 one per tensor into SQLite, without order, hierarchy or comparison. ``--reference`` names a Python
-that has the reference tool (msprobe 8.x) installed.
+that has the reference tool (msprobe 8.x) installed; it runs once, as it takes so long.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,11 +25,16 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAIR = ("llama_statistics_wrong_attention_scale", "llama_statistics")
 APART = 1000  # between the call numbers of two copies
+# Nobody's modules are compiled anew at every start.
+_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
 
 _FLOOR = """
 import gc, json, sqlite3, sys
@@ -126,7 +134,9 @@ def shifted(name: str | None, copy: int) -> str | None:
 def measure(command: list[str], output: Path) -> Cost:
     """Run a command in a process of its own; ``output`` is a file, or a directory with one."""
     clock = os.times()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=_ENVIRONMENT
+    )
     assert process.stderr is not None
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -137,75 +147,110 @@ def measure(command: list[str], output: Path) -> Cost:
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024, file.stat().st_size)
 
 
-def runs(
-    folder: Path, npu: Path, bench: Path, floor: list[Path], reference: str | None
-) -> Iterator[tuple[str, Cost]]:
-    """Every tool on one pair."""
+Program = tuple[str, list[str], Path]  # name, command, the file it makes or the folder of it
+
+
+def programs(
+    folder: Path, npu: Path, bench: Path, floor: list[Path], reference: str | None, workers: int = 0
+) -> Iterator[Program]:
+    """Every tool on one pair; with ``workers`` ours also in one process alone."""
     config = folder / "compare.json"
     request = {"npu_path": str(npu), "bench_path": str(bench), "is_print_compare_log": False}
     config.write_text(json.dumps(request))
     database = folder / "floor.db"
-    command = [sys.executable, "-c", _FLOOR, str(database), *map(str, floor)]
-    yield "floor", measure(command, database)
+    yield "floor", [sys.executable, "-c", _FLOOR, str(database), *map(str, floor)], database
+    command = [sys.executable, "-c", _FORBIDDEN, "-i", str(config), "--quiet"]
     ours = folder / "ours"
-    command = [sys.executable, "-c", _FORBIDDEN, "-i", str(config), "-o", str(ours), "--quiet"]
-    yield "msprobe-build", measure(command, ours)
+    yield "msprobe-build", [*command, "-o", str(ours)], ours
+    if workers:
+        alone = folder / "alone"
+        yield "one worker", [*command, "-o", str(alone), "--workers", "1"], alone
     if reference is not None:
         theirs = folder / "reference"
-        theirs.mkdir()
         start = "from msprobe.msprobe import main; main()"
         options = ["-f", "pytorch", "graph", "-i", str(config), "-o", str(theirs)]
-        yield "reference", measure([reference, "-c", start, *options], theirs)
+        yield "reference", [reference, "-c", start, *options], theirs
 
 
-def report(title: str, results: Iterator[tuple[str, Cost]]) -> None:
-    """Print one table; times and sizes as multiples of the floor, too."""
+def measured(all_programs: list[Program], count: int) -> dict[str, list[Cost]]:
+    """All in turn; the reference once."""
+    costs: dict[str, list[Cost]] = {}
+    for turn in range(count):
+        for name, command, output in all_programs:
+            if name == "reference" and turn:
+                continue
+            if output.suffix:
+                output.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(output, ignore_errors=True)
+                output.mkdir()
+            costs.setdefault(name, []).append(measure(command, output))
+    return costs
+
+
+def report(title: str, costs: dict[str, list[Cost]]) -> None:
+    """Print one table; the last columns are the median of the ratios of each turn."""
     print(f"\n{title}")
-    print(f"  {'':14}{'CPU s':>8}{'wall s':>8}{'memory MB':>11}{'file MB':>9}{'CPU / floor':>13}")
-    floor = None
-    for name, cost in results:
-        floor = floor or cost
+    print(
+        f"  {'':14}{'CPU s':>8}{'min–max':>14}{'wall s':>8}{'memory MB':>11}{'file MB':>9}"
+        f"{'CPU / floor':>13}{'reference / CPU':>17}"
+    )
+    for name, runs in costs.items():
+        cpu = [run.cpu for run in runs]
+        ratios = [run.cpu / floor.cpu for run, floor in zip(runs, costs["floor"], strict=False)]
+        theirs = costs.get("reference")
+        times = f"{theirs[0].cpu / median(cpu):.1f}" if theirs else ""
         print(
-            f"  {name:14}{cost.cpu:8.2f}{cost.wall:8.2f}{cost.memory / 2**20:11,.0f}"
-            f"{cost.file / 2**20:9.1f}{cost.cpu / floor.cpu:13.2f}",
+            f"  {name:14}{median(cpu):8.2f}{f'{min(cpu):.2f}–{max(cpu):.2f}':>14}"
+            f"{median(run.wall for run in runs):8.2f}"
+            f"{median(run.memory for run in runs) / 1e6:11,.0f}"
+            f"{runs[-1].file / 1e6:9.1f}{median(ratios):13.2f}{times:>17}",
             flush=True,
         )
+
+
+def copied(folder: Path, nodes: int, ranks: int) -> tuple[int, tuple[Path, Path], list[Path]]:
+    """A pair of dumps of about so many calls, the same on each rank; what the floor is to read."""
+    npu, bench = (folder / dump / "step0" / "rank" for dump in PAIR)
+    calls = len(json.loads((npu / "construct.json").read_text()))
+    pair = folder / f"{nodes}_{ranks}"
+    sides = pair / "npu", pair / "bench"
+    copies = max(1, round(nodes / calls))
+    made = 0
+    for source, side in zip((npu, bench), sides, strict=True):
+        made = repeated(source, side / "rank0", copies)
+        for rank in range(1, ranks):
+            (side / f"rank{rank}").symlink_to(side / "rank0")
+    return made, sides, [side / f"rank{rank}" for rank in range(ranks) for side in sides]
 
 
 def main() -> None:
     """Measure and print."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--nodes", type=int, nargs="*", default=[22_000, 70_000, 200_000])
-    arguments.add_argument("--ranks", type=int, default=4, help="0 leaves the ranks out")
+    arguments.add_argument("--nodes", type=int, nargs="*", default=[22_000, 64_000, 213_000])
+    arguments.add_argument("--ranks", type=int, default=8, help="0 leaves the ranks out")
+    arguments.add_argument("--runs", type=int, default=3, help="of each program, in turn")
     arguments.add_argument("--reference", metavar="PYTHON", help="a Python with msprobe 8.x")
     options = arguments.parse_args()
+    sizes = [(nodes, 1) for nodes in options.nodes]
+    if options.ranks:
+        sizes += [(700, options.ranks), (22_000, options.ranks)]
     with tempfile.TemporaryDirectory(prefix="build_benchmark_") as name:
         folder = Path(name)
         for dump in PAIR:
             with tarfile.open(REPOSITORY / "tests" / "data" / f"{dump}.tar.xz") as packed:
                 packed.extractall(folder, filter="data")
-        npu, bench = (folder / dump / "step0" / "rank" for dump in PAIR)
-        calls = len(json.loads((npu / "construct.json").read_text()))
-        for nodes in options.nodes:
-            pair = folder / str(nodes)
-            copies = max(1, round(nodes / calls))
-            made = repeated(npu, pair / "npu", copies)
-            repeated(bench, pair / "bench", copies)
-            both = [pair / "npu", pair / "bench"]
-            results = runs(pair, both[0], both[1], both, options.reference)
-            report(f"{made:,} pairs of calls, one rank", results)
-        if options.ranks:
-            pair = folder / "ranks"
-            copies = max(1, round(22_000 / calls))
-            made = repeated(npu, pair / "npu" / "rank0", copies)
-            repeated(bench, pair / "bench" / "rank0", copies)
-            for rank in range(1, options.ranks):
-                for side in ("npu", "bench"):
-                    (pair / side / f"rank{rank}").symlink_to(pair / side / "rank0")
-            sides = (pair / "npu", pair / "bench")
-            floor = [side / f"rank{rank}" for rank in range(options.ranks) for side in sides]
-            results = runs(pair, *sides, floor, options.reference)
-            report(f"{made:,} pairs of calls on each of {options.ranks} ranks", results)
+        for nodes, ranks in sizes:
+            made, sides, floor = copied(folder, nodes, ranks)
+            workers = 1 if ranks > 1 else 0
+            found = programs(sides[0].parent, *sides, floor, options.reference, workers)
+            title = (
+                f"{made:,} pairs of calls on each of {ranks} ranks"
+                if ranks > 1
+                else (f"{made:,} pairs of calls, one rank")
+            )
+            report(title, measured(list(found), max(1, options.runs)))
+            shutil.rmtree(sides[0].parent)
 
 
 if __name__ == "__main__":

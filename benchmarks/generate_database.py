@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.database.migrations import lay_out
+from msprobe_builder.database.write.packed import write_packed_columns
 from synthetic_model import API, Side, run_step
 from synthetic_tensors import (
     INPUT,
@@ -289,6 +290,7 @@ def write_database(options: Options) -> int:
     insert(db, "text", ((number, value) for value, number in database.texts.ids.items()))
     db.commit()
     db.close()
+    write_packed_columns(options.output)
     return written
 
 

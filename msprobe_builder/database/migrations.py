@@ -91,6 +91,7 @@ STEPS = (
         "What the configurations of both runs differ in.",
         tables=("configuration", "configuration_difference"),
     ),
+    Step(9, "Columns of large graphs, packed.", tables=("packed_column",)),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

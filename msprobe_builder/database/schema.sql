@@ -379,6 +379,16 @@ CREATE TABLE diagnostic (
     message       TEXT NOT NULL
 );
 
+-- What tables node and match say of a large graph, once more, for who shows it: one column in one
+-- value. Good only as long as the file's change counter is meta.packed_at.
+CREATE TABLE packed_column (
+    graph_id INTEGER NOT NULL REFERENCES graph,
+    name     TEXT NOT NULL,
+    type     TEXT NOT NULL CHECK (type IN ('|u1', '<i2', '<i4', '<f4')), -- as numpy has it
+    packed   BLOB NOT NULL, -- zlib; one number per node in execution order
+    PRIMARY KEY (graph_id, name)
+);
+
 -- The user's own changes, oldest first: what undo and the audit trail read.
 CREATE TABLE edit (
     edit_id    INTEGER PRIMARY KEY,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.database.read.skeleton import Ints, Skeleton
+from msprobe_builder.database.read.node_columns import Ints
+from msprobe_builder.database.read.skeleton import Skeleton
 from tb_graph_ascend.generated import graph_pb2 as pb
 
 _LENGTH_DELIMITED = 2  # wire type of a packed column
@@ -52,11 +53,14 @@ def _field(name: str, column: bytes) -> bytes:
 
 def _zigzag(values: Ints) -> Ints:
     """Small numbers of either sign to small ones that are not negative."""
-    return np.asarray(values << 1 ^ values >> 63)
+    wide = values.astype(np.int64)
+    return np.asarray(wide << 1 ^ wide >> 63)
 
 
 def _varints(values: Ints) -> bytes:
     """Seven bits of a number to a byte, the lowest first; all bytes but the last have bit 7 set."""
+    if not values.size or int(values.max()) < 0x80:  # most columns
+        return values.astype(np.uint8).tobytes()
     groups: list[NDArray[np.uint8]] = []
     rest = values
     while rest.any() or not groups:

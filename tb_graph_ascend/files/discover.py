@@ -153,6 +153,11 @@ def read_file(name: str, path: Path) -> DatabaseFile | None:
     )
 
 
+def changes_of(revision: str) -> int:
+    """How many changes of a file SQLite had counted at a revision."""
+    return int(revision.partition("-")[0] or "0", 16)
+
+
 def _natural_order(name: str) -> list[str | int]:
     parts = re.split("([0-9]+)", name)
     return [int(part) if index % 2 else part.casefold() for index, part in enumerate(parts)]

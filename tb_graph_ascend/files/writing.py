@@ -20,7 +20,7 @@ from tb_graph_ascend.files.database import (
     connect,
     problem_of,
 )
-from tb_graph_ascend.files.discover import DatabaseFile, read_file
+from tb_graph_ascend.files.discover import DatabaseFile, changes_of, read_file
 from tb_graph_ascend.files.journal import real_path
 from tb_graph_ascend.files.open_files import held_open
 from tb_graph_ascend.limits import CHANGE_SECONDS, WAIT_SECONDS
@@ -126,5 +126,4 @@ def _revision_after(file: DatabaseFile, before: str) -> str:
     Whoever then asks for a change based on it is told that there was one.
     """
     after = _revision(file)
-    counters = [int(revision.partition("-")[0] or "0", 16) for revision in (before, after)]
-    return after if counters[1] == counters[0] + 1 else before
+    return after if changes_of(after) == changes_of(before) + 1 else before

@@ -17,6 +17,9 @@ SECURITY_HEADERS = {
     "X-Permitted-Cross-Domain-Policies": "none",
 }
 SMALLEST_COMPRESSED = 500  # bytes; below this compression gains nothing
+# Bytes from which somebody waits for it: of columns the highest level saves three percent more, in
+# twice the time.
+LARGE = 1_000_000
 
 
 def make_etag(*parts: str | bytes) -> str:
@@ -46,7 +49,8 @@ def respond(
     """``body``, compressed where the browser can take it and it pays."""
     response = Response(status=status, content_type=content_type)
     if len(body) >= SMALLEST_COMPRESSED and request.accept_encodings.quality("gzip") > 0:
-        body = gzip.compress(body, compresslevel=6, mtime=0)
+        level = 1 if len(body) >= LARGE else 6
+        body = gzip.compress(body, compresslevel=level, mtime=0)
         response.content_encoding = "gzip"
     response.set_data(body)
     _set_headers(response, etag, cache)

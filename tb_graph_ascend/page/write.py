@@ -25,7 +25,7 @@ from tb_graph_ascend.encode.answers import encode_file, encode_groups
 from tb_graph_ascend.encode.measures import encode_measures
 from tb_graph_ascend.encode.skeleton import encode_skeleton
 from tb_graph_ascend.encode.values import encode_values
-from tb_graph_ascend.files.discover import DatabaseFile, read_file
+from tb_graph_ascend.files.discover import DatabaseFile, changes_of, read_file
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.static_files import STATIC
 from tb_graph_ascend.page.nodes import BLOCK, Stacks, details, leave_out
@@ -127,7 +127,8 @@ class _Content:
             if graph is None:
                 continue
             norms.append(read_norms(connection, graph))
-            skeleton = read_skeleton(connection, graph, other_side(connection, graph))
+            other = other_side(connection, graph)
+            skeleton = read_skeleton(connection, graph, other, changes_of(revision))
             message = encode_skeleton(revision, skeleton)
             self._answers[f"skeleton/{place}/{side}"] = message.SerializeToString()
             # Matched nodes of the reference stand with their partners.

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.database.read.skeleton import Ints, Skeleton
+from msprobe_builder.database.read.node_columns import Ints
+from msprobe_builder.database.read.skeleton import Skeleton
 from tb_graph_ascend.encode.skeleton import encode_skeleton
 
 UNSIGNED = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 2**32 - 1)), max_size=50)

@@ -33,7 +33,7 @@ def test_the_npu_side_column_by_column(ask: Ask) -> None:
 def test_blocks_of_any_size_give_the_same(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [skeleton(ask, side=side) for side in ("npu", "bench")]
     for size in (1, 2, 3, 6, 7):
-        monkeypatch.setattr("msprobe_builder.database.read.skeleton._BLOCK", size)
+        monkeypatch.setattr("msprobe_builder.database.read.node_columns._BLOCK", size)
         for side, found in zip(("npu", "bench"), whole, strict=True):
             assert skeleton(ask, side=side) == found
 

@@ -48,10 +48,16 @@ export function asksForTensors(find: Find): boolean {
 
 const searches = new WeakMap<Graph, Search>();
 
-/** The nodes that are looked for, in execution order. Throws a SyntaxError for a bad pattern. */
-export function findIn(graph: Graph, find: Find, microStep: number): Int32Array {
+/** The index of a graph's names; making it takes longer than a search that has it. */
+export function searchOf(graph: Graph): Search {
   let search = searches.get(graph);
   if (!search) searches.set(graph, (search = new Search(graph)));
+  return search;
+}
+
+/** The nodes that are looked for, in execution order. Throws a SyntaxError for a bad pattern. */
+export function findIn(graph: Graph, find: Find, microStep: number): Int32Array {
+  const search = searchOf(graph);
   const { text, isPattern, grades, overflows, reasons } = find;
   const places = reasons.map((reason) => graph.unmatchedReasons.indexOf(reason));
   const hits = search.find({

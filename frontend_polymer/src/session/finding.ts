@@ -1,7 +1,7 @@
 import { fetchIndices, fetchSearch, type Fetch } from '../data/api';
 import type { Graph } from '../data/graph';
 import { asProblem } from '../data/problem';
-import { asksForTensors, isEmptyFind, NO_FIND, searchQuery, type Find } from './find';
+import { asksForTensors, isEmptyFind, NO_FIND, searchOf, searchQuery, type Find } from './find';
 import { Side } from '../generated/graph_pb';
 import {
   hitsAmong,
@@ -38,6 +38,13 @@ export class Finding {
     this.asking.abort();
     const sequence = hits.indices;
     this.store.update({ hits: { ...hits, sequence, position: -1 }, fileHits: null });
+  }
+
+  /** Somebody is about to look for names here: what takes longest is done before he types. */
+  prepare(): void {
+    const { graphs, view } = this.store.state;
+    const graph = graphs?.[view.find.side] ?? graphs?.[Side.NPU];
+    if (graph && view.find.scope === 'graph') searchOf(graph);
   }
 
   /** Looks for something else, or elsewhere. */
@@ -162,4 +169,23 @@ export function searchBelow(
   path: string,
 ): void {
   session.finding.change({ below: path, side, scope: 'graph' });
+}
+
+/** The hit to go to, seen from where one is; null for none in this graph. */
+export type Step = (finding: Finding) => NodeRef | null;
+
+/** Selects a node, or a hit; that it is the hit shown last is no second change to draw. */
+export function selectAt(
+  session: {
+    readonly finding: Finding;
+    readonly store: Store<AppState>;
+    select(node: NodeRef): Promise<void>;
+  },
+  to: NodeRef | Step,
+): NodeRef | null {
+  return session.store.together(() => {
+    const node = typeof to === 'function' ? to(session.finding) : to;
+    if (node) void session.select(node);
+    return node;
+  });
 }

@@ -69,6 +69,8 @@ export type Listener<T> = (state: T, previous: T) => void;
 /** One value that many read: replaced as a whole, never changed in place. */
 export class Store<T extends object> {
   private readonly listeners = new Set<Listener<T>>();
+  /** What listeners were told last, while changes are kept back. */
+  private told: T | null = null;
 
   constructor(private value: T) {}
 
@@ -81,6 +83,22 @@ export class Store<T extends object> {
     const keys = Object.keys(patch) as (keyof T)[];
     if (keys.every((key) => Object.is(previous[key], patch[key]))) return;
     this.value = { ...previous, ...patch };
+    if (this.told === null) this.tell(previous);
+  }
+
+  /** Makes several changes that listeners hear of as one: each draws everything anew. */
+  together<R>(work: () => R): R {
+    if (this.told !== null) return work();
+    const before = (this.told = this.value);
+    try {
+      return work();
+    } finally {
+      this.told = null;
+      if (this.value !== before) this.tell(before);
+    }
+  }
+
+  private tell(previous: T): void {
     for (const listener of this.listeners) listener(this.value, previous);
   }
 

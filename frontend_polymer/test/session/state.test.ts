@@ -16,6 +16,40 @@ describe('Store', () => {
     ]);
   });
 
+  it('tells several changes as one when they belong together', () => {
+    const store = new Store({ a: 1, b: 'x' });
+    const seen: unknown[] = [];
+    store.subscribe((state, previous) => seen.push([state, previous]));
+    const result = store.together(() => {
+      store.update({ a: 2 });
+      store.together(() => store.update({ b: 'y' }));
+      expect(store.state).toEqual({ a: 2, b: 'y' });
+      return 'done';
+    });
+    expect(result).toBe('done');
+    expect(seen).toEqual([
+      [
+        { a: 2, b: 'y' },
+        { a: 1, b: 'x' },
+      ],
+    ]);
+    store.together(() => undefined);
+    expect(seen.length).toBe(1);
+  });
+
+  it('tells what was changed before an error', () => {
+    const store = new Store({ a: 1 });
+    const seen: number[] = [];
+    store.subscribe(({ a }) => seen.push(a));
+    const work = () => {
+      store.update({ a: 2 });
+      throw new Error('no');
+    };
+    expect(() => store.together(work)).toThrow('no');
+    store.update({ a: 3 });
+    expect(seen).toEqual([2, 3]);
+  });
+
   it('is silent when nothing changes and after unsubscribing', () => {
     const store = new Store({ a: 1 });
     let calls = 0;

@@ -30,6 +30,7 @@ from msprobe_builder.graph.floating import rounding_units
 Float = NDArray[np.float64]
 
 WORST = 1e3
+_ROWS = 10_000
 _COLLECTION = 2
 _FLOAT32 = 2.0**-23
 # What is summed in float32 is rounded at every step, half precision once at the end.
@@ -111,10 +112,12 @@ def read_measures(connection: sqlite3.Connection, graph: Graph) -> Measures:
             "first": graph.first,
             "last": graph.last,
         },
-    ).fetchall()
-    if not rows:
+    )
+    # All rows at once would take ten times the room of their numbers.
+    blocks = [np.array(block, np.float64) for block in iter(lambda: rows.fetchmany(_ROWS), [])]
+    if not blocks:
         return Measures(np.empty(0), np.empty(0))
-    table = np.array(rows, dtype=np.float64)
+    table = np.concatenate(blocks)
     index = table[:, 0].astype(np.int64)
     measured = [np.full(graph.count, -1.0) for _ in range(2)]
     for column, squares in zip(measured, table[:, 1:].T, strict=True):

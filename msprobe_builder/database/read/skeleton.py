@@ -14,8 +14,8 @@ from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
 from msprobe_builder.database.read.graphs import NPU, Graph
 from msprobe_builder.database.read.groups import read_members
+from msprobe_builder.database.read.node_columns import Ints, read_node_columns
 
-Ints = NDArray[np.int64]
 UNMATCHED = int(Grade.UNMATCHED)
 
 
@@ -32,7 +32,7 @@ class Skeleton:
     micro_step: Ints
     grade: Ints
     partner_offset: Ints  # one element per node that is not graded unmatched, or empty
-    error: NDArray[np.float64]  # -1 where there is none
+    error: NDArray[np.float32]  # -1 where there is none
     overflow: Ints
     unmatched_reason: Ints  # number in unmatched_reasons plus 1
     unmatched_reasons: list[str]
@@ -45,23 +45,30 @@ class Skeleton:
         return len(self.stem)
 
 
-def read_skeleton(connection: sqlite3.Connection, graph: Graph, other: Graph | None) -> Skeleton:
-    """All nodes of one side, and where its matched nodes' partners lie on the other."""
-    columns, error = _read_nodes(connection, graph)
-    stem_id, direction, call, kind, below, micro_step, grade, overflow, to_partner, *how = columns
-    source, certainty = how
-    index = np.arange(len(stem_id))
-    subtree_size = below + 1
+def read_skeleton(
+    connection: sqlite3.Connection, graph: Graph, other: Graph | None, changes: int | None = None
+) -> Skeleton:
+    """All nodes of one side, and where its matched nodes' partners lie on the other.
+
+    ``changes`` as in :func:`read_node_columns`.
+    """
+    columns = read_node_columns(connection, graph, changes)
+    direction, call, kind = columns["direction"], columns["call"], columns["kind"]
+    micro_step, grade, overflow = columns["micro_step"], columns["grade"], columns["overflow"]
+    source, certainty = columns["source"], columns["certainty"]
+    to_partner = columns["to_partner"]
+    index = np.arange(graph.count)
+    subtree_size = columns["below"].astype(np.int32) + 1
     matched = to_partner != 0
     offset: Ints = np.empty(0, np.int64)
     if other is not None and matched.any():
         if (matched == (grade == UNMATCHED)).any():
             raise DamagedError("a node's grade contradicts its match")
-        offset = to_partner[matched] + graph.first - other.first
+        offset = to_partner[matched].astype(np.int64) + graph.first - other.first
         _check(offset + index[matched], 0, other.count - 1, "match")
     _check(subtree_size, 1, graph.count, "node.subtree_end")
     _check(index + subtree_size, 1, graph.count, "node.subtree_end")
-    stem_ids, stem = np.unique(stem_id, return_inverse=True)
+    stem_ids, stem = np.unique(columns["stem_id"], return_inverse=True)
     reason, reasons = _read_reasons(connection, graph)
     return Skeleton(
         stems=_read_texts(connection, stem_ids.tolist()),
@@ -73,7 +80,7 @@ def read_skeleton(connection: sqlite3.Connection, graph: Graph, other: Graph | N
         micro_step=_check(micro_step, 0, INT32, "node.micro_step"),
         grade=_check(grade, 0, UNMATCHED, "node.grade"),
         partner_offset=offset,
-        error=error,
+        error=columns["error"],
         overflow=_check(overflow, 0, 3, "node.overflow") if overflow.any() else overflow[:0],
         unmatched_reason=reason,
         unmatched_reasons=reasons,
@@ -114,53 +121,6 @@ def _read_roles(connection: sqlite3.Connection, graph: Graph, matched: NDArray[n
     for node, role in rows:
         result[integer(node, 0, MAX_NODE) - graph.first] = integer(role, 0, len(CallRole) - 1)
     return result
-
-
-# Whole numbers of a node and of its match, small ones where possible: they are written as text.
-_COLUMNS = (
-    *("stem_id", "direction", "ifnull(call, 0)", "kind", "subtree_end - node_id", "micro_step"),
-    *("grade", "ifnull(overflow, 0)", "ifnull({partner} - node_id, 0)", "ifnull(source, 0)"),
-    "CAST(round(ifnull(certainty, 0) * 100) AS INTEGER)",
-)
-_BLOCK = 20_000  # nodes in a text: some 800 kB, which processors keep close
-_ERROR_SCALE = 2**40  # an error is written as a whole number of this fraction, none as -1
-
-
-def _read_nodes(
-    connection: sqlite3.Connection, graph: Graph
-) -> tuple[list[Ints], NDArray[np.float64]]:
-    """Columns of whole numbers, one row per node, and the errors of the nodes.
-
-    SQLite writes blocks of the table into texts. Fetched row by row, each of two million values
-    would become a Python object, and while that goes on no other request is answered.
-    """
-    own, partner = ("npu_node", "bench_node") if graph.side == NPU else ("bench_node", "npu_node")
-    names = [f"c{number}" for number in range(len(_COLUMNS))]
-    columns = ", ".join(map("{} AS {}".format, _COLUMNS, names)).format(partner=partner)
-    places = " ".join(["%d"] * (len(names) + 1))
-    # What is no whole number gives a sum of another type; a text is greater than any number.
-    types = ", ".join(f"typeof(sum({name}))" for name in names)
-    query = (
-        f"SELECT count(*), typeof(max(error)), {types}, group_concat("
-        f"printf('{places}', {', '.join(names)}, ifnull(error * {_ERROR_SCALE}, -1)), ' ')"
-        f" FROM (SELECT {columns}, error FROM node LEFT JOIN match ON {own} = node_id"
-        " WHERE node_id BETWEEN ? AND ? ORDER BY node_id)"
-    )
-    table = np.empty((len(names) + 1, graph.count), np.int64)
-    for at in range(0, graph.count, _BLOCK):
-        block = table[:, at : at + _BLOCK]
-        first, last = graph.first + at, graph.first + at + block.shape[1] - 1
-        row = connection.execute(query, (first, last)).fetchone()
-        count, error_type, *types_of_sums, written = row
-        if count != block.shape[1]:
-            raise DamagedError(f"{count} of the nodes {first} to {last} are there")
-        if error_type not in ("real", "integer", "null") or set(types_of_sums) != {"integer"}:
-            raise DamagedError("a column of table node or match holds something else than numbers")
-        block[:] = np.fromstring(written, np.int64, sep=" ").reshape(count, -1).T
-    *whole, error = table
-    for column in whole:
-        _check(column, -MAX_NODE, MAX_NODE, "node")
-    return whole, np.where(error < 0, -1.0, error / _ERROR_SCALE)
 
 
 def _check(column: Ints, low: int, high: int, name: str) -> Ints:

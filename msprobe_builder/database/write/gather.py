@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msprobe_builder.database.layout import current_layout, schema_text
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.write.packed import pack
 
 _LOOKUPS = ("meta", "text", "grade", "unmatched_reason")  # of the first shard, or merged by value
 # Ids that SQLite cannot be told to refer to: a stack is many rows, ranges end with a node.
@@ -61,9 +62,11 @@ def finishing(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
         yield connection
+        connection.execute("DELETE FROM packed_column")  # of a file that was added to
         connection.execute("COMMIT")
         # A rollback journal: these files are copied around and lie on network file systems.
         connection.execute("PRAGMA journal_mode = DELETE")
+    pack(path)
 
 
 def task_of_shard(path: Path) -> str:

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Request
 from msprobe_builder.database.read.graphs import other_side
 from msprobe_builder.database.read.skeleton import read_skeleton
 from tb_graph_ascend.encode.skeleton import encode_skeleton
+from tb_graph_ascend.files.discover import changes_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
 from tb_graph_ascend.http.parameters import read_query
@@ -21,7 +22,9 @@ def question(request: Request, revision: str) -> Build:
 
     def build(connection: Connection) -> pb.Skeleton:
         graph = wanted_graph(connection, asked.step, asked.rank, asked.side)
-        skeleton = read_skeleton(connection, graph, other_side(connection, graph))
+        skeleton = read_skeleton(
+            connection, graph, other_side(connection, graph), changes_of(revision)
+        )
         return encode_skeleton(revision, skeleton)
 
     return build

@@ -10,7 +10,7 @@ import { initialLanguage, setLanguage, type Texts } from '../../i18n';
 import type { NodeRef } from '../../layout/hierarchy';
 import { fileOf, type AppState } from '../../session/app-state';
 import { Session } from '../../session/session';
-import type { NodePlace } from '../../session/finding';
+import { selectAt, type NodePlace, type Step } from '../../session/finding';
 import { nextColours } from '../../session/colours';
 import type { ViewState } from '../../session/state';
 import {
@@ -191,8 +191,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   _chooseHit(event: CustomEvent<number>): void {
-    const node = this.session.finding.choose(event.detail);
-    if (node) this.goTo(node);
+    this.goTo((hits) => hits.choose(event.detail));
   }
 
   _listShown(state: AppState, isOpen: boolean): boolean {
@@ -262,9 +261,9 @@ export class GaApp extends LocalizedElement implements CommandTarget {
     this.theme = this.themeChoice === 'auto' ? hostTheme() : this.themeChoice;
   }
 
-  private goTo(node: NodeRef): void {
-    void this.session.select(node);
-    this.hierarchy.reveal(node);
+  private goTo(to: NodeRef | Step): void {
+    const node = selectAt(this.session, to);
+    if (node) this.hierarchy.reveal(node);
   }
 
   // --- what commands act on
@@ -317,8 +316,7 @@ export class GaApp extends LocalizedElement implements CommandTarget {
   }
 
   stepHit(direction: 1 | -1): void {
-    const node = this.session.finding.step(direction);
-    if (node) this.goTo(node);
+    this.goTo((hits) => hits.step(direction));
   }
 
   findBelow(): void {

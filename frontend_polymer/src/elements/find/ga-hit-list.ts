@@ -85,13 +85,18 @@ export class GaHitList extends LocalizedElement {
 
   declare state: AppState;
   private position = -1;
+  private isShown = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    new ResizeObserver(() => this._draw()).observe(this);
+    new ResizeObserver(([entry]) => {
+      this.isShown = entry !== undefined && entry.contentRect.height > 0;
+      this._listed();
+    }).observe(this);
   }
 
   _listed(): void {
+    if (!this.isShown) return; // asking where it would be scrolled to costs a layout
     const rows = this.$['rows'] as HTMLElement;
     rows.style.height = `${hitCount(this.state) * ROW}px`;
     const position = hitPosition(this.state);

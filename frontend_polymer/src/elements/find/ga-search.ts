@@ -97,6 +97,7 @@ export class GaSearch extends LocalizedElement {
           autocomplete="off"
           placeholder="[[text.search.placeholder]]"
           aria-label="[[text.search.label]]"
+          on-focus="_prepare"
           on-input="_search"
           on-keydown="_key"
         />
@@ -163,6 +164,11 @@ export class GaSearch extends LocalizedElement {
   declare state: AppState;
   declare hasBench: boolean;
   declare isListOpen: boolean;
+
+  /** Not while the field itself is waiting to be shown as the one that has the focus. */
+  _prepare(): void {
+    setTimeout(() => this.session.finding.prepare());
+  }
 
   override focus(): void {
     (this.$['input'] as HTMLInputElement).select();
