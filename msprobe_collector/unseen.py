@@ -18,30 +18,35 @@ def _hidden_from() -> Any:
 _HIDDEN_FROM = _hidden_from()
 
 
-class _Depth(threading.local):
-    entered = False
+class _Guards(threading.local):
+    """The two guards of a thread: to make them costs more than to enter them again."""
+
+    def __init__(self) -> None:
+        self.entered = False
+        self.functions: Any = torch._C.DisableTorchFunction()
+        self.keys: Any = torch._C._ExcludeDispatchKeyGuard(_HIDDEN_FROM)
 
 
-_depth = _Depth()
+_guards = _Guards()
 
 
 class unseen:  # noqa: N801
     """Run tensor functions that neither autograd nor any mode, ours included, can see."""
 
-    __slots__ = ("_functions", "_keys")
+    __slots__ = ("_guards",)
 
     def __enter__(self) -> None:
-        # Guards cost more than most of what they surround: inside another there is no need.
-        self._keys: Any = None
-        if not _depth.entered:
-            self._functions: Any = torch._C.DisableTorchFunction()
-            self._functions.__enter__()
-            self._keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN_FROM)
-            self._keys.__enter__()
-            _depth.entered = True
+        guards = _guards
+        self._guards: _Guards | None = None
+        if not guards.entered:  # inside another there is no need
+            guards.functions.__enter__()
+            guards.keys.__enter__()
+            guards.entered = True
+            self._guards = guards
 
     def __exit__(self, *_error: object) -> None:
-        if self._keys is not None:
-            _depth.entered = False
-            self._keys.__exit__(None, None, None)
-            self._functions.__exit__(None, None, None)
+        guards = self._guards
+        if guards is not None:
+            guards.entered = False
+            guards.keys.__exit__(None, None, None)
+            guards.functions.__exit__(None, None, None)

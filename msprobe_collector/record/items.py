@@ -19,7 +19,7 @@ from msprobe_collector.record.plain_values import (
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
-    add_bits,
+    bits_of,
     checksum,
     fetch,
     is_unchanged,
@@ -47,7 +47,7 @@ class _Known(NamedTuple):
     address: int
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
-    bits: int | None  # instead of the sum: that of their bits
+    bits: int | bytes | None  # instead of the sum: see bits_of
     digest: str  # instead of both where it is known
     item: Item
     is_plain: bool  # no wrapper around the numbers
@@ -131,7 +131,7 @@ class Items(NestedDescriber):
             is_foreign = storage in self._foreign
             if plain.is_cpu:
                 if not self._identifies and (is_foreign or total is None):
-                    bits = add_bits(plain)
+                    bits = bits_of(plain)
                     if bits is None:
                         return item
                 elif total is None and not digest:
@@ -165,7 +165,7 @@ class Items(NestedDescriber):
         if digest:
             return digest == checksum(plain)
         if bits is not None:
-            return bits == add_bits(plain)
+            return bits == bits_of(plain)
         if self._foreign and plain.untyped_storage()._cdata in self._foreign:
             return False  # it has become so since
         return is_unchanged(plain, total)

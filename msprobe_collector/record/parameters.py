@@ -118,16 +118,16 @@ class ParameterGradients:
         """Gradients that changed although no hook told."""
         framework = self._framework
         found = []
-        for key, watched in self._watched.items():
-            gradient = framework.gradient_of(watched.parameter)
-            if gradient is None or key in self._seen or key in besides or key[0] not in self._kept:
-                continue
-            identity = framework.identity(gradient)
-            if identity != watched.gradient:
-                watched.gradient = identity
-                with framework.unseen():
+        with framework.unseen():
+            for key, watched in self._watched.items():
+                if key in self._seen or key in besides or key[0] not in self._kept:
+                    continue
+                gradient = framework.gradient_of(watched.parameter)
+                identity = framework.identity(gradient)
+                if gradient is not None and identity != watched.gradient:
+                    watched.gradient = identity
                     self._take(*key, gradient)
-                found.append(key)
+                    found.append(key)
         return found
 
     def release(self) -> None:

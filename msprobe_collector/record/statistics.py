@@ -10,6 +10,7 @@ until :func:`fetch` copies many rows at once.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import zlib
 from collections.abc import Sequence
@@ -26,7 +27,8 @@ _EXACT_INTEGER = 2**53
 _SAFE_NORMS = (1e-15, 1e15)
 # A norm in float32 of very many squares in one go is up to 0.4 % too small.
 _LONGEST_NORM = 1 << 17
-_SHORT = 1 << 11
+_norm = torch.linalg.vector_norm
+_SHORT = 1 << 12  # bytes that are kept to be compared
 _INTEGERS = frozenset(
     {torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64}
     | {torch.uint16, torch.uint32, torch.uint64}
@@ -137,20 +139,24 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
         return Measured((value, value, value, norm), None)
     if tensor.itemsize == 1 and kind != "int":
         tensor = tensor.float()  # float8 has no reductions
-    low, high = torch.aminmax(tensor)
+    if tensor.is_contiguous():
+        low, high = torch.aminmax(tensor)
+    else:  # of which the other makes a copy first
+        low, high = tensor.amin(), tensor.amax()
     if kind == "int":
         extremes = (_plain(high.item()), _plain(low.item()))
         tensor = tensor.double()
     else:
         extremes = (high.item(), low.item())
     accurate = _accurate(tensor.dtype)
-    total = (tensor.sum() if tensor.dtype is accurate else tensor.sum(dtype=accurate)).item()
+    is_accurate = tensor.dtype is accurate
+    total = (tensor.sum() if is_accurate else tensor.sum(dtype=accurate)).item()
     size = tensor.numel()
     mean = total / size
     if kind == "complex":
         return Measured((*extremes, mean, None), None)
     if size < _LONGEST_NORM:
-        norm = torch.linalg.vector_norm(tensor, dtype=accurate).item()
+        norm = (_norm(tensor) if is_accurate else _norm(tensor, dtype=accurate)).item()
     else:
         norm = _long_norm(tensor, accurate).item()
     if not _SAFE_NORMS[0] < norm < _SAFE_NORMS[1] and all(map(math.isfinite, extremes)):
@@ -174,18 +180,22 @@ def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:
     return torch.linalg.vector_norm(torch.cat((parts, rest.view(1))), dtype=torch.float64)
 
 
-def add_bits(tensor: torch.Tensor) -> int | None:
-    """The patterns of a plain tensor's bits on the host, added up; None where they cannot be.
+def bits_of(tensor: torch.Tensor) -> int | bytes | None:
+    """What tells a plain tensor on the host from what others may make of it, None if nothing does.
 
-    Unlike the sum of the numbers it changes when one number grows as much as another shrinks,
-    unless they are integers. A short tensor is measured again in less time.
+    Of few numbers the bytes, of more the patterns of their bits added up: unlike the sum of the
+    numbers it changes when one number grows as much as another shrinks, unless they are integers.
     """
-    if tensor.numel() < _SHORT or tensor.dtype in _INTEGERS:
+    if tensor.is_conj() or tensor.is_neg():
         return None
+    size = tensor.numel() * tensor.itemsize
+    is_contiguous = tensor.is_contiguous()
+    if size <= _SHORT and is_contiguous:
+        return ctypes.string_at(tensor.data_ptr(), size)
     kind = _BITS.get(tensor.itemsize)
-    if kind is None or tensor.is_conj() or tensor.is_neg():
+    if kind is None or tensor.dtype in _INTEGERS:
         return None
-    if tensor.is_contiguous() and tensor.numel() * tensor.itemsize % 8 == 0:
+    if is_contiguous and size % 8 == 0:
         return int(tensor.view(-1).view(torch.int64).sum().item())  # several times as fast
     return int(tensor.view(kind).sum().item())
 
