@@ -13,6 +13,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
@@ -21,7 +22,12 @@ from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.results import take_back_other_results, take_back_other_values
+from msprobe_builder.align.parts import take_back_parts
+from msprobe_builder.align.results import (
+    pair_by_ends,
+    take_back_other_results,
+    take_back_other_values,
+)
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.sites import at_other_sites, shared_sites
 from msprobe_builder.align.traded import traded_places
@@ -130,12 +136,13 @@ def align_rest(
         _transparent(right, pairs.back, other_core),
     )
     pair_across(pairs)
-    pair_by_weights(pairs, *twins)
+    pair_by_weights(pairs, *both_kinds(twins, hosts))
     _pair_wrappers(pairs, core, other_core)
     take_back(pairs)
     take_back_other_results(pairs, operators)
     take_back_other_values(pairs, operators)
-    groups = _grouped(pairs, npu.table, bench.table)
+    take_back_parts(pairs, npu.table, bench.table, operators)
+    groups = _grouped(pairs, npu.table, bench.table, operators)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
         pairs.add(node, int(collected[node]), Evidence.COLLECTION, 0.0)
@@ -151,14 +158,19 @@ def align_rest(
     )
 
 
-def _grouped(pairs: Pairs, table: ParameterTable, other: ParameterTable) -> list[Group]:
+def _grouped(
+    pairs: Pairs, table: ParameterTable, other: ParameterTable, operators: dict[str, int]
+) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
     if not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides):
         pair_way_back(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
+    if by_flow(pairs, flow, other_flow, operators):
+        pair_by_ends(pairs, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
+    take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
 

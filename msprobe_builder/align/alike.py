@@ -21,7 +21,7 @@ Bool = NDArray[np.bool_]
 
 _SAME_CODE = 0.8  # least share of equal calls, of the longer list
 _LIKELY = 0.7  # by which an exchange may be worse and still be likely
-_LOOP = 8  # equal calls in a row, as many on both sides: steps of a loop, whose order is one
+LOOP = 8  # equal calls in a row, as many on both sides: steps of a loop, whose order is one
 _ROUNDS = 8  # of finding what stands fast between what stood fast before
 
 
@@ -65,7 +65,7 @@ def exchangeable(score: Float, rows: Int, columns: Int, fast: Bool) -> Bool:
         anchors = told & in_order
         apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
         others = (swaps & ~apart).sum(axis=1)
-        is_loop = others >= _LOOP - 1
+        is_loop = others >= LOOP - 1
         free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
         free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
         now = fast | (~free & ((others == 0) | is_loop))

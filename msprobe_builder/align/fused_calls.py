@@ -34,8 +34,13 @@ def find_by_shapes(
     other_flow: Flow,
     other_free: list[int],
     back: Int,
+    *,
+    weights_tell: bool,
 ) -> list[Group]:
-    """Groups of one region in which this side has the one call and the other one the many."""
+    """Groups of one region in which this side has the one call and the other one the many.
+
+    Where ``weights_tell`` those of several linears are as large together as those of the one.
+    """
     found: list[Group] = []
     taken: set[int] = set()
     names = operators_of(side.outline.tree, free)
@@ -51,7 +56,7 @@ def find_by_shapes(
     rest = [one for one in other_free if one not in taken]
     used = {one for group in found for one in group.npu}
     left = [node for node in free if node not in used]
-    return found + _linears(flow, left, other_flow, rest)
+    return found + _linears(flow, left, other_flow, rest, weights_tell)
 
 
 def turned(group: Group) -> Group:
@@ -136,7 +141,9 @@ def _input_rows(flow: Flow, other: Flow, node: int, members: list[int]) -> list[
     return rows
 
 
-def _linears(flow: Flow, free: list[int], other: Flow, other_free: list[int]) -> list[Group]:
+def _linears(
+    flow: Flow, free: list[int], other: Flow, other_free: list[int], weights_tell: bool
+) -> list[Group]:
     """One linear against several: what goes in is the same, weights and outputs add up."""
     ones = [node for node in free if _weights(flow, node)]
     many = [node for node in other_free if _weights(other, node)]
@@ -147,7 +154,8 @@ def _linears(flow: Flow, free: list[int], other: Flow, other_free: list[int]) ->
             many[begin:end]
             for begin in range(len(many))
             for end in range(begin + 2, min(begin + 4, len(many) + 1))
-            if not taken & set(many[begin:end]) and _adds_up(flow, other, node, many[begin:end])
+            if not taken & set(many[begin:end])
+            if _adds_up(flow, other, node, many[begin:end], weights_tell)
         ]
         if len(runs) != 1:
             continue
@@ -155,7 +163,7 @@ def _linears(flow: Flow, free: list[int], other: Flow, other_free: list[int]) ->
         taken |= set(run)
         members, rows = _with_split(flow, free, node, other, run)
         rows.insert(0, (inputs_of(flow, node)[0], inputs_of(other, run[0])[0]))
-        known = not np.isnan(flow.table.statistics[3, _weights(flow, node)]).any()
+        known = weights_tell and not np.isnan(flow.table.statistics[3, _weights(flow, node)]).any()
         certainty = _BY_WEIGHTS if known else _BY_SHAPES
         found.append(Group("linear", members, tuple(run), tuple(rows), certainty))
     return found
@@ -186,7 +194,7 @@ def _weights(flow: Flow, node: int) -> list[int]:
     return rows if outputs_of(flow, node) else []
 
 
-def _adds_up(flow: Flow, other: Flow, node: int, run: list[int]) -> bool:
+def _adds_up(flow: Flow, other: Flow, node: int, run: list[int], weights_tell: bool) -> bool:
     mine, theirs = inputs_of(flow, node), [inputs_of(other, one) for one in run]
     if any(
         not rows or other.table.shape_id[rows[0]] != flow.table.shape_id[mine[0]] for rows in theirs
@@ -202,7 +210,8 @@ def _adds_up(flow: Flow, other: Flow, node: int, run: list[int]) -> bool:
     sizes, squares = zip(*(_total(other.table, _weights(other, one)) for one in run), strict=True)
     if size != sum(sizes):
         return False
-    return bool(np.isnan(square) or np.isnan(sum(squares)) or _near(square, sum(squares)))
+    is_unknown = not weights_tell or np.isnan(square) or np.isnan(sum(squares))
+    return bool(is_unknown or _near(square, sum(squares)))
 
 
 def _near(mine: float, theirs: float) -> bool:

@@ -65,6 +65,7 @@ def _by_shapes(
     taken = {node for group in known for node in group.npu}
     other_taken = {node for group in known for node in group.bench}
     found: list[Group] = []
+    tell = pairs.known.trust.weights > 0
     for region in regions:
         free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
         other_free = [
@@ -72,8 +73,8 @@ def _by_shapes(
         ]
         sides = pairs.npu, flow, free, pairs.partner
         others = pairs.bench, other, other_free, pairs.back
-        more = find_by_shapes(*sides, *others)
-        more += map(turned, find_by_shapes(*others, *sides))
+        more = find_by_shapes(*sides, *others, weights_tell=tell)
+        more += map(turned, find_by_shapes(*others, *sides, weights_tell=tell))
         for group in more:
             if taken & set(group.npu) or other_taken & set(group.bench):
                 continue

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.alike import exchangeable, order_tells
+from msprobe_builder.align.alike import LOOP, exchangeable, order_tells
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, scores
+from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
@@ -27,6 +28,8 @@ _MOST_LIKELY = 5  # candidates of a node that stays open
 _PATIENCE = 8  # lists are aligned that often before all lonely modules are dissolved
 _FAR_MORE = 1.5  # times the parameters that another module has
 _ALIKE = 5.0  # weight of pairs about which nothing is open
+_BLOCK, _MOST = 4, 0.75  # modules with weights that trade places as one, and least share of them
+_FAST = 4.0  # weight that each of these needs
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,10 @@ def pair_inside(
                 pair_lists(pairs, a, b, depth, other_depth)
                 if attempt == 0:
                     _pair_traded(pairs, a, b, depth, other_depth, other_calls=True)
-                lonely = _lonely(npu, a, pairs.partner)
-                other_lonely = _lonely(bench, b, pairs.back)
+                _pair_equal(pairs, a, b)
+                _pair_moved(pairs, a, b, depth, other_depth)
+                lonely = _lonely(npu.side, a, pairs.partner)
+                other_lonely = _lonely(bench.side, b, pairs.back)
                 if not len(lonely) and not len(other_lonely):
                     break
                 _open_largest(
@@ -140,9 +145,9 @@ def _open_unequalled(pairs: Pairs, a: Int, b: Int, dissolved: Bool, other_dissol
     return bool(alone.any() or other_alone.any())
 
 
-def _lonely(lists: Lists, a: Int, partner: Int) -> Int:
+def _lonely(side: Traits, a: Int, partner: Int) -> Int:
     """The modules that found no partner."""
-    is_module = lists.side.outline.kind[a] == Kind.MODULE
+    is_module = side.outline.kind[a] == Kind.MODULE
     return np.asarray(a[is_module & (partner[a] < 0)])
 
 
@@ -247,7 +252,9 @@ def pair_gap(
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score)
     if not in_order:
-        told = ~exchangeable(score, rows, columns, pairs.npu.operator[a[rows]] < 0)
+        fast = pairs.npu.operator[a[rows]] < 0
+        fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
+        told = ~exchangeable(score, rows, columns, fast)
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])
@@ -260,6 +267,31 @@ def pair_gap(
             best = best[table[place, best] > THRESHOLD]
             choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
             pairs.open[side][int(own[place])] = list(choices)
+
+
+def _parallel(side: Traits, nodes: Int) -> Bool:
+    """Which of some nodes are given the very tensor of another: neither needs the other first.
+
+    Without statistics, which may be: simple ones between which nothing puts out a tensor of that
+    shape, and that are no steps of a loop.
+    """
+    same = levels(side.inputs, side.inputs, nodes[:, None], nodes[None, :]) == 2
+    result = np.asarray(same.sum(axis=1) > 1)
+    if not side.below[0].any() or not np.isnan(side.inputs.values[0, nodes]).all():
+        return result
+    last: dict[tuple[int, int], int] = {}  # place of the last node that does the same, by shapes
+    keys = list(zip(side.operator[nodes].tolist(), side.inputs.shapes[nodes].tolist(), strict=True))
+    number = Counter(keys)
+    for place, (node, key) in enumerate(zip(nodes.tolist(), keys, strict=True)):
+        if number[key] >= LOOP or side.parameters_below[1, node] > side.parameters.numel[node]:
+            continue
+        before = last.get(key)
+        if before is not None:
+            between = slice(int(side.outline.tree.subtree_end[nodes[before]]) + 1, node)
+            if key[1] not in side.outputs.shapes[between]:
+                result[[before, place]] = True
+        last[key] = place
+    return result
 
 
 def _pair_traded(
@@ -289,6 +321,49 @@ def _pair_traded(
                 continue
             node, other = int(a[i[row]]), int(b[column])
             pairs.add(node, other, Evidence.INSIDE, float(rows[row, column]))
+            note(pairs, node, other)
+
+
+def _pair_moved(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
+    """Match what is left of two lists as one sequence, if most of it goes together.
+
+    One author calls the encoder of images first, another one that of texts: what belongs to one
+    of them stands before what belongs to the other, and in no gap with its own.
+    """
+    i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
+    weights = pairs.npu.parameters_below[1, a[i]] > 0, pairs.bench.parameters_below[1, b[j]] > 0
+    least = min(int(weights[0].sum()), int(weights[1].sum()))
+    if least < _BLOCK or len(i) * len(j) > _LARGEST:
+        return
+    score = scores(pairs.npu, pairs.bench, a[i], b[j], depth[i], other_depth[j], pairs.known)
+    rows, columns, _ = decide(np.where(score >= _FAST, score, IMPOSSIBLE))
+    if weights[0][rows].sum() >= _MOST * least:
+        possible = np.zeros(score.shape, dtype=bool)
+        possible[rows, columns] = True
+        in_order = order_tells(pairs, a[i], b[j])
+        pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], possible, in_order=in_order)
+
+
+def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:
+    """Match modules left in two lists that alone take in and put out the same tensors.
+
+    Before they are dissolved: beside what traded places they stand in no gap together.
+    """
+    if not pairs.known.trust.equal:
+        return
+    a, b = _lonely(pairs.npu, a, pairs.partner), _lonely(pairs.bench, b, pairs.back)
+    if not len(a) or not len(b) or len(a) * len(b) > _LARGEST:
+        return
+    grid = a[:, None], b[None, :]
+    same = levels(pairs.npu.inputs, pairs.bench.inputs, *grid) == 2
+    same &= levels(pairs.npu.outputs, pairs.bench.outputs, *grid) == 2
+    same &= (same.sum(axis=1) == 1)[:, None] & (same.sum(axis=0) == 1)
+    rows, columns = np.nonzero(same)
+    level = np.zeros(1, dtype=np.int64)
+    for node, other in zip(a[rows].tolist(), b[columns].tolist(), strict=True):
+        one, two = np.array([node]), np.array([other])
+        weight = float(scores(pairs.npu, pairs.bench, one, two, level, level, pairs.known)[0, 0])
+        if weight > THRESHOLD and pairs.add(node, other, Evidence.INSIDE, weight):
             note(pairs, node, other)
 
 

@@ -34,10 +34,11 @@ class Pairs:
     asked: NDArray[np.bool_]
     # By side: what the evidence says of nodes that stay open, with its weight, the best first.
     open: tuple[dict[int, Choices], dict[int, Choices]] = field(default_factory=lambda: ({}, {}))
+    denied: set[tuple[int, int]] = field(default_factory=set)
 
     def add(self, i: int, j: int, evidence: Evidence, weight: float) -> bool:
-        """Match two nodes unless one has a partner."""
-        if self.partner[i] >= 0 or self.back[j] >= 0:
+        """Match two nodes unless one has a partner, or they were a pair that was taken back."""
+        if self.partner[i] >= 0 or self.back[j] >= 0 or (i, j) in self.denied:
             return False
         self.partner[i], self.back[j] = j, i
         self.evidence[i], self.weight[i] = evidence, weight
@@ -49,15 +50,17 @@ class Pairs:
         self.partner[i] = -1
         self.evidence[i] = 0
 
-    def take_back(self, i: int) -> bool:
+    def take_back(self, i: int, *, for_good: bool = True) -> bool:
         """Leave an automatic pair grey; it stays as a candidate, for what contradicts it weighs
-        as much as what spoke for it.
+        as much as what spoke for it. Unless it is ``for_good`` other evidence may make it again.
         """
         other = int(self.partner[i])
         if other < 0 or self.asked[i] or self.evidence[i] == 0:
             return False
         weight = min(float(self.weight[i]), THRESHOLD)
         self.drop(i)
+        if for_good:
+            self.denied.add((i, other))
         self.open[0].setdefault(i, [(other, weight)])
         self.open[1].setdefault(other, [(i, weight)])
         return True

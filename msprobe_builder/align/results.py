@@ -30,6 +30,7 @@ Bool = NDArray[np.bool_]
 
 _LAST = 8  # calls at the end of a module among which the one is that makes its result
 _OTHER = 1e-3  # of the largest element, by which elements that were only moved do not differ
+_TOLD = 0.2  # least share of modules that are given what another one puts out
 _MASKED = 1e4  # such numbers take out places of a softmax
 _WEIGHT = 5.0  # of modules that begin and end with the same calls
 
@@ -49,7 +50,7 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
     ``operators`` are the names behind the ids. Where modules remain that begin and end with the
     same calls, they are matched instead.
     """
-    forms = np.array([number for name, number in operators.items() if name in HAND_ON], np.int64)
+    forms = _hand_on(operators)
     is_module = pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & is_module)
     if not len(nodes):
@@ -63,7 +64,7 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
     for node in nodes[contradicted].tolist():
         pairs.take_back(node)
     if contradicted.any():
-        _pair_by_ends(pairs, forms)
+        pair_by_ends(pairs, operators)
 
 
 def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
@@ -87,8 +88,10 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
     own = npu.parameters.count[nodes], bench.parameters.count[other]
     works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
-    moves = [number for name, number in operators.items() if name in MOVES]
-    moves_another = np.isin(npu.operator[nodes], moves) & same_size & _holds_another(pairs, nodes)
+    moves = [number for name, number in operators.items() if name in MOVES | HAND_ON]
+    hands_on = (pairs.known.hands_on[nodes] == 1) & (pairs.known.other_hands_on[other] == 1)
+    moves_another = np.isin(npu.operator[nodes], moves) | hands_on
+    moves_another &= same_size & _holds_another(pairs, nodes)
     for node in nodes[(differs & works_otherwise) | moves_another].tolist():
         pairs.take_back(node)
 
@@ -101,6 +104,10 @@ def _holds_another(pairs: Pairs, nodes: Int) -> Bool:
     with np.errstate(invalid="ignore"):
         differs = (np.abs(mine - theirs) > _OTHER * largest).any(axis=0)
     return np.asarray(differs & (largest < _MASKED))
+
+
+def _hand_on(operators: dict[str, int]) -> Int:
+    return np.array([number for name, number in operators.items() if name in HAND_ON], np.int64)
 
 
 def _behind_backward(side: Traits) -> Bool:
@@ -165,11 +172,29 @@ def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -
     modules = theirs.modules[:, None, None]
     same = (modules < found) & (found <= other.outline.tree.subtree_end[modules])
     same = same | (levels(other.outputs, other.outputs, found, wanted) > 0)
-    return np.asarray(both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2)))
+    torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
+    return np.asarray(torn | _more_is_done(makes, found[:, :, 0], theirs, other))
 
 
-def _pair_by_ends(pairs: Pairs, forms: Int) -> None:
+def _more_is_done(makes: Bool, found: Int, theirs: Results, other: Traits) -> Bool:
+    """Where nothing recorded makes the other result, and it is not what the partners put out.
+
+    Without calls in the dump an addition at the end is not seen; that it was made is, if tensors
+    are handed on as they are put out at all.
+    """
+    given, put_out = (one.values[0, other.forward] for one in (other.inputs, other.outputs))
+    if other.below[0].any() or np.isin(given, put_out).mean() < _TOLD:
+        return np.zeros(len(theirs.modules), dtype=bool)
+    holding = (theirs.calls >= 0).any(axis=1)
+    known = ~np.isnan(other.outputs.values[0, theirs.modules]) & ~theirs.makes.any(axis=1)
+    known &= makes.any(axis=1) & holding
+    same = levels(other.outputs, other.outputs, found, theirs.modules[:, None]) > 0
+    return np.asarray(known & ~(makes & same).any(axis=1))
+
+
+def pair_by_ends(pairs: Pairs, operators: dict[str, int]) -> None:
     """Match modules without a partner whose first and last calls are those of one free module."""
+    forms = _hand_on(operators)
     npu, bench = pairs.npu, pairs.bench
     nodes = np.flatnonzero((pairs.partner < 0) & _modules(npu))
     others = np.flatnonzero((pairs.back < 0) & _modules(bench))

@@ -52,6 +52,8 @@ class Trust:
 # chance: other seeds, other data. Then they are no evidence. Where most shapes differ the models
 # are of other sizes, and only numbers of dimensions can agree.
 _LEAST_AGREEMENT = 0.08
+_LEAST_EQUAL_WEIGHTS = 0.5  # norms begin with ones in any run
+_LEAST_NEAR = 0.4  # what norms put out is near anywhere
 _LEAST_SAME_SIZES = 0.5
 
 
@@ -62,7 +64,7 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     """
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
     level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
-    weights = 1.5 if not len(level) or (level > 0).mean() >= _LEAST_AGREEMENT else 0.0
+    weights = 1.5 if not len(level) or (level > 0).mean() >= _LEAST_EQUAL_WEIGHTS else 0.0
     some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
     a, b = a[some], b[some]
     if not len(a):
@@ -78,7 +80,7 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     equal, near = (level == 2).mean(), (level >= 1).mean()
     return Trust(
         2.0 * (equal >= _LEAST_AGREEMENT),
-        1.0 * (near - equal >= _LEAST_AGREEMENT),
+        1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR),
         bool(same_sizes),
         bool(same_shapes),
         weights,
@@ -154,6 +156,8 @@ def _of_calls(
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
     layout = np.isin(npu.operator[a], known.layouts)[:, None]
     result -= np.where(layout, 4.0, 2.0) * _other_outputs(npu, bench, a, b, known.trust)
+    if known.trust.same_shapes and not known.trust.equal:
+        result -= 3.0 * (layout & _other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
@@ -181,6 +185,14 @@ def _other_outputs(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> 
         return np.zeros((len(a), len(b)), dtype=bool)
     some = (npu.outputs.numel[a][:, None] > 0) & (bench.outputs.numel[b] > 0)
     return np.asarray(some & (npu.outputs.numel[a][:, None] != bench.outputs.numel[b]))
+
+
+def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where two calls give another form to one they do not share, or exchange other dimensions."""
+    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
+    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
+    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
+    return np.asarray(~out & (~given | exchanges))
 
 
 def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
@@ -247,6 +259,9 @@ def _of_modules(
     if known.trust.equal:  # elsewhere statistics do not show what hands on
         first, second = known.hands_on[a][:, None], known.other_hands_on[b]
         result -= 5.0 * ((first >= 0) & (second >= 0) & (first != second))
+        # What hands on is told from others by what it is given alone.
+        other_tensor = levels(npu.outputs, bench.outputs, a[:, None], b[None, :]) == 0
+        result -= 2.0 * ((first == 1) & (second == 1) & other_tensor)
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
     for i, stem in enumerate(known.stem[a].tolist()):

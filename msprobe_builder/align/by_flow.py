@@ -1,0 +1,289 @@
+"""What flows between calls as evidence, where the values of the two sides do not agree.
+
+Other weights, another seed: no tensor is equal on both sides. Yet within each side it is known who
+put out what a call takes in, and that agrees wherever the two do the same. Query and key are told
+apart by the places where the product of both takes them in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.across import around
+from msprobe_builder.align.flow import Flow
+from msprobe_builder.align.hands_on import HAND_ON
+from msprobe_builder.align.operators import MOVES
+from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.traits import Traits
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.match.matching import Group
+
+Int = NDArray[np.int64]
+
+_COMMUTE = frozenset({"add", "mul", "eq", "ne", "and", "or", "maximum", "minimum"})
+_ROUNDS = 8  # of finding what follows from what was found
+_WEIGHT = 3.0  # of a pair that its neighbours show
+_FAR = 12  # calls without a partner between two that have one
+
+Edge = tuple[int, int]  # a node and the position of a tensor that it takes in or puts out
+
+
+@dataclass(frozen=True)
+class Edges:
+    """By node, in both directions, what flows: ``given`` by place, ``taken`` by whom and where."""
+
+    given: dict[int, dict[int, Edge]]
+    taken: dict[int, list[Edge]]
+
+    @staticmethod
+    def of(flow: Flow, side: Traits, commuting: frozenset[int]) -> Edges:
+        """Follow tensors beyond the calls that hand them on; where terms commute is no place."""
+        table = flow.table
+        rows = np.flatnonzero(
+            (table.section == Section.INPUT) & (flow.source >= 0) & flow.is_leaf[table.node]
+        )
+        given: dict[int, dict[int, Edge]] = defaultdict(dict)
+        taken: dict[int, list[Edge]] = defaultdict(list)
+        sources = flow.source[rows]
+        columns = (
+            table.node[rows],
+            table.position[rows],
+            table.node[sources],
+            table.position[sources],
+        )
+        for node, place, maker, output in zip(*(one.tolist() for one in columns), strict=True):
+            if node == maker:
+                continue
+            given[node][place] = maker, output
+            where = -1 if int(side.operator[node]) in commuting else place
+            taken[maker].append((node, where))
+        return Edges(given, taken)
+
+
+def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) -> int:
+    """Take back what contradicts the flow of tensors, and match what it shows; how many pairs.
+
+    Nothing is done where equal values tell.
+    """
+    if pairs.known.trust.equal:
+        return 0
+    commuting = frozenset(number for name, number in operators.items() if name in _COMMUTE)
+    moving = frozenset(number for name, number in operators.items() if name in MOVES)
+    forms = frozenset(number for name, number in operators.items() if name in HAND_ON)
+    edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
+    if not edges[0].given or not edges[1].given:
+        return 0
+    _take_back(pairs, edges, moving, forms, commuting)
+    total = 0
+    for _ in range(_ROUNDS):
+        found = _match(pairs, edges, (flow, other), commuting)
+        total += found
+        if not found:
+            break
+    return total
+
+
+def _take_back(
+    pairs: Pairs,
+    edges: tuple[Edges, Edges],
+    moving: frozenset[int],
+    forms: frozenset[int],
+    commuting: frozenset[int],
+) -> None:
+    """Leave grey pairs most of whose neighbours belong to others."""
+    leaves = [i for i in edges[0].given if pairs.partner[i] >= 0]
+    for _ in range(_ROUNDS):
+        good: Counter[int] = Counter()
+        bad: Counter[int] = Counter()
+        for i in leaves:
+            j = int(pairs.partner[i])
+            if j < 0:
+                continue
+            for maker, agrees in _makers(pairs, edges, i, j, moving, forms, commuting):
+                count = good if agrees else bad
+                count[i] += 1
+                if maker >= 0:
+                    count[maker] += 1
+        wrong = [i for i, times in bad.items() if times > good[i]]
+        if not sum(pairs.take_back(i, for_good=False) for i in wrong):
+            return
+
+
+def _makers(
+    pairs: Pairs,
+    edges: tuple[Edges, Edges],
+    i: int,
+    j: int,
+    moving: frozenset[int],
+    forms: frozenset[int],
+    commuting: frozenset[int],
+) -> Iterator[tuple[int, bool]]:
+    """For what a pair takes in, who made it here and whether its partner did so there."""
+    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    if int(pairs.npu.operator[i]) in commuting:
+        return
+    # What only moves elements is known by these alone.
+    through = forms if int(pairs.npu.operator[i]) in moving else None
+    for place in mine.keys() & theirs.keys():
+        maker, its = mine[place][0], theirs[place][0]
+        if pairs.partner[maker] == its:
+            yield maker, True
+            continue
+        if pairs.partner[maker] < 0 and pairs.back[its] < 0:
+            continue
+        if _comes_from(pairs, edges, maker, its, through):
+            continue
+        known = maker if pairs.partner[maker] >= 0 else int(pairs.back[its])
+        yield known, False
+
+
+def _comes_from(
+    pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
+) -> bool:
+    """Whether what two calls put out may be one tensor before or after calls of one side alone."""
+    mine = _behind(edges[0], pairs.npu, pairs.partner, maker, through)
+    theirs = _behind(edges[1], pairs.bench, pairs.back, its, through)
+    if mine is None or theirs is None:
+        return True
+    return any(int(pairs.partner[node]) in theirs for node in mine)
+
+
+def _behind(
+    edges: Edges, side: Traits, partner: Int, node: int, through: frozenset[int] | None
+) -> set[int] | None:
+    """The nearest calls with a partner that a tensor comes from, None where that is not known.
+
+    Those without one are seen through if their operators are ``through``, all where that is None.
+    """
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = [(node, 0)]
+    while pending:
+        one, far = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if partner[one] >= 0:
+            found.add(one)
+        elif through is None or int(side.operator[one]) in through:
+            if far == _FAR or one not in edges.given:
+                return None
+            pending += [(maker, far + 1) for maker, _ in edges.given[one].values()]
+    return found
+
+
+def take_back_moved(
+    pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int], groups: list[Group]
+) -> None:
+    """Leave grey calls that only move elements, where these were put out by other calls.
+
+    What computed them on the two sides must be a pair, or belong to one group.
+    """
+    if pairs.known.trust.equal:
+        return
+    moving = [number for name, number in operators.items() if name in MOVES | HAND_ON]
+    first, second = (
+        _computed_by(one, np.isin(side.operator, moving))
+        for one, side in ((flow, pairs.npu), (other, pairs.bench))
+    )
+    number, other_number = np.full(len(first), -1), np.full(len(second), -2)
+    for place, group in enumerate(groups):
+        number[list(group.npu)] = other_number[list(group.bench)] = place
+    moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
+    for i in np.flatnonzero(moved & pairs.npu.forward & (first >= 0)).tolist():
+        maker, its = int(first[i]), int(second[pairs.partner[i]])
+        if its >= 0 and pairs.partner[maker] != its and number[maker] != other_number[its]:
+            pairs.take_back(i)
+
+
+def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
+    """Of each node the call that computed what is first in what it takes in, -1 where unknown."""
+    table = flow.table
+    first = np.full(len(moves), -1, dtype=np.int64)
+    if not (flow.source >= 0).any():
+        return first
+    is_leaf = flow.is_leaf[table.node]
+    rows = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & is_leaf)
+    first[table.node[rows][::-1]] = rows[::-1]
+    source = np.where(first >= 0, flow.source[first], -1)
+    maker = np.where(source >= 0, table.node[source], -1)
+    result = maker.copy()
+    for _ in range(_FAR):
+        further = (result >= 0) & moves[result]
+        if not further.any():
+            break
+        result = np.where(further, maker[result], result)
+    return np.where((result >= 0) & moves[result], -1, result)
+
+
+def _match(
+    pairs: Pairs,
+    edges: tuple[Edges, Edges],
+    flows: tuple[Flow, Flow],
+    commuting: frozenset[int],
+) -> int:
+    """Match what alone is given or taken in by a pair at one place; how many were found."""
+    votes: dict[tuple[int, int], int] = Counter()
+    for i in np.flatnonzero(flows[0].is_leaf & (pairs.partner >= 0)).tolist():
+        j = int(pairs.partner[i])
+        mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+        if int(pairs.npu.operator[i]) in commuting:
+            _vote_for_last(pairs, votes, mine, theirs)
+        else:
+            for place in mine.keys() & theirs.keys():
+                if mine[place][1] == theirs[place][1]:
+                    _vote(pairs, votes, mine[place][0], theirs[place][0])
+        free, other_free = (
+            _takers(side, one.taken.get(node, ()), partner)
+            for side, one, node, partner in (
+                (pairs.npu, edges[0], i, pairs.partner),
+                (pairs.bench, edges[1], j, pairs.back),
+            )
+        )
+        for key, node in free.items():
+            if node >= 0 and other_free.get(key, -1) >= 0:
+                _vote(pairs, votes, node, other_free[key])
+    rows, columns = Counter(i for i, _ in votes), Counter(j for _, j in votes)
+    found = 0
+    for i, j in votes:
+        if rows[i] == columns[j] == 1 and around(pairs, np.array([i]), np.array([j])).all():
+            found += pairs.add(i, j, Evidence.INSIDE, _WEIGHT)
+    return found
+
+
+def _vote(pairs: Pairs, votes: dict[tuple[int, int], int], i: int, j: int) -> None:
+    npu, bench, extent = pairs.npu, pairs.bench, pairs.known.trust.extent
+    if pairs.partner[i] >= 0 or pairs.back[j] >= 0 or npu.operator[i] != bench.operator[j]:
+        return
+    if extent(npu.outputs)[i] == extent(bench.outputs)[j]:
+        votes[i, j] += 1
+
+
+def _vote_for_last(
+    pairs: Pairs,
+    votes: dict[tuple[int, int], int],
+    mine: dict[int, Edge],
+    theirs: dict[int, Edge],
+) -> None:
+    """Of terms whose order says nothing, the last that has no partner."""
+    makers = {maker for maker, _ in mine.values()}
+    others = {maker for maker, _ in theirs.values()}
+    left = {maker for maker in makers if int(pairs.partner[maker]) not in others}
+    right = {maker for maker in others if int(pairs.back[maker]) not in makers}
+    if len(makers) == len(others) and len(left) == len(right) == 1:
+        _vote(pairs, votes, left.pop(), right.pop())
+
+
+def _takers(side: Traits, taken: list[Edge] | tuple[()], partner: Int) -> dict[Edge, int]:
+    """By operator and place, the one free call that takes a tensor in; -1 where there are more."""
+    result: dict[Edge, int] = {}
+    for node, place in taken:
+        key = int(side.operator[node]), place
+        result[key] = -1 if key in result or partner[node] >= 0 else node
+    return result

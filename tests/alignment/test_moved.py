@@ -1,0 +1,152 @@
+"""Parts of a model that one author calls in another order, or puts a residual connection into."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tests.alignment.respell import Recording, recording, without_calls, without_statistics
+from tests.alignment.score import partners
+from tests.collector.recording import record
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(24, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+class Tower(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.entry = nn.Linear(width, 8)
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.exit = nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.entry(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.exit(x).mean(1)
+
+
+class Towers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = Tower(5), Tower(6)
+
+    def forward(self, image: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        return self.left(image) @ self.right(text).T
+
+
+class Flat(nn.Module):
+    """The same without modules around the towers, the other one first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.pixels = nn.Linear(6, 8), nn.Linear(5, 8)
+        self.reading = nn.ModuleList(Block() for _ in range(3))
+        self.seeing = nn.ModuleList(Block() for _ in range(3))
+        self.end_words, self.end_pixels = nn.LayerNorm(8), nn.LayerNorm(8)
+
+    def forward(self, image: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
+        text = self.words(text)
+        for block in self.reading:
+            text = block(text)
+        text = self.end_words(text).mean(1)
+        image = self.pixels(image)
+        for block in self.seeing:
+            image = block(image)
+        return self.end_pixels(image).mean(1) @ text.T
+
+
+SAME = {"left.entry": "pixels", "right.entry": "words", "left.exit": "end_pixels"}
+SAME |= {"right.exit": "end_words"}
+SAME |= {f"left.blocks.{n}": f"seeing.{n}" for n in range(3)}
+SAME |= {f"right.blocks.{n}": f"reading.{n}" for n in range(3)}
+
+
+def recorded(folder: Path, model: nn.Module, *shapes: tuple[int, ...]) -> Recording:
+    tensors = [torch.randn(shape) for shape in shapes]
+
+    def step() -> None:
+        model(*tensors).square().mean().backward()
+
+    return recording(record(folder, step, model).directory)
+
+
+def path(name: str) -> str:
+    """The attributes of a module, without its class and the number of the call."""
+    return ".".join(name.split(".")[1:-3])
+
+
+@pytest.mark.parametrize("is_structure", [False, True])
+def test_towers_in_another_order(tmp_path: Path, is_structure: bool) -> None:
+    torch.manual_seed(1)
+    npu = recorded(tmp_path / "a", Towers(), (2, 4, 5), (2, 7, 6))
+    torch.manual_seed(2)
+    bench = recorded(tmp_path / "b", Flat(), (2, 4, 5), (2, 7, 6))
+    if is_structure:
+        npu, bench = without_statistics(npu), without_statistics(bench)
+    found = {
+        path(name): path(other)
+        for name, other in partners(npu.source(), bench.source()).items()
+        if name.startswith("Module.") and ".forward." in name
+    }
+    assert {name: found.get(name) for name in SAME} == SAME
+    for name, other in found.items():
+        stem = name.rpartition(".")[0]
+        assert stem not in SAME or other.startswith(SAME[stem]), (name, other)
+
+
+class Inside(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.second(torch.tanh(self.first(x)))
+
+
+class Beside(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.two(torch.tanh(self.one(x)))
+
+
+class Chain(nn.Module):
+    def __init__(self, block: type[nn.Module], *, adds: bool) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList(block() for _ in range(3))
+        self.adds = adds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for step in self.steps:
+            x = x + step(x) if self.adds else step(x)
+        return x
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_without_calls_an_addition_at_the_end_is_seen(tmp_path: Path, seed: int) -> None:
+    """One block adds what it is given, around the other one its host does: no counterparts."""
+    torch.manual_seed(1)
+    npu = recorded(tmp_path / "a", Chain(Inside, adds=False), (2, 4, 8))
+    torch.manual_seed(seed)
+    bench = recorded(tmp_path / "b", Chain(Beside, adds=True), (2, 4, 8))
+    found = partners(without_calls(npu).source(), without_calls(bench).source())
+    for number in range(3):
+        assert found[f"Module.steps.{number}.first.Linear.forward.0"] == (
+            f"Module.steps.{number}.one.Linear.forward.0"
+        )
+        assert f"Module.steps.{number}.Inside.forward.0" not in found
