@@ -8,8 +8,8 @@ export function narrowed(values: Int32Array): Integers {
     if (value < least) least = value;
     else if (value > most) most = value;
   }
-  if (least >= 0 && most < 2 ** 8) return Uint8Array.from(values);
-  if (least >= -(2 ** 7) && most < 2 ** 7) return Int8Array.from(values);
-  if (least >= -(2 ** 15) && most < 2 ** 15) return Int16Array.from(values);
+  if (least >= 0 && most < 2 ** 8) return new Uint8Array(values);
+  if (least >= -(2 ** 7) && most < 2 ** 7) return new Int8Array(values);
+  if (least >= -(2 ** 15) && most < 2 ** 15) return new Int16Array(values);
   return values;
 }
