@@ -139,6 +139,7 @@ function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
 
 /** Whether every byte is a number of its own, as in most columns. */
 function areSmall(bytes: Uint8Array): boolean {
-  for (const byte of bytes) if (byte >= 0x80) return false;
-  return true;
+  let at = 0;
+  while (at < bytes.length && bytes[at]! < 0x80) at++;
+  return at === bytes.length;
 }
