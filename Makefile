@@ -104,8 +104,8 @@ mutants-frontend: contract modules ## how many planted faults the front end's ow
 	MUTANTS=1 $(NPM) run mutants
 
 .PHONY: bench
-bench: build ## what a comparison costs, against the least that is possible (minutes)
-	$(PY) benchmarks/build.py
+bench: build ## what a comparison costs, against the least that is possible (REFERENCE=python with msprobe; minutes)
+	$(PY) benchmarks/build.py $(if $(REFERENCE),--reference $(REFERENCE))
 
 .PHONY: mutants
 mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)

@@ -121,6 +121,7 @@ function append<T extends Int32Array | Float32Array>(
 
 function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
   if (bytes.length > 0 && bytes[bytes.length - 1]! >= 0x80) throw damaged('a column is cut off');
+  if (!zigzag && areSmall(bytes)) return new Int32Array(bytes);
   const values = new Int32Array(bytes.length);
   let count = 0;
   for (let position = 0; position < bytes.length;) {
@@ -134,4 +135,11 @@ function unpack(bytes: Uint8Array, zigzag: boolean): Int32Array {
     values[count++] = zigzag ? (value >>> 1) ^ -(value & 1) : value;
   }
   return count === values.length ? values : values.slice(0, count);
+}
+
+/** Whether every byte is a number of its own, as in most columns. */
+function areSmall(bytes: Uint8Array): boolean {
+  let at = 0;
+  while (at < bytes.length && bytes[at]! < 0x80) at++;
+  return at === bytes.length;
 }

@@ -65,15 +65,15 @@ export class Graph {
     this.stems = stems;
     this.unmatchedReasons = unmatchedReasons;
     this.stem = narrowed(checked(columns, 'stem', stems.length));
-    this.direction = Uint8Array.from(checked(columns, 'direction', DIRECTIONS.length));
-    this.kind = Uint8Array.from(checked(columns, 'kind', KINDS.length));
+    this.direction = new Uint8Array(checked(columns, 'direction', DIRECTIONS.length));
+    this.kind = new Uint8Array(checked(columns, 'kind', KINDS.length));
     this.call = narrowed(checked(columns, 'call'));
     this.microStep = narrowed(checked(columns, 'microStep'));
-    this.grade = Uint8Array.from(checked(columns, 'grade', GRADES.length));
-    this.overflow = Uint8Array.from(optional(columns, 'overflow', OVERFLOWS.length));
+    this.grade = new Uint8Array(checked(columns, 'grade', GRADES.length));
+    this.overflow = new Uint8Array(optional(columns, 'overflow', OVERFLOWS.length));
     const reason = optional(columns, 'unmatchedReason', unmatchedReasons.length + 1);
-    this.role = Uint8Array.from(optional(columns, 'role', CALL_ROLES.length));
-    this.unmatchedReason = narrowed(reason.map((value) => value - 1));
+    this.role = new Uint8Array(optional(columns, 'role', CALL_ROLES.length));
+    this.unmatchedReason = narrowed(lowered(reason));
     this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
     if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
 
@@ -83,7 +83,7 @@ export class Graph {
     this.partner = partners(columns.partnerOffset, this.grade);
     this.source = ofMatched(columns.matchSource, this.grade);
     this.certainty = ofMatched(columns.matchCertainty, this.grade);
-    this.group = narrowed(optional(columns, 'group').map((value) => value - 1));
+    this.group = narrowed(lowered(optional(columns, 'group')));
     this.rollup = new Rollup(this.grade, this.overflow);
   }
 
@@ -210,6 +210,12 @@ function checked(
     if (value < 0 || value >= limit)
       throw damaged(`column ${name} holds ${value} at node ${index}`);
   }
+  return values;
+}
+
+/** Places that cross the wire from 1, with 0 for none. */
+function lowered(values: Int32Array): Int32Array {
+  for (let index = 0; index < values.length; index++) values[index]!--;
   return values;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msprobe_builder.base.codes import Grade, words
 from msprobe_builder.base.diagnostics import Diagnostic
@@ -11,6 +12,7 @@ from msprobe_builder.database.read.cells import (
     INT32,
     MAX_NODE,
     integer,
+    integers,
     optional_integer,
     optional_text,
     text,
@@ -76,8 +78,7 @@ def read_diagnostics(connection: sqlite3.Connection, limit: int = -1) -> list[Di
     ]
 
 
-@dataclass(frozen=True)
-class GraphCounts:
+class GraphCounts(NamedTuple):
     """One graph: its size, its nodes by grade, the worst grade below the root."""
 
     graph_id: int
@@ -92,36 +93,25 @@ class GraphCounts:
 
 def read_graph_counts(connection: sqlite3.Connection) -> list[GraphCounts]:
     """Of all graphs by step, rank and side; cheap, it reads the roots alone."""
-    counted = ", ".join(f"rollup.{word}" for word in words(Grade))
+    counted = ", ".join(f"ifnull(rollup.{word}, 0)" for word in words(Grade))
     rows = connection.execute(
         "SELECT graph.graph_id, step, rank, side, micro_steps, node_count, root.grade,"
-        f" worst_grade, {counted} FROM graph JOIN node AS root ON root.node_id = first_node"
+        f" ifnull(worst_grade, 0), {counted} FROM graph"
+        " JOIN node AS root ON root.node_id = first_node"
         " LEFT JOIN rollup ON rollup.node_id = first_node ORDER BY step, rank, side"
-    )
-    return [_graph_counts(*row) for row in rows]
-
-
-def _graph_counts(
-    graph: object,
-    step: object,
-    rank: object,
-    side: object,
-    micro_steps: object,
-    nodes: object,
-    own_grade: object,
-    worst: object,
-    *below: object,
-) -> GraphCounts:
+    ).fetchall()
+    if not rows:
+        return []
+    # A column at a time: a file of a thousand ranks and ten steps has 20,000 of them.
     last = len(Grade) - 1
-    grades = [optional_integer(count, 0, INT32) or 0 for count in below]
-    grades[integer(own_grade, 0, last)] += 1
-    return GraphCounts(
-        integer(graph),
-        integer(step),
-        integer(rank),
-        integer(side, 0, 1),
-        integer(micro_steps),
-        integer(nodes),
-        tuple(grades),
-        optional_integer(worst, 0, last) or 0,
-    )
+    graph, step, rank, side, micro_steps, nodes, own, worst, *below = zip(*rows, strict=True)
+    plain = [integers(column) for column in (graph, step, rank)]
+    sides = integers(side, 0, 1)
+    more = [integers(column) for column in (micro_steps, nodes)]
+    grades = [
+        list(counts) for counts in zip(*(integers(of, 0, INT32) for of in below), strict=True)
+    ]
+    for counts, grade in zip(grades, integers(own, 0, last), strict=True):
+        counts[grade] += 1
+    columns = (*plain, sides, *more, map(tuple, grades), integers(worst, 0, last))
+    return list(map(GraphCounts, *columns))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import SIDES, Grade
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.cells import INT32, MAX_NODE, integer, text
 from msprobe_builder.database.read.configuration import Configuration, read_configuration
-from msprobe_builder.database.read.counts import read_diagnostics, read_graph_counts
+from msprobe_builder.database.read.counts import GraphCounts, read_diagnostics, read_graph_counts
 from msprobe_builder.database.read.edits import EditState, read_edit_state
-from msprobe_builder.database.read.graphs import BENCH, read_graphs
+from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.groups import STANDING
 from msprobe_builder.database.read.meta import read_bands, read_meta
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
@@ -108,30 +108,30 @@ def _read_graphs(connection: sqlite3.Connection) -> tuple[GraphPair, ...]:
     overflows = _read_overflows(connection)
     automatic = _count_per_graph(connection, _AUTOMATIC)
     groups = _count_per_graph(connection, _GROUPS)
-    pairs: dict[tuple[int, int], GraphPair] = {}
+    found: dict[tuple[int, int], list[GraphCounts | None]] = {}
     for graph in read_graph_counts(connection):
-        place = graph.step, graph.rank
-        if graph.side == BENCH:
-            npu = pairs.get(place, GraphPair(*place, graph.micro_steps, 0, 0, (), 0))
-            pairs[place] = replace(
-                npu,
-                bench_nodes=graph.nodes,
-                bench_unmatched=graph.grades[Grade.UNMATCHED],
-                bench_overflow_counts=overflows.get(graph.graph_id, ()),
+        found.setdefault((graph.step, graph.rank), [None, None])[graph.side] = graph
+    pairs = []
+    for (step, rank), (npu, bench) in sorted(found.items()):
+        one = npu or bench
+        assert one is not None
+        pairs.append(
+            GraphPair(
+                step,
+                rank,
+                one.micro_steps,
+                npu.nodes if npu else 0,
+                bench.nodes if bench else 0,
+                npu.grades if npu else (),
+                npu.worst if npu else 0,
+                bench.grades[Grade.UNMATCHED] if bench else 0,
+                overflows.get(npu.graph_id, ()) if npu else (),
+                overflows.get(bench.graph_id, ()) if bench else (),
+                automatic.get(npu.graph_id, 0) if npu else 0,
+                groups.get(npu.graph_id, 0) if npu else 0,
             )
-            continue
-        pairs[place] = GraphPair(
-            *place,
-            graph.micro_steps,
-            graph.nodes,
-            0,
-            graph.grades,
-            graph.worst,
-            overflow_counts=overflows.get(graph.graph_id, ()),
-            automatic=automatic.get(graph.graph_id, 0),
-            groups=groups.get(graph.graph_id, 0),
         )
-    return tuple(pairs[place] for place in sorted(pairs))
+    return tuple(pairs)
 
 
 # Without either nothing is read but an empty index or table.

@@ -24,7 +24,8 @@ _FAR = 2**31
 def pack(path: Path) -> None:
     """Close the gaps of a finished file and add its packed columns; nobody else has it open."""
     if path.stat().st_size <= LARGEST_COPIED:
-        copy = path.with_name(f"{path.name}.copy")
+        # Also a temporary file of this build by its name, should it be killed now.
+        copy = path.with_name(f".copy{path.name}")
         copy.unlink(missing_ok=True)
         try:
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
