@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import string
 import zipfile
@@ -118,6 +119,31 @@ def test_files_that_are_called_differently_are_compared_by_what_they_hold(tmp_pa
         "gpu.json is in one pack only",
         "npu.json is in one pack only",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({"mean": 0.25 + 1e-7, "norm": 3.0 + 1e-6}, "warning"),
+        ({"mean": 0.25 + 1e-4}, "error"),
+        ({"norm": 3.0 + 1e-4}, "error"),
+        ({"max": 1.0 + 1e-7}, "error"),
+        ({"mean": math.nan}, "error"),
+    ],
+)
+def test_sums_in_another_order_are_no_other_weights(
+    tmp_path: Path, change: dict[str, float], level: str
+) -> None:
+    """As the reference tool computes them on two devices."""
+    numbers = {"max": 1.0, "min": -1.0, "mean": 0.25, "norm": 3.0}
+    packs = []
+    for name, own in (("a", numbers), ("b", numbers | change)):
+        packs.append(tmp_path / f"{name}.zip")
+        with zipfile.ZipFile(packs[-1], "w") as pack:
+            pack.writestr("weights/step0/rank0/weight.json", json.dumps({"w": own}))
+    [sheet] = compare_packs(*map(read_pack, packs)).sheets
+    assert sheet.outcome == level
+    assert ("no more than sums in another order" in sheet.first) == (level == "warning")
 
 
 def test_short_options_are_no_values() -> None:
