@@ -121,6 +121,14 @@ def test_files_that_are_called_differently_are_compared_by_what_they_hold(tmp_pa
     ]
 
 
+def test_of_a_whole_environment_what_changes_numbers_is_read(tmp_path: Path) -> None:
+    """The reference tool writes all of it."""
+    path = tmp_path / "pack.zip"
+    with zipfile.ZipFile(path, "w") as pack:
+        pack.writestr("env", json.dumps({"HOME": "/root", "NCCL_ALGO": "Ring", "NCCL_KEY": "x"}))
+    assert read_pack(path).variables == {"NCCL_ALGO": "Ring", "NCCL_KEY": "(hidden)"}
+
+
 @pytest.mark.parametrize(
     ("change", "level"),
     [
