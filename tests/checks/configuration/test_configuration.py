@@ -129,6 +129,20 @@ def test_of_a_whole_environment_what_changes_numbers_is_read(tmp_path: Path) -> 
     assert read_pack(path).variables == {"NCCL_ALGO": "Ring", "NCCL_KEY": "(hidden)"}
 
 
+def test_a_wrapped_model_has_the_weights_of_the_plain_one(tmp_path: Path) -> None:
+    numbers = {"max": 1.0, "min": -1.0, "mean": 0.25, "norm": 3.0}
+    packs = []
+    for name, prefix, norm in (("a", "", 3.0), ("b", "module.", 3.0), ("c", "module.", 4.0)):
+        packs.append(tmp_path / f"{name}.zip")
+        weights = {f"{prefix}layers.0.w": numbers, f"{prefix}head.w": numbers | {"norm": norm}}
+        with zipfile.ZipFile(packs[-1], "w") as pack:
+            pack.writestr("weights/step0/rank0/weight.json", json.dumps(weights))
+    plain, wrapped, wrong = map(read_pack, packs)
+    assert compare_packs(plain, wrapped).outcome == "pass"
+    [sheet] = compare_packs(plain, wrong).sheets
+    assert [one.name for one in sheet.differences] == ["head.w of micro-step 0, rank 0"]
+
+
 @pytest.mark.parametrize(
     ("change", "level"),
     [
