@@ -1,7 +1,9 @@
 """What the monitor costs: steps of a model of 100 million parameters on the CPU, with and without.
 
 Run it as ``python benchmarks/monitor.py``; steps with and without alternate, so that both see the
-same machine, and the median of the differences counts.
+same machine, and the median of the differences counts. On a machine with other jobs the difference
+of two steps says little; what the monitor's own functions take is told apart therefore, and what
+each pass over memory takes by itself.
 """
 
 # mypy: disable-error-code="no-untyped-call"
@@ -12,13 +14,18 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
+from msprobe_collector.monitor import hooks, monitor
+from msprobe_collector.monitor.measure import measure
 
 WIDTH, LAYERS, HEADS, VOCABULARY = 768, 12, 12, 20_000
 
@@ -52,6 +59,57 @@ def step(model: Model, optimizer: torch.optim.Optimizer, words: torch.Tensor) ->
     return time.process_time() - began
 
 
+class Inside:
+    """CPU seconds spent in what the monitor is called for."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        for owner, names in (
+            (hooks.Hooks, ("_take_output", "_take_gradient")),
+            (monitor.Monitor, ("_before_step", "_after_step")),
+        ):
+            for name in names:
+                setattr(owner, name, self._timed(getattr(owner, name)))
+
+    def _timed(self, function: Callable[..., None]) -> Callable[..., None]:
+        def timed(*given: Any) -> None:
+            began = time.process_time()
+            function(*given)
+            self.seconds += time.process_time() - began
+
+        return timed
+
+
+def show_passes() -> None:
+    """What one pass over 200 MB takes, of which only the first waits for memory in a record."""
+    values = torch.randn(50_000_000)
+
+    def equal(piece: torch.Tensor) -> int:
+        return int(np.count_nonzero(piece.numpy() == 0))
+
+    passes: dict[str, Callable[[torch.Tensor], object]] = {
+        "norm": torch.linalg.vector_norm,
+        "sum": torch.sum,
+        "largest": torch.amax,
+        "smallest": torch.amin,
+        "zeros": equal,
+    }
+    pieces = values.split(1 << 17)
+    for name, function in passes.items():
+        print(f"{name}: {_speed(pieces, function)}")
+    print(f"all of them: {_speed([values], measure)}")
+
+
+def _speed(tensors: Sequence[torch.Tensor], function: Callable[[torch.Tensor], object]) -> str:
+    taken = []
+    for _ in range(5):
+        began = time.process_time()
+        for tensor in tensors:
+            function(tensor)
+        taken.append(time.process_time() - began)
+    return f"{sum(one.nbytes for one in tensors) / min(taken) / 1e9:.1f} GB/s"
+
+
 def main() -> None:
     """Print the cost of the monitor relative to a step."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,21 +122,29 @@ def main() -> None:
     words = torch.randint(0, VOCABULARY, (options.tokens // 256, 256))
     count = sum(one.numel() for one in model.parameters())
     print(f"{count / 1e6:.0f} million parameters, {options.tokens} tokens")
+    show_passes()
+    inside = Inside()
     with tempfile.TemporaryDirectory() as folder:
-        plain, watched = [], []
+        plain, watched, shares = [], [], []
         for number in range(options.rounds + 1):
             without = step(model, optimizer, words)
             debugger = PrecisionDebugger(None, "monitor", Path(folder) / str(number))
             debugger.monitor(model)
+            inside.seconds = 0.0
             with_it = step(model, optimizer, words)
             PrecisionDebugger.close()
             if number == 0:
                 continue  # what is loaded once
             plain.append(without)
             watched.append(with_it)
-            print(f"without {plain[-1]:.2f} CPU s, with {watched[-1]:.2f} CPU s")
+            shares.append(inside.seconds / (with_it - inside.seconds))
+            print(
+                f"without {plain[-1]:.2f} CPU s, with {watched[-1]:.2f} CPU s, "
+                f"of them {inside.seconds:.3f} inside: {shares[-1]:.2%}"
+            )
     cost = median(b / a - 1 for a, b in zip(plain, watched, strict=True))
     print(f"cost, median: {cost:.1%}; by the fastest: {min(watched) / min(plain) - 1:.1%}")
+    print(f"inside the monitor, median: {median(shares):.2%}")
 
 
 if __name__ == "__main__":

@@ -141,8 +141,9 @@ _FAULTS = (
 
 def damaged(name: str, what: str) -> FileError:
     """A file whose content is not what its schema says."""
+    remedy = REBUILD if name.endswith(".trend.db") else SAVE_AND_REBUILD  # no matches in it
     # SQLite's messages quote the file, which may hold anything.
-    return FileError("damaged", f"{name} is damaged: {printable(what)}.", SAVE_AND_REBUILD)
+    return FileError("damaged", f"{name} is damaged: {printable(what)}.", remedy)
 
 
 def _is_of_content(error: sqlite3.Error) -> bool:

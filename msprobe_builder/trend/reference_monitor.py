@@ -29,6 +29,7 @@ _KINDS = {
     "exp_avg": _STATE,
     "exp_avg_sq": _STATE,
 }
+_COLUMNS = {"vpp_stage", "name", "step", "shape"}
 _OUTPUT = ".output"
 
 
@@ -74,12 +75,15 @@ def _lines(path: Path) -> Iterator[tuple[int, str, list[float]]]:
     if path.stat().st_size > LARGEST_JSON:
         raise BuildError(f"{path} is larger than a table may be; record fewer steps a file.")
     with path.open(encoding="utf-8", newline="", errors="replace") as file:
-        for place, row in enumerate(csv.DictReader(file), start=2):
+        rows = csv.DictReader(file)
+        if not set(rows.fieldnames or ()) >= _COLUMNS:
+            raise BuildError(f"{path} is no record of a monitor: its columns are others.")
+        for place, row in enumerate(rows, start=2):
             try:
                 stage = int(row["vpp_stage"])
                 name = f"{stage}.{row['name']}" if stage else row["name"]
                 yield int(row["step"]), name, _numbers(row)
-            except (KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
+            except (ValueError, TypeError, AttributeError, OverflowError) as error:
                 raise BuildError(f"{path} is damaged in line {place}; remove it.") from error
 
 

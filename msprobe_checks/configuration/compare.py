@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe_builder.dump.names import without_wrappers
+from msprobe_checks.configuration.levels import ERROR, PASS, WARNING
+from msprobe_checks.configuration.options import differing_options, files_beside
 from msprobe_checks.configuration.pack import Pack, Values
 
-PASS, WARNING, ERROR = "pass", "warning", "error"
 _ORDER = (PASS, WARNING, ERROR)
 Row = tuple[object, ...]
 Place = tuple[int, int]  # micro-step and rank
@@ -29,26 +31,8 @@ _PACKAGES = """
     accelerate apex datasets deepspeed flash-attn megatron megatron-core mindspeed mindspore
     mindspore-gl numpy peft torch torch-npu transformer-engine transformers triton
 """.split()
-_SAME_OPTION = {
-    "lr": "learning-rate",
-    "batch-size": "global-batch-size",
-    "per-device-train-batch-size": "micro-batch-size",
-    "tp": "tensor-model-parallel-size",
-    "pp": "pipeline-model-parallel-size",
-    "sequence-length": "seq-length",
-    "max-seq-length": "seq-length",
-    "hidden-dim": "hidden-size",
-    "num-hidden-layers": "num-layers",
-    "num-heads": "num-attention-heads",
-    "random-seed": "seed",
-}
-_ALIKE = 0.8  # similarity of names from which two are shown beside each other
 _ENOUGH = 0.8  # of stack frames
-# Where a run writes or finds its files, and how ranks find each other.
-_PLACES = (
-    *("path", "dir", "save", "load", "log", "port", "addr", "name", "file", "cache"),
-    *("master", "rdzv", "node-rank", "project"),
-)
+_ROUNDING = 2e-6
 _STATISTICS = ("max", "min", "mean", "norm")
 
 
@@ -187,9 +171,9 @@ def _packages(bench: Mapping[str, str], other: Mapping[str, str]) -> Sheet:
 def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
     rows: list[Row] = []
     found = []
-    pairs = _files(bench, other)
+    pairs = files_beside(bench, other)
     for first, second in pairs:
-        for row in _option_rows(bench[first], other[second]):
+        for row in differing_options(bench[first], other[second]):
             name, b_name, a, b, matched, level = row
             rows.append((second, *row))
             text = f"{b_name or name} is {_said(b)} against {_said(a)} ({matched})"
@@ -202,75 +186,23 @@ def _options(bench: Mapping[str, Values], other: Mapping[str, Values]) -> Sheet:
     return _sheet("hyperparameters", columns, rows, found)
 
 
-def _files(bench: Mapping[str, Values], other: Mapping[str, Values]) -> list[tuple[str, str]]:
-    """Files of one name, and of those that are called differently the ones most alike.
-
-    These are scripts of two machines, ``run_gpu.sh`` and ``run_npu.sh``: most options are in both.
-    """
-    pairs = [(name, name) for name in bench if name in other]
-    left, right = ([one for one in side if (one, one) not in pairs] for side in (bench, other))
-    common = {(a, b): len(bench[a].keys() & other[b].keys()) for a in left for b in right}
-    for a, b in sorted(common, key=lambda pair: (-common[pair], pair)):
-        if a in left and b in right and (common[a, b] or len(bench) == len(other) == 1):
-            pairs.append((a, b))
-            left.remove(a)
-            right.remove(b)
-    return pairs
-
-
-def _option_rows(
-    bench: Values, other: Values
-) -> Iterable[tuple[str, str, object, object, str, str]]:
-    """Options that differ: equal names first, then known and similar ones."""
-    left = dict(other.items())
-    for name, value in bench.items():
-        partner, matched = _partner(name, left, bench)
-        if partner is None:
-            yield name, "", value, None, "one side only", _one_sided(name)
-            continue
-        b = left.pop(partner)
-        if not _is_equal(value, b):
-            yield name, partner, value, b, matched, WARNING if _is_place(name) else ERROR
-    for name, value in left.items():
-        yield "", name, None, value, "one side only", _one_sided(name)
-
-
-def _partner(name: str, left: Values, bench: Values) -> tuple[str | None, str]:
-    if name in left:
-        return name, "same name"
-    free = [one for one in left if one not in bench]
-    known = _SAME_OPTION.get(name, name)
-    for one in free:
-        if _SAME_OPTION.get(one, one) == known:
-            return one, "same meaning"
-    alike = difflib.get_close_matches(name, free, 1, _ALIKE)
-    return (alike[0], "similar name") if alike else (None, "")
-
-
-def _one_sided(name: str) -> str:
-    return PASS if _is_place(name) else WARNING
-
-
-def _is_place(name: str) -> bool:
-    return any(word in name.lower().replace("_", "-") for word in _PLACES)
-
-
-def _is_equal(a: object, b: object) -> bool:
-    """Equal as written, or as numbers: 1e-4 is 0.0001."""
-    if a == b or str(a).lower() == str(b).lower():
-        return True
-    try:
-        return float(str(a)) == float(str(b))
-    except ValueError:
-        return False
-
-
 def _data(bench: Mapping[Place, Values], other: Mapping[Place, Values]) -> Sheet:
     return _tensors("dataset", "tag", bench, other)
 
 
 def _weights(bench: Mapping[Place, Values], other: Mapping[Place, Values]) -> Sheet:
+    """Without wrappers where names differ: DDP has ``module.`` before all of them."""
+    both = bench.keys() & other.keys()
+    if any(bench[place].keys() != other[place].keys() for place in both):
+        bench, other = (
+            {place: _unwrapped(values) for place, values in side.items()} for side in (bench, other)
+        )
     return _tensors("weights", "weight_name", bench, other)
+
+
+def _unwrapped(values: Values) -> Values:
+    found = {without_wrappers(name): value for name, value in values.items()}
+    return found if len(found) == len(values) else values
 
 
 def _tensors(
@@ -298,10 +230,20 @@ def _tensors(
             if not is_equal:
                 worst = max(range(len(apart)), key=lambda one: _size(apart[one]))
                 value, b_value = (f"{_STATISTICS[worst]} {one[tag][worst]:.6g}" for one in (a, b))
-                text = f"{tag} of {where} differs, by {apart[worst]:.2g} of its value"
-                found.append(Difference(ERROR, f"{tag} of {where}", value, b_value, text))
+                level, how = ERROR, "differs"
+                if _is_rounding(a[tag], b[tag]):
+                    level, how = WARNING, "differs no more than sums in another order do"
+                text = f"{tag} of {where} {how}, by {apart[worst]:.2g} of its value"
+                found.append(Difference(level, f"{tag} of {where}", value, b_value, text))
     columns = f"step rank {column} equal " + " ".join(f"{one}_relative_diff" for one in _STATISTICS)
     return _sheet(name, columns, rows, found)
+
+
+def _is_rounding(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """Equal ends, and a mean and norm as two devices or tools sum the same numbers in float32."""
+    largest = max(abs(a[0]), abs(a[1]))
+    means, norms = abs(a[2] - b[2]), abs(a[3] - b[3])
+    return a[:2] == b[:2] and means <= _ROUNDING * largest and norms <= _ROUNDING * a[3]
 
 
 def _statistics(content: object, prefix: str = "") -> Iterable[tuple[str, tuple[float, ...]]]:

@@ -1,7 +1,8 @@
 """Reading the zip file of a configuration, ours or the reference tool's; it is not trusted.
 
 ``ConfigChecker`` writes one of every rank: those beside the file that is named are read with it.
-Values whose name speaks of a secret are hidden here once more: other tools do not hide them.
+Values whose name speaks of a secret are hidden here once more, and variables that change no numbers
+are left out: other tools write all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE
-from msprobe_checks.configuration.secrets import without_secrets
+from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
 
 _MOST_ENTRIES = 100_000
 _PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
@@ -115,7 +116,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> Pack:
             raise ValueError(name)
         if name == "env":
             named = {str(key): str(value) for key, value in content.items()}
-            variables = {key: str(value) for key, value in without_secrets(named).items()}
+            variables = allowed_variables({key: str(value) for key, value in named.items()})
         elif name.startswith("hyperparameters/"):
             for file, options in content.items():
                 known = options if isinstance(options, dict) else {file: options}

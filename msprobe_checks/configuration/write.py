@@ -8,8 +8,9 @@ from typing import Any
 
 from msprobe_builder.base.publish import written
 from msprobe_builder.tables.write import library
-from msprobe_checks.configuration.compare import ERROR, WARNING, ConfigurationComparison
+from msprobe_checks.configuration.compare import ConfigurationComparison
 from msprobe_checks.configuration.conclusion import conclusion
+from msprobe_checks.configuration.levels import ERROR, WARNING
 
 _MOST_ROWS = 2000  # of one part on the page; the workbook has all
 

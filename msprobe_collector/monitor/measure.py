@@ -22,6 +22,7 @@ from msprobe_collector.record.statistics import is_capturing, local_part
 # Elements of a piece: half a megabyte for each thread stays in its core's own cache, so that only
 # the first of the passes over it waits for memory.
 _PIECE = 1 << 17
+_FEW_THREADS = 2  # up to which numpy's extremes and comparisons, on one, are faster than torch's
 _SOME = 8  # elements by which a tensor is known again
 
 
@@ -117,11 +118,18 @@ def _pieces(flat: torch.Tensor) -> Sequence[torch.Tensor]:
 def _piece(piece: torch.Tensor, equal: Any) -> tuple[float, float, float, float, int]:
     wide = _wide(piece)
     square, total = _square(wide), wide.sum().item()
-    high, low = wide.amax().item(), wide.amin().item()
+    if torch.get_num_threads() > _FEW_THREADS:
+        high, low = wide.amax().item(), wide.amin().item()
+    else:
+        values = wide.numpy()
+        high, low = float(values.max()), float(values.min())
     if low > 0 or high < 0:
         return square, total, high, low, 0
-    zeros = np.count_nonzero(np.equal(wide.numpy(), 0, out=equal[: wide.numel()]))
-    return square, total, high, low, int(zeros)
+    if torch.get_num_threads() > _FEW_THREADS:
+        zeros = wide.numel() - int(torch.count_nonzero(wide))
+    else:
+        zeros = int(np.count_nonzero(np.equal(values, 0, out=equal[: values.size])))
+    return square, total, high, low, zeros
 
 
 def _wide(piece: torch.Tensor) -> torch.Tensor:

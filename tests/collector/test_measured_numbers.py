@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -47,6 +48,21 @@ def test_a_tensor_of_any_size_is_measured_rightly(
         shown = {"norm": found.norm, "mean": found.mean, "max": found.high, "min": found.low}
         for name, value in shown.items():
             assert value == pytest.approx(wanted[name], rel=2e-5, abs=1e-6, nan_ok=True), name
+
+
+@pytest.fixture
+def four_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize("shape", [(3,), ((1 << 20) + 7,)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_threads_measure_the_same(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    test_a_tensor_of_any_size_is_measured_rightly(shape, dtype)
 
 
 def test_large_numbers_have_a_norm_although_their_squares_have_none() -> None:

@@ -138,7 +138,9 @@ def test_only_a_file_of_ours_is_opened(tmp_path: Path, demo_database: Path) -> N
     with raw(report.path) as connection:
         connection.execute("PRAGMA user_version = 1")
         connection.executescript("DROP TABLE step; CREATE VIEW step AS SELECT 1 AS step;")
-    with pytest.raises(BuildError, match="damaged"), opened_trend(report.path):
+    # Nobody makes matches by hand in it.
+    again = r"damaged: .*\. Build it again with msprobe-build\.\Z"
+    with pytest.raises(BuildError, match=again), opened_trend(report.path):
         pass
 
 

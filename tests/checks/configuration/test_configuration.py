@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import string
 import zipfile
@@ -12,8 +13,6 @@ from typing import Any
 import openpyxl
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from msprobe_builder.base.errors import BuildError, UsageError
@@ -23,71 +22,8 @@ from msprobe_checks.configuration.compare import compare_packs
 from msprobe_checks.configuration.conclusion import conclusion
 from msprobe_checks.configuration.pack import read_pack
 from msprobe_checks.configuration.secrets import allowed_variables, is_secret
-from msprobe_checks.configuration.shell import read_script
 from msprobe_collector import ConfigChecker
-
-SCRIPT = r"""#!/bin/bash
-# a comment with --not-an-option 3
-export CUDA_DEVICE_MAX_CONNECTIONS=1
-GPUS_PER_NODE=8
-NNODES=${SLURM_NNODES:-2}
-
-DISTRIBUTED_ARGS="
-    --nproc_per_node $GPUS_PER_NODE \
-    --nnodes $NNODES
-"
-GPT_ARGS=(
-    --num-layers 24   # as published
-    --hidden-size 1024
-    --lr 1e-4 --min-lr=1.0e-5
-    --bf16
-    --seed 1234
-    --init-offset -0.5
-    --data-path "a b" c
-)
-MORE="--use-flash-attn --clip-grad 1.0"
-
-torchrun $DISTRIBUTED_ARGS pretrain_gpt.py \
-    "${GPT_ARGS[@]}" \
-    $MORE \
-    --swiglu > log.txt 2>&1
-echo done --later 5
-"""
-
-
-def test_options_of_a_launch_script() -> None:
-    assert read_script(SCRIPT).options == {
-        "nproc-per-node": "8",
-        "nnodes": "2",
-        "num-layers": "24",
-        "hidden-size": "1024",
-        "lr": "1e-4",
-        "min-lr": "1.0e-5",
-        "bf16": "true",
-        "seed": "1234",
-        "init-offset": "-0.5",
-        "data-path": "a b c",
-        "use-flash-attn": "true",
-        "clip-grad": "1.0",
-        "swiglu": "true",
-    }
-
-
-def test_variables_that_a_script_gives_to_the_training() -> None:
-    script = """
-        LEVEL=2
-        export HCCL_DETERMINISTIC=true NCCL_DEBUG=$LEVEL
-        CUDA_LAUNCH_BLOCKING=0
-        export CUDA_LAUNCH_BLOCKING
-        NVTE_FUSED_ATTN=0 torchrun train.py --seed 1
-        HIDDEN=3
-    """
-    assert read_script(script).exports == {
-        "HCCL_DETERMINISTIC": "true",
-        "NCCL_DEBUG": "2",
-        "CUDA_LAUNCH_BLOCKING": "0",
-        "NVTE_FUSED_ATTN": "0",
-    }
+from tests.checks.configuration.test_scripts import SCRIPT
 
 
 def test_what_a_script_exports_is_compared_as_environment(tmp_path: Path) -> None:
@@ -120,28 +56,51 @@ def test_files_that_are_called_differently_are_compared_by_what_they_hold(tmp_pa
     ]
 
 
-def test_short_options_are_no_values() -> None:
-    script = "python train.py --amp -n 3 --shift -0.5 --scale -1"
-    assert read_script(script).options == {"amp": "true", "shift": "-0.5", "scale": "-1"}
+def test_of_a_whole_environment_what_changes_numbers_is_read(tmp_path: Path) -> None:
+    """The reference tool writes all of it."""
+    path = tmp_path / "pack.zip"
+    with zipfile.ZipFile(path, "w") as pack:
+        pack.writestr("env", json.dumps({"HOME": "/root", "NCCL_ALGO": "Ring", "NCCL_KEY": "x"}))
+    assert read_pack(path).variables == {"NCCL_ALGO": "Ring", "NCCL_KEY": "(hidden)"}
 
 
-NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=8)
-VALUES = st.none() | st.integers(-99, 99).map(str) | st.text(string.ascii_letters, min_size=1)
+def test_a_wrapped_model_has_the_weights_of_the_plain_one(tmp_path: Path) -> None:
+    numbers = {"max": 1.0, "min": -1.0, "mean": 0.25, "norm": 3.0}
+    packs = []
+    for name, prefix, norm in (("a", "", 3.0), ("b", "module.", 3.0), ("c", "module.", 4.0)):
+        packs.append(tmp_path / f"{name}.zip")
+        weights = {f"{prefix}layers.0.w": numbers, f"{prefix}head.w": numbers | {"norm": norm}}
+        with zipfile.ZipFile(packs[-1], "w") as pack:
+            pack.writestr("weights/step0/rank0/weight.json", json.dumps(weights))
+    plain, wrapped, wrong = map(read_pack, packs)
+    assert compare_packs(plain, wrapped).outcome == "pass"
+    [sheet] = compare_packs(plain, wrong).sheets
+    assert [one.name for one in sheet.differences] == ["head.w of micro-step 0, rank 0"]
 
 
-@given(st.dictionaries(NAMES, VALUES, max_size=8), st.booleans())
-def test_every_option_keeps_its_value(options: dict[str, str | None], in_variable: bool) -> None:
-    """A flag is never given the next option as its value."""
-    words = " ".join(
-        f"--{name}" + (f" {value}" if value else "") for name, value in options.items()
-    )
-    script = f'ARGS="{words}"\npython train.py $ARGS' if in_variable else f"python train.py {words}"
-    assert read_script(script).options == {name: value or "true" for name, value in options.items()}
-
-
-@given(st.text(max_size=200))
-def test_any_text_is_read_without_failing(text: str) -> None:
-    read_script(text)
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({"mean": 0.25 + 1e-7, "norm": 3.0 + 1e-6}, "warning"),
+        ({"mean": 0.25 + 1e-4}, "error"),
+        ({"norm": 3.0 + 1e-4}, "error"),
+        ({"max": 1.0 + 1e-7}, "error"),
+        ({"mean": math.nan}, "error"),
+    ],
+)
+def test_sums_in_another_order_are_no_other_weights(
+    tmp_path: Path, change: dict[str, float], level: str
+) -> None:
+    """As the reference tool computes them on two devices."""
+    numbers = {"max": 1.0, "min": -1.0, "mean": 0.25, "norm": 3.0}
+    packs = []
+    for name, own in (("a", numbers), ("b", numbers | change)):
+        packs.append(tmp_path / f"{name}.zip")
+        with zipfile.ZipFile(packs[-1], "w") as pack:
+            pack.writestr("weights/step0/rank0/weight.json", json.dumps({"w": own}))
+    [sheet] = compare_packs(*map(read_pack, packs)).sheets
+    assert sheet.outcome == level
+    assert ("no more than sums in another order" in sheet.first) == (level == "warning")
 
 
 def test_secrets_never_leave_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,8 +103,14 @@ def test_it_becomes_a_trend(tmp_path: Path, recorded: Path) -> None:
 def test_two_records_of_a_rank_and_a_damaged_line_are_one_sentence(recorded: Path) -> None:
     [directory] = recorded.iterdir()
     path = directory / "grad_reduced_1-1.csv"
-    path.write_text(path.read_text().replace("0.183071", "much"))
-    with pytest.raises(BuildError, match=re.escape(f"{path} is damaged in line 2; remove it.")):
+    text = path.read_text()
+    head, line = text.splitlines()[:2]
+    for wrong in (text.replace("0.183071", "much"), f"{head}\n{line[:20]}\n"):
+        path.write_text(wrong)
+        with pytest.raises(BuildError, match=re.escape(f"{path} is damaged in line 2; remove it.")):
+            compare_monitors(recorded, recorded)
+    path.write_bytes(bytes(99))
+    with pytest.raises(BuildError, match=re.escape(f"{path} is no record of a monitor: its")):
         compare_monitors(recorded, recorded)
     shutil.copytree(directory, recorded / directory.name.replace("Nov25", "Nov26"))
     with pytest.raises(UsageError, match=r"two records of rank 0, .*; give a directory with"):
