@@ -25,6 +25,7 @@ from msprobe_collector.intercept.names import (
 from msprobe_collector.intercept.operators import take_operator
 from msprobe_collector.intercept.staged import is_staged
 from msprobe_collector.record.calls import Pending
+from msprobe_collector.record.framework import NO_PASS
 from msprobe_collector.record.session import Session
 from msprobe_collector.unseen import unseen
 
@@ -45,6 +46,7 @@ class CallMode(TorchFunctionMode):
         self.counts = True  # until stop, in whatever thread that is called
         self._session = session
         self._ledger = session.ledger
+        self._framework = session.framework
         self._records = session.config.with_apis
 
     def __torch_function__(
@@ -106,9 +108,11 @@ class CallMode(TorchFunctionMode):
         if operator is not None:
             label = f"Tensor.{operator}"
         finish: Finish | None = None
-        if label.startswith("Aten.") and _is_inside_dispatch(frame):
+        is_communication = label.startswith("Distributed.")
+        may_be_inside = label.startswith("Aten.") or self._framework.current_pass() != NO_PASS
+        if may_be_inside and not is_communication and _is_inside_dispatch(frame):
             return func(*args, **kwargs)
-        if label.startswith("Distributed."):
+        if is_communication:
             if label == WAIT:
                 result = func(*args, **kwargs)
                 self._collectives.waited_for(args)

@@ -107,7 +107,7 @@ class Ledger:
                 if self._files is not None:
                     self._files.flush(self.stacks.lines)
             except OSError as error:
-                self.give_up(f"{error.filename or self._directory} cannot be written: {error}.")
+                self.give_up(f"{error.filename or self._directory} cannot be written: {error}")
             except Exception as error:
                 self.report("A part of the step", error)
 
@@ -182,7 +182,7 @@ class Ledger:
     def report(self, name: str, error: BaseException) -> None:
         """One record failed; say so once per kind of failure and go on."""
         if isinstance(error, OSError):
-            self.give_up(f"{error.filename or name} cannot be written: {error}.")
+            self.give_up(f"{error.filename or name} cannot be written: {error}")
             return
         first = (str(error).splitlines() or [""])[0]
         kind = f"{name.split('.')[0]}{type(error).__name__}{first}"
@@ -194,7 +194,7 @@ class Ledger:
     def give_up(self, reason: str) -> None:
         """Record nothing any more; what was written before is kept."""
         if not self.finished:
-            _log.warning("%s Nothing is recorded any more; the training goes on.", reason)
+            _log.warning("%s; nothing is recorded any more and the training goes on.", reason)
         self._end()
 
     def give_up_silently(self) -> None:

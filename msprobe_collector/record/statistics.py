@@ -88,6 +88,8 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
         return None
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
+    if not tensor.untyped_storage().nbytes() and tensor.numel():
+        return None  # its memory was given back
     return tensor
 
 
