@@ -150,3 +150,57 @@ def test_without_calls_an_addition_at_the_end_is_seen(tmp_path: Path, seed: int)
             f"Module.steps.{number}.one.Linear.forward.0"
         )
         assert f"Module.steps.{number}.Inside.forward.0" not in found
+
+
+class Named(nn.Module):
+    """The first block has a name of its own, the others are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Block()
+        self.others = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for block in self.others:
+            x = block(x)
+        return x
+
+
+class Piece(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin, self.wide, self.narrow = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(24, 8)
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(self.narrow(self.wide(self.begin(x)).clamp(min=0.0))) + x
+
+
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = nn.ModuleList(Piece() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.stack:
+            x = block(x)
+        return x
+
+
+@pytest.mark.parametrize("is_structure", [False, True])
+def test_numbers_tell_nothing_where_one_block_has_a_name(
+    tmp_path: Path, is_structure: bool
+) -> None:
+    torch.manual_seed(1)
+    npu = recorded(tmp_path / "a", Named(), (2, 4, 8))
+    torch.manual_seed(2)
+    bench = recorded(tmp_path / "b", Counted(), (2, 4, 8))
+    if is_structure:
+        npu, bench = without_statistics(npu), without_statistics(bench)
+    found = {
+        path(name): path(other)
+        for name, other in partners(npu.source(), bench.source()).items()
+        if name.endswith(".Block.forward.0")
+    }
+    assert found == {"first": "stack.0", "others.0": "stack.1", "others.1": "stack.2"}
