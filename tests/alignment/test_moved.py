@@ -18,24 +18,42 @@ from tests.collector.recording import record
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(24, 8)
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 48), nn.Linear(24, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(torch.relu(self.up(self.norm(x))))
+        wide, gate = self.up(self.norm(x)).chunk(2, dim=-1)
+        return x + self.down(torch.relu(gate) * wide)
+
+
+class Piece(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin, self.wide, self.gate = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 24)
+        self.narrow, self.drop = nn.Linear(24, 8), nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x, y = self.begin(x), x
+        return self.drop(self.narrow(self.gate(x).clamp(min=0.0) * self.wide(x))) + y
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Piece() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
 
 
 class Tower(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.entry = nn.Linear(width, 8)
-        self.blocks = nn.ModuleList(Block() for _ in range(3))
-        self.exit = nn.LayerNorm(8)
+        self.entry, self.encoder, self.exit = nn.Linear(width, 8), Encoder(), nn.LayerNorm(8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.entry(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.exit(x).mean(1)
+        return self.exit(self.encoder(self.entry(x))).mean(1)
 
 
 class Towers(nn.Module):
@@ -70,8 +88,8 @@ class Flat(nn.Module):
 
 SAME = {"left.entry": "pixels", "right.entry": "words", "left.exit": "end_pixels"}
 SAME |= {"right.exit": "end_words"}
-SAME |= {f"left.blocks.{n}": f"seeing.{n}" for n in range(3)}
-SAME |= {f"right.blocks.{n}": f"reading.{n}" for n in range(3)}
+SAME |= {f"left.encoder.blocks.{n}": f"seeing.{n}" for n in range(3)}
+SAME |= {f"right.encoder.blocks.{n}": f"reading.{n}" for n in range(3)}
 
 
 def recorded(folder: Path, model: nn.Module, *shapes: tuple[int, ...]) -> Recording:
@@ -165,16 +183,6 @@ class Named(nn.Module):
         for block in self.others:
             x = block(x)
         return x
-
-
-class Piece(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.begin, self.wide, self.narrow = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(24, 8)
-        self.drop = nn.Dropout(0.0)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.drop(self.narrow(self.wide(self.begin(x)).clamp(min=0.0))) + x
 
 
 class Counted(nn.Module):
