@@ -137,8 +137,8 @@ def _label(stem: str) -> Label:
     path, class_name = parts[:-1], parts[-1]
     attribute = path[-1] if path else ""
     number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
-    if number >= 0 and len(path) > 1:
-        attribute = path[-2]
+    if number >= 0:  # a place in a list is no word
+        attribute = path[-2] if len(path) > 1 else ""
     return Label(words_of(attribute), words_of(class_name), number)
 
 

@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from msprobe_builder.align.words import Words
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.respell import Recording, recording, without_calls, without_statistics
 from tests.alignment.score import partners
 from tests.collector.recording import record
@@ -168,6 +172,38 @@ def test_without_calls_an_addition_at_the_end_is_seen(tmp_path: Path, seed: int)
             f"Module.steps.{number}.one.Linear.forward.0"
         )
         assert f"Module.steps.{number}.Inside.forward.0" not in found
+
+
+class Indexed(nn.Module):
+    """Norms named by letter and number, beside a sequence that has numbers alone."""
+
+    def __init__(self, *, names: bool) -> None:
+        super().__init__()
+        if names:
+            self.n0, self.n1, self.n2 = nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8)
+            self.norms = [self.n0, self.n1, self.n2]
+        else:
+            self.norms = [nn.LayerNorm(8) for _ in range(3)]
+            for number, norm in enumerate(self.norms, start=1):
+                self.add_module(str(number), norm)
+        self.names = names
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for norm in self.norms:
+            x = torch.tanh(norm(x)) if self.names else norm(x).mul(0.5).tanh()
+        return x
+
+
+def test_a_place_in_a_list_is_no_word(tmp_path: Path) -> None:
+    """The norm ``n1`` is no more like the module ``1`` than ``n0`` is."""
+    sides = [recorded(tmp_path / str(one), Indexed(names=one), (2, 4, 8)) for one in (True, False)]
+    npu, bench = (read_rank(side.source(), texts=Texts())[0].tree for side in sides)
+    own = [npu.names.index(f"Module.n{number}.LayerNorm.forward.0") for number in range(2)]
+    other = bench.names.index("Module.1.LayerNorm.forward.0")
+    first, second = Words(npu).agreement(
+        np.array(own), Words(bench), np.array([other]), np.zeros((2, 1), dtype=bool)
+    )
+    assert first == second
 
 
 class Named(nn.Module):
