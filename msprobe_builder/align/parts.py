@@ -21,23 +21,33 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _NORM = 3
+_MAPS = frozenset(
+    {
+        *("linear", "conv1d", "conv2d", "conv3d", "matmul", "addmm"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    }
+)
 _ADD = frozenset({"add", "biasadd", "bias_add"})
 
 
 def take_back_parts(
     pairs: Pairs, table: ParameterTable, other: ParameterTable, operators: dict[str, int]
 ) -> None:
-    """Leave grey automatic pairs that are given the same, though one does more than the other.
+    """Leave grey pairs of linear maps that are given the same, though one does more than the other.
 
-    What one puts out a later call of the other side puts out, too, and what that side's member of
-    the pair puts out is put out nowhere here. A fault shows otherwise: it puts out what neither
-    side does without it. What only has its bias added by a call of its own stays.
+    Only such maps can take in what stands behind them. What one puts out a later call of the other
+    side puts out, too, and what that side's member of the pair puts out is put out nowhere here. A
+    fault shows otherwise: it puts out what neither side does without it. What only has its bias
+    added by a call of its own stays.
 
     Where no values tell, a bias does that one side alone has, if a norm without a partner stands
     behind the other.
     """
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & pairs.npu.forward)
     nodes = nodes[pairs.npu.outline.kind[nodes] != Kind.COLLECTION]
+    maps = [number for name, number in operators.items() if name in _MAPS]
+    has_weights = pairs.npu.parameters_below[1, nodes] > 0
+    nodes = nodes[np.isin(pairs.npu.operator[nodes], maps) | has_weights]
     if not pairs.known.trust.equal:
         for node in nodes[_has_taken_in_a_norm(pairs, nodes, operators)].tolist():
             pairs.take_back(node)

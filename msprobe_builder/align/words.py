@@ -98,18 +98,24 @@ class Words:
         ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
         among the layers, so numbers agree where they differ by as much as those of most such.
         Where sizes do not tell and both lists hold as many, an author may have counted from one.
+        Numbers say nothing where one author counts modules of a size that the other one names.
         """
         result = np.zeros((len(a), len(b)))
         mine = [self._label[one] for one in self.of_node[a].tolist()]
         theirs = [other._label[one] for one in other.of_node[b].tolist()]
-        shift = _shift(
-            np.array([label.number for label in mine], dtype=np.int64),
-            np.array([label.number for label in theirs], dtype=np.int64),
-            alike,
+        numbers, others = (
+            np.array([label.number for label in labels], dtype=np.int64)
+            for labels in (mine, theirs)
         )
+        shift = _shift(numbers, others, alike)
+        counted = (numbers[:, None] >= 0) & (others >= 0)
+        if (alike & (numbers[:, None] >= 0) & (others < 0)).any() or (
+            alike & (numbers[:, None] < 0) & (others >= 0)
+        ).any():
+            counted[:] = False
         for i, own in enumerate(mine):
             for j, their in enumerate(theirs):
-                result[i, j] = _agreement(own, their, shift)
+                result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
         return result
 
 
@@ -131,8 +137,8 @@ def _label(stem: str) -> Label:
     path, class_name = parts[:-1], parts[-1]
     attribute = path[-1] if path else ""
     number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
-    if number >= 0 and len(path) > 1:
-        attribute = path[-2]
+    if number >= 0:  # a place in a list is no word
+        attribute = path[-2] if len(path) > 1 else ""
     return Label(words_of(attribute), words_of(class_name), number)
 
 
@@ -142,9 +148,9 @@ def words_of(name: str) -> frozenset[str]:
     return frozenset(_SHORT.get(word, word) for word in words)
 
 
-def _agreement(mine: Label, theirs: Label, shift: int | None) -> float:
+def _agreement(mine: Label, theirs: Label, shift: int | None, *, counts: bool) -> float:
     result = 0.0
-    if mine.number >= 0 and theirs.number >= 0:
+    if counts:
         same = mine.number == theirs.number + (shift or 0)
         if shift is None and mine.of == theirs.of:
             same = mine.place == theirs.place

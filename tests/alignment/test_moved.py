@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from msprobe_builder.align.words import Words
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.respell import Recording, recording, without_calls, without_statistics
 from tests.alignment.score import partners
 from tests.collector.recording import record
@@ -18,24 +22,42 @@ from tests.collector.recording import record
 class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(24, 8)
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 48), nn.Linear(24, 8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(torch.relu(self.up(self.norm(x))))
+        wide, gate = self.up(self.norm(x)).chunk(2, dim=-1)
+        return x + self.down(torch.relu(gate) * wide)
+
+
+class Piece(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin, self.wide, self.gate = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 24)
+        self.narrow, self.drop = nn.Linear(24, 8), nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x, y = self.begin(x), x
+        return self.drop(self.narrow(self.gate(x).clamp(min=0.0) * self.wide(x))) + y
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Piece() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
 
 
 class Tower(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.entry = nn.Linear(width, 8)
-        self.blocks = nn.ModuleList(Block() for _ in range(3))
-        self.exit = nn.LayerNorm(8)
+        self.entry, self.encoder, self.exit = nn.Linear(width, 8), Encoder(), nn.LayerNorm(8)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.entry(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.exit(x).mean(1)
+        return self.exit(self.encoder(self.entry(x))).mean(1)
 
 
 class Towers(nn.Module):
@@ -70,8 +92,8 @@ class Flat(nn.Module):
 
 SAME = {"left.entry": "pixels", "right.entry": "words", "left.exit": "end_pixels"}
 SAME |= {"right.exit": "end_words"}
-SAME |= {f"left.blocks.{n}": f"seeing.{n}" for n in range(3)}
-SAME |= {f"right.blocks.{n}": f"reading.{n}" for n in range(3)}
+SAME |= {f"left.encoder.blocks.{n}": f"seeing.{n}" for n in range(3)}
+SAME |= {f"right.encoder.blocks.{n}": f"reading.{n}" for n in range(3)}
 
 
 def recorded(folder: Path, model: nn.Module, *shapes: tuple[int, ...]) -> Recording:
@@ -150,3 +172,79 @@ def test_without_calls_an_addition_at_the_end_is_seen(tmp_path: Path, seed: int)
             f"Module.steps.{number}.one.Linear.forward.0"
         )
         assert f"Module.steps.{number}.Inside.forward.0" not in found
+
+
+class Indexed(nn.Module):
+    """Norms named by letter and number, beside a sequence that has numbers alone."""
+
+    def __init__(self, *, names: bool) -> None:
+        super().__init__()
+        if names:
+            self.n0, self.n1, self.n2 = nn.LayerNorm(8), nn.LayerNorm(8), nn.LayerNorm(8)
+            self.norms = [self.n0, self.n1, self.n2]
+        else:
+            self.norms = [nn.LayerNorm(8) for _ in range(3)]
+            for number, norm in enumerate(self.norms, start=1):
+                self.add_module(str(number), norm)
+        self.names = names
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for norm in self.norms:
+            x = torch.tanh(norm(x)) if self.names else norm(x).mul(0.5).tanh()
+        return x
+
+
+def test_a_place_in_a_list_is_no_word(tmp_path: Path) -> None:
+    """The norm ``n1`` is no more like the module ``1`` than ``n0`` is."""
+    sides = [recorded(tmp_path / str(one), Indexed(names=one), (2, 4, 8)) for one in (True, False)]
+    npu, bench = (read_rank(side.source(), texts=Texts())[0].tree for side in sides)
+    own = [npu.names.index(f"Module.n{number}.LayerNorm.forward.0") for number in range(2)]
+    other = bench.names.index("Module.1.LayerNorm.forward.0")
+    first, second = Words(npu).agreement(
+        np.array(own), Words(bench), np.array([other]), np.zeros((2, 1), dtype=bool)
+    )
+    assert first == second
+
+
+class Named(nn.Module):
+    """The first block has a name of its own, the others are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Block()
+        self.others = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for block in self.others:
+            x = block(x)
+        return x
+
+
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = nn.ModuleList(Piece() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.stack:
+            x = block(x)
+        return x
+
+
+@pytest.mark.parametrize("is_structure", [False, True])
+def test_numbers_tell_nothing_where_one_block_has_a_name(
+    tmp_path: Path, is_structure: bool
+) -> None:
+    torch.manual_seed(1)
+    npu = recorded(tmp_path / "a", Named(), (2, 4, 8))
+    torch.manual_seed(2)
+    bench = recorded(tmp_path / "b", Counted(), (2, 4, 8))
+    if is_structure:
+        npu, bench = without_statistics(npu), without_statistics(bench)
+    found = {
+        path(name): path(other)
+        for name, other in partners(npu.source(), bench.source()).items()
+        if name.endswith(".Block.forward.0")
+    }
+    assert found == {"first": "stack.0", "others.0": "stack.1", "others.1": "stack.2"}
