@@ -13,7 +13,6 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.calls import twins
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
@@ -309,7 +308,7 @@ def _is_left_out(flow: Flow, finding: Finding) -> bool:
     part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
     if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
         return False
-    twin = int(twins(part.calls)[finding.node])
+    twin = int(part.calls.twin[finding.node])
     return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
 
 

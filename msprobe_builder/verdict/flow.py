@@ -15,7 +15,7 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
-from msprobe_builder.verdict.calls import Calls, twins
+from msprobe_builder.verdict.calls import Calls
 from msprobe_builder.verdict.consumers import Consumers, consumers_of
 from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
@@ -184,7 +184,7 @@ def flow_of(
     error[rows[empty[bench_of[rows]]]] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
     wrongly_matched = _with_rows(npu, off & np.isnan(error))
-    twin = twins(calls)
+    twin = calls.twin
     noise = _own_noise(
         calls,
         _seen(npu, error, floor, twin),
