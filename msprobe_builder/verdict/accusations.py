@@ -26,7 +26,7 @@ from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.reordered import bits_of, moved_values
+from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
@@ -48,16 +48,22 @@ class Accusation:
 
 
 def accusations(
-    flow: Flow, roles: Roles, result: PairResult, heirs: Int, norms: OwnNorms
+    flow: Flow,
+    roles: Roles,
+    result: PairResult,
+    heirs: Int,
+    norms: OwnNorms,
+    more_often: tuple[Int, Int],
 ) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number.
 
-    ``norms`` are numbers that depend on which parameters a rank has.
+    ``norms`` are numbers that depend on which parameters a rank has, ``more_often`` as from
+    :func:`~msprobe_builder.verdict.onesided.called_more_often`.
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
     drifted = _has_drifted(flow, roles)
-    same_calls = _in_common(flow) >= _SAME_CALLS
+    same_calls = _in_common(flow, more_often) >= _SAME_CALLS
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
     calls = flow.npu.calls
@@ -86,6 +92,10 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
+    for number, one in enumerate(roles.findings):
+        if may_have_moved_before(flow, one, bits):
+            strength[number:] = [Strength.WEAK] * (len(strength) - number)
+            break  # what comes later may follow from it
     moved = moved_values(flow, roles.findings, bits)
     for number in [number for number, one in moved.items() if not one.is_only]:
         # What comes later may follow from it.
@@ -325,10 +335,11 @@ _SAME_CALLS = 0.8
 _RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked")
 
 
-def _in_common(flow: Flow) -> float:
+def _in_common(flow: Flow, more_often: tuple[Int, Int]) -> float:
     """The smaller share of forward calls that have a partner, of both sides.
 
-    Of modules where nothing else was recorded.
+    Of modules where nothing else was recorded; without what a module makes that one side calls
+    more often, as that is one call.
     """
     npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
     if not (npu.any() or bench.any()):
@@ -337,4 +348,8 @@ def _in_common(flow: Flow) -> float:
             for one in (flow.npu, flow.bench)
         )
     both = np.count_nonzero(npu & (flow.partner >= 0))
-    return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)
+    counts = [
+        int(np.count_nonzero(calls & (whole == np.arange(len(whole)))))
+        for calls, whole in zip((npu, bench), more_often, strict=True)
+    ]
+    return int(both) / max(*counts, 1)

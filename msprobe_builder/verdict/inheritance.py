@@ -19,11 +19,12 @@ from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.accumulated import Gradients
+from msprobe_builder.verdict.accumulated import Gradients, uneven_gradients
+from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.kinks import SHARING
-from msprobe_builder.verdict.onesided import Movers, calls_of_one_side
+from msprobe_builder.verdict.onesided import Movers, calls_of_one_side, modules_inside
 from msprobe_builder.verdict.operators import (
     CASTS,
     JUMPING,
@@ -131,9 +132,11 @@ class Inheritance:
             flow.informative & (flow.family == Family.PRODUCT)[table.node]
         )
         self.updates, self.altered = flow.updates, flow.altered
+        self.called_inside = modules_inside(flow)
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
         self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
         self.gradients = Gradients(flow)
+        self.uneven = uneven_gradients(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
         self.node_taint: dict[int, Place] = {}
@@ -229,6 +232,8 @@ class Inheritance:
         parent = self.parent[node]
         if self.section[row] == Section.PARAMETERS_GRAD:
             worst = max(worst, self._of_gradients(parent))
+            if row in self.uneven:
+                worst = max(worst, (WORST, -1))
             if (cancelled := self.cancelling[row]) > 1.0:
                 worst = max(worst[0], self.floor[row]) * cancelled, worst[1]
         elif self.section[row] == Section.OUTPUT:
@@ -295,6 +300,7 @@ class Inheritance:
                 place = Place(0, node, Cause.EXTERNAL)
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
+                place = self.called_inside.get(parent, place)
         return self._find(place, node, row, expected, root)
 
     def _is_first(self, node: int) -> bool:

@@ -104,6 +104,48 @@ def _changes(part: Part, rows: Int, floor: Float) -> Bool:
     return result
 
 
+def modules_inside(flow: Flow) -> dict[int, Place]:
+    """By npu module the first module in it that one side alone calls, with all it calls itself.
+
+    Where something is wrong inside that was not recorded, this is known to be.
+    """
+    found: dict[int, Place] = {}
+    above = (np.arange(len(flow.partner)), flow.bench_partner)
+    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
+        if part.calls.is_api.any():
+            continue
+        for node in np.flatnonzero(lone & part.calls.is_module).tolist():
+            around = int(above[side][part.tree.parent[node]])
+            if around > 0 and lone[node : int(part.tree.subtree_end[node]) + 1].all():
+                cause = Cause.MISSING if side else Cause.EXTRA
+                found.setdefault(around, Place(side, node, cause))
+    return found
+
+
+def called_more_often(flow: Flow) -> tuple[Int, Int]:
+    """Of each node of both sides the module around it that one side alone calls as a whole.
+
+    It is the outermost that the other side calls, too, less often; the node itself where there is
+    none. A module with something in it that has a counterpart is a wrapper.
+    """
+    return (
+        _whole(flow.npu, (flow.partner < 0) & (flow.grouped.npu < 0)),
+        _whole(flow.bench, (flow.bench_partner < 0) & (flow.grouped.bench < 0)),
+    )
+
+
+def _whole(part: Part, alone: Bool) -> Int:
+    tree, calls = part.tree, part.calls
+    until = np.r_[0, np.cumsum(alone)]
+    result = np.arange(len(tree))
+    whole = until[tree.subtree_end + 1] - until[result] == tree.subtree_end - result + 1
+    whole &= calls.is_module & np.isin(calls.stem, calls.stem[~alone])
+    for node in np.flatnonzero(whole).tolist():
+        if result[node] == node:
+            result[node : int(tree.subtree_end[node]) + 1] = node
+    return result
+
+
 class Movers:
     """Calls of one side alone that put the numbers they are given elsewhere.
 

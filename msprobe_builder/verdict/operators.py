@@ -104,6 +104,9 @@ REORDERING = frozenset(
     "flip fliplr flipud roll rot90 index_select gather take_along_dim sort".split()
 )
 
+# These move all that they are given by one rule.
+TURNING = frozenset("flip fliplr flipud roll rot90".split())
+
 # Where nothing is to be converted these hand on the tensor itself, and its gradient with it.
 CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
 
