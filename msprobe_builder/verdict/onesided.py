@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import (
@@ -114,7 +115,7 @@ def modules_inside(flow: Flow) -> dict[int, Place]:
     for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
         if part.calls.is_api.any():
             continue
-        for node in np.flatnonzero(lone & part.calls.is_module).tolist():
+        for node in np.flatnonzero(lone & _lasting(part, lone)).tolist():
             around = int(above[side][part.tree.parent[node]])
             if around > 0 and lone[node : int(part.tree.subtree_end[node]) + 1].all():
                 cause = Cause.MISSING if side else Cause.EXTRA
@@ -139,11 +140,22 @@ def _whole(part: Part, alone: Bool) -> Int:
     until = np.r_[0, np.cumsum(alone)]
     result = np.arange(len(tree))
     whole = until[tree.subtree_end + 1] - until[result] == tree.subtree_end - result + 1
-    whole &= calls.is_module & np.isin(calls.stem, calls.stem[~alone])
+    whole &= np.isin(calls.stem, calls.stem[~alone]) & _lasting(part, alone)
     for node in np.flatnonzero(whole).tolist():
         if result[node] == node:
             result[node : int(tree.subtree_end[node]) + 1] = node
     return result
+
+
+def _lasting(part: Part, alone: Bool) -> Bool:
+    """Modules whose gradient is given back on one side alone, too, if any were recorded.
+
+    Recomputation calls a module again, and gives no gradient back more.
+    """
+    calls = part.calls
+    if not (calls.direction == Direction.BACKWARD).any():
+        return calls.is_module
+    return np.asarray(calls.is_module & (calls.twin >= 0) & alone[calls.twin])
 
 
 class Movers:

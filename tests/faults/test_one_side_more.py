@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import read_verdict
 from tests.faults.case import HALF, NOISE, SAME, Case
 from tests.faults.judging import SIDE, judged
 from tests.faults.scoring import score
+
+PAIRS = Path(__file__).resolve().parent.parent / "data" / "pairs"
 
 
 @pytest.mark.parametrize("kind", [SAME, NOISE])
@@ -23,6 +29,16 @@ def test_a_layer_called_once_more_is_named_as_a_whole(kind: str, tmp_path: Path)
     assert found.verdict.conclusion == "fault"
     strong = {one.node for one in found.verdict.suspects if one.strength == "strong"}
     assert strong == {f"Module.layers.1.StateBlock.forward.{call}" for call in (1, 3)}
+
+
+def test_recomputation_is_no_call_more(tmp_path: Path) -> None:
+    with tarfile.open(PAIRS / "ckpt_true.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    runs = BuildConfig(tmp_path / "ckpt_true" / "npu", tmp_path / "ckpt_true" / "bench")
+    with opened(build(runs, tmp_path / "out", workers=1).path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    assert (verdict.conclusion, verdict.suspects) == ("clean", ())
 
 
 def test_a_module_that_is_given_one_tensor_twice_is_named(tmp_path: Path) -> None:
