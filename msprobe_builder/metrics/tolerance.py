@@ -114,7 +114,8 @@ def unread_operands(tree: Tree, table: ParameterTable, texts: Texts) -> Bool:
     betas = np.array([text == "input.beta" for text in texts.values] + [False])
     adds_nothing = np.zeros(len(tree), dtype=bool)
     adds_nothing[table.node[betas[table.name_id] & zeros[table.value_id]]] = True
-    adds_nothing &= operator_mask(tree, _ADD_PRODUCTS)
+    if adds_nothing.any():  # hardly ever
+        adds_nothing &= operator_mask(tree, _ADD_PRODUCTS)
     is_input = table.section == Section.INPUT
     return np.asarray(is_input & names[table.name_id] & adds_nothing[table.node])
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.part import Part
+
+Int = NDArray[np.int64]
 
 # Single gradients that cancel are known as such; that sums of several cancel as well is seldom.
 _CANCELLED = 8.0
@@ -56,6 +60,27 @@ class Gradients:
         size = float(self._flow.scale[row])
         cancelled = min(amount / size, _CANCELLED * error) if size > 0 else error
         return min(max(error, cancelled), WORST), source
+
+
+def uneven_gradients(flow: Flow) -> frozenset[int]:
+    """Rows of parameters' gradients whose module gives back more often on one side.
+
+    They are sums of other numbers of terms: what one side calls more often is to blame.
+    """
+    table = flow.npu.table
+    rows = np.flatnonzero((table.section == Section.PARAMETERS_GRAD) & (flow.bench_of >= 0))
+    own, theirs = table.node[rows], flow.bench.table.node[flow.bench_of[rows]]
+    counts = [_times_given_back(part, of) for part, of in ((flow.npu, own), (flow.bench, theirs))]
+    uneven = (counts[0] != counts[1]) & (counts[0] > 0) & (counts[1] > 0)
+    return frozenset(rows[uneven].tolist())
+
+
+def _times_given_back(part: Part, nodes: Int) -> Int:
+    """How often the modules around nodes were called on the way back."""
+    calls = part.calls
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    counts = np.bincount(calls.stem[back], minlength=len(calls.stems))
+    return np.asarray(counts[calls.stem[part.tree.parent[nodes]]])
 
 
 def _gradients(flow: Flow) -> dict[int, list[int]]:

@@ -14,7 +14,6 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.calls import twins
 from msprobe_builder.verdict.disagreeing import own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
@@ -27,9 +26,10 @@ from msprobe_builder.verdict.doubts import (
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
+from msprobe_builder.verdict.onesided import in_common
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.reordered import bits_of, moved_values
+from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
@@ -52,17 +52,24 @@ class Accusation:
 
 
 def accusations(
-    flow: Flow, roles: Roles, result: PairResult, heirs: Int, norms: OwnNorms, otherwise: Bool
+    flow: Flow,
+    roles: Roles,
+    result: PairResult,
+    heirs: Int,
+    norms: OwnNorms,
+    otherwise: Bool,
+    more_often: tuple[Int, Int],
 ) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number.
 
     ``norms`` are numbers that depend on which parameters a rank has, ``otherwise`` the nodes in
-    modules that ranks with parts go through in another way.
+    modules that ranks with parts go through in another way, ``more_often`` as from
+    :func:`~msprobe_builder.verdict.onesided.called_more_often`.
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
     drifted = _has_drifted(flow, roles)
-    same_calls = _in_common(flow) >= _SAME_CALLS
+    same_calls = in_common(flow, more_often) >= _SAME_CALLS
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
     calls = flow.npu.calls
@@ -97,6 +104,10 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
+    for number, one in enumerate(roles.findings):
+        if may_have_moved_before(flow, one, bits):
+            strength[number:] = [Strength.WEAK] * (len(strength) - number)
+            break  # what comes later may follow from it
     moved = moved_values(flow, roles.findings, bits)
     for number in [number for number, one in moved.items() if not one.is_only]:
         # What comes later may follow from it.
@@ -358,7 +369,7 @@ def _is_left_out(flow: Flow, finding: Finding) -> bool:
     part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
     if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
         return False
-    twin = int(twins(part.calls)[finding.node])
+    twin = int(part.calls.twin[finding.node])
     return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
 
 
@@ -373,18 +384,3 @@ def _counts_over_own_parameters(flow: Flow, row: int) -> bool:
 # Share of calls with a partner from which on two runs are of one implementation.
 _SAME_CALLS = 0.8
 _RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked")
-
-
-def _in_common(flow: Flow) -> float:
-    """The smaller share of forward calls that have a partner, of both sides.
-
-    Of modules where nothing else was recorded.
-    """
-    npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
-    if not (npu.any() or bench.any()):
-        npu, bench = (
-            one.calls.is_module & (one.calls.direction == Direction.FORWARD)
-            for one in (flow.npu, flow.bench)
-        )
-    both = np.count_nonzero(npu & (flow.partner >= 0))
-    return int(both) / max(int(np.count_nonzero(npu)), int(np.count_nonzero(bench)), 1)

@@ -63,8 +63,13 @@ def differing_arguments(
     width = len(texts) + 1
     key = partner[table.node[rows]] * width + table.name_id[rows]
     other_key = bench.node[others] * width + bench.name_id[others]
-    both = np.isin(key, other_key)
-    one_sided = np.isin(partner, bench.node[others[~np.isin(other_key, key)]])
+    order = np.argsort(other_key, kind="stable")
+    place = _first_places(key, other_key[order])
+    both = place >= 0
+    alone = others[_first_places(other_key, np.sort(key)) < 0]
+    is_alone = np.zeros(len(other_calls.stem) + 1, dtype=bool)  # the last is that of no partner
+    is_alone[bench.node[alone]] = True
+    one_sided = is_alone[partner]
     one_sided[table.node[rows[~both]]] = True
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
@@ -72,8 +77,6 @@ def differing_arguments(
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
-    order = np.argsort(other_key, kind="stable")
-    place = np.minimum(np.searchsorted(other_key[order], key), len(others) - 1)
     match = others[order[place]]
     differs = both & (table.value_id[rows] != bench.value_id[match])
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
@@ -94,6 +97,14 @@ def differing_arguments(
             )
         )
     return result
+
+
+def _first_places(wanted: Int, ordered: Int) -> Int:
+    """Where each wanted number first stands in an ordered column, -1 where it does not."""
+    if not len(ordered):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return np.where(ordered[place] == wanted, place, -1)
 
 
 def _left_out(

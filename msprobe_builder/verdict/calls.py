@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,20 @@ class Calls:
         known = self.of_stems(lambda stem: operator_of(stem) in operators) == 1
         return np.asarray(known & self.is_api)
 
+    @cached_property
+    def twin(self) -> Int:
+        """The backward call of each forward call and the other way round, -1 without."""
+        result = np.full(len(self.stem), -1, dtype=np.int64)
+        order = np.lexsort((self.direction, self.call, self.kind, self.stem))
+        order = order[self.direction[order] != Direction.NONE]
+        first, second = order[:-1], order[1:]
+        same = self.direction[first] != self.direction[second]
+        for column in (self.stem, self.kind, self.call):
+            same &= column[first] == column[second]
+        result[first[same]] = second[same]
+        result[second[same]] = first[same]
+        return result
+
     def of_stems(self, number: Callable[[str], int]) -> Int:
         """What ``number`` says of each node's stem."""
         return np.array([number(stem) for stem in self.stems], dtype=np.int64)[self.stem]
@@ -61,21 +76,12 @@ class Calls:
 def calls_of(tree: Tree) -> Calls:
     """The columns of a tree."""
     numbers: dict[str, int] = {}
-    kinds, stems, directions, calls = zip(*tree.parsed, strict=True)
-    stem = [numbers.setdefault(one, len(numbers)) for one in stems]
-    kind, direction, call = (np.fromiter(one, np.int64) for one in (kinds, directions, calls))
-    return Calls(kind, direction, np.array(stem, dtype=np.int64), call, list(numbers))
-
-
-def twins(calls: Calls) -> Int:
-    """The backward call of each forward call and the other way round, -1 without."""
-    result = np.full(len(calls.stem), -1, dtype=np.int64)
-    order = np.lexsort((calls.direction, calls.call, calls.kind, calls.stem))
-    order = order[calls.direction[order] != Direction.NONE]
-    first, second = order[:-1], order[1:]
-    same = calls.direction[first] != calls.direction[second]
-    for column in (calls.stem, calls.kind, calls.call):
-        same &= column[first] == column[second]
-    result[first[same]] = second[same]
-    result[second[same]] = first[same]
-    return result
+    # Field by field: taking all names apart at once makes an iterator of each.
+    stem = [numbers.setdefault(name.stem, len(numbers)) for name in tree.parsed]
+    return Calls(
+        np.fromiter((name.kind for name in tree.parsed), np.int64, len(stem)),
+        np.fromiter((name.direction for name in tree.parsed), np.int64, len(stem)),
+        np.array(stem, dtype=np.int64),
+        np.fromiter((name.call for name in tree.parsed), np.int64, len(stem)),
+        list(numbers),
+    )

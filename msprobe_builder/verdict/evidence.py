@@ -13,7 +13,7 @@ from msprobe_builder.verdict.distance import WORST, fillers
 from msprobe_builder.verdict.doubts import given_unknown
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS
+from msprobe_builder.verdict.operators import CASTS, TURNING
 
 _SHOWN_ARGUMENTS = 3
 
@@ -47,6 +47,8 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
                 f"It casts to a type coarser than any that {lacks[0].lower()}{lacks[1:]} uses. What"
                 " that rounds averages out in the statistics behind it."
             )
+        if (flow.bench if finding.side else flow.npu).calls.are(TURNING)[finding.node]:
+            return f"{lacks} does not make the call, whose effect no statistic tells."
         return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
     if finding.cause is Cause.RANK:
         return "Ranks that should be alike are not."

@@ -15,7 +15,7 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
-from msprobe_builder.verdict.calls import Calls, twins
+from msprobe_builder.verdict.calls import Calls
 from msprobe_builder.verdict.consumers import Consumers, consumers_of
 from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
@@ -184,7 +184,7 @@ def flow_of(
     error[rows[empty[bench_of[rows]]]] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
     wrongly_matched = _with_rows(npu, off & np.isnan(error))
-    twin = twins(calls)
+    twin = calls.twin
     noise = _own_noise(
         calls,
         _seen(npu, error, floor, twin),
@@ -234,7 +234,7 @@ def flow_of(
         over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=_gains(npu, _seen(npu, error, floor, twin)),
-        reach=_reach(npu),
+        reach=_reach(npu, discrete),
         arguments={
             node: several
             for node, several in arguments.items()
@@ -377,13 +377,15 @@ def _mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
     return result
 
 
-def _reach(part: Part) -> Float:
+def _reach(part: Part, discrete: Bool) -> Float:
+    """The largest number each call is given; labels and their like are names, no numbers."""
     table = part.table
     with np.errstate(all="ignore"):
         extreme = np.abs(table.statistics[:2])
         extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
     result = np.ones(len(part.tree))
-    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT))
+    counts = ~discrete | part.calls.are({"pow", "rpow"})[table.node]
+    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT) & counts)
     # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
     stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
     np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))

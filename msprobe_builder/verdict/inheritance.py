@@ -19,19 +19,26 @@ from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.accumulated import Gradients
+from msprobe_builder.verdict.accumulated import Gradients, uneven_gradients
+from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.kinks import SHARING
-from msprobe_builder.verdict.onesided import Movers, calls_of_one_side
-from msprobe_builder.verdict.operators import CASTS, JUMPING, LOGARITHMS, REORDERING, ROUNDING
+from msprobe_builder.verdict.onesided import Movers, calls_of_one_side, modules_inside
+from msprobe_builder.verdict.operators import (
+    CASTS,
+    JUMPING,
+    REORDERING,
+    ROUNDING,
+    Family,
+)
+from msprobe_builder.verdict.stretch import cancelling, plain, stretch
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
-_UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 
 
 def _elements(column: NDArray[Any]) -> Sequence[Any]:
@@ -65,7 +72,19 @@ class Inheritance:
         self.informative: Sequence[bool] = _elements(flow.informative)
         self.node_of: Sequence[int] = _elements(table.node)
         self.end: Sequence[int] = _elements(tree.subtree_end)
-        self.has_inside: Sequence[bool] = _elements(_with_calls_inside(flow))
+        inside = _with_calls_inside(flow)
+        self.has_inside: Sequence[bool] = _elements(inside)
+        # What a module puts out, or a parameter is given back, was made by the calls inside.
+        self.passed_on: Sequence[bool] = _elements(
+            inside[table.node] | (table.section == Section.PARAMETERS_GRAD)
+        )
+        # An output that agrees needs no closer look, if what it was made of agrees.
+        moves = flow.kinked | (flow.family == Family.SUM)
+        self.calm: Sequence[bool] = _elements(
+            ~(flow.error > SUSPICIOUS * flow.floor)
+            & ~moves[table.node]
+            & ~(flow.discrete & (flow.error > 0))
+        )
         self.parent: Sequence[int] = _elements(tree.parent)
         self.producer: Sequence[int] = _elements(flow.producer)
         self.bench_of: Sequence[int] = _elements(flow.bench_of)
@@ -83,7 +102,6 @@ class Inheritance:
         self.shares: Sequence[bool] = _elements(flow.npu.calls.are(SHARING))
         self.over_few: Sequence[bool] = _elements(flow.over_few)
         self.in_norm: Sequence[float] = _elements(flow.in_norm)
-        self.reach: Sequence[float] = _elements(flow.reach)
         self.gain: Sequence[float] = _elements(flow.gain)
         self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
         self.is_line: Sequence[bool] = _elements(flow.is_line)
@@ -95,7 +113,6 @@ class Inheritance:
         self.backward: Sequence[bool] = _elements(flow.npu.calls.direction == Direction.BACKWARD)
         self.rounds: Sequence[bool] = _elements(flow.npu.calls.are(ROUNDING))
         self.jumps: Sequence[bool] = _elements(flow.npu.calls.are(JUMPING))
-        self.is_log: Sequence[bool] = _elements(flow.npu.calls.are(LOGARITHMS))
         self.is_cast: Sequence[bool] = _elements(flow.npu.calls.are(CASTS))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
         self.latent = array("d", bytes(8 * rows))
@@ -105,10 +122,21 @@ class Inheritance:
             for node, several in flow.arguments.items()
             if not all(one.is_slight for one in several)
         }
+        first = _first_rows(self.inputs, self.in_start)
+        cancelled = cancelling(flow, first)
+        self.cancelling: Sequence[float] = _elements(cancelled)
+        self.stretch: Sequence[float] = _elements(stretch(flow, first, cancelled))
+        told = [*self.arguments, *flow.altered]
+        self.plain: Sequence[bool] = _elements(plain(flow, first, told))
+        self.mixes: Sequence[bool] = _elements(
+            flow.informative & (flow.family == Family.PRODUCT)[table.node]
+        )
         self.updates, self.altered = flow.updates, flow.altered
+        self.called_inside = modules_inside(flow)
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
         self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
         self.gradients = Gradients(flow)
+        self.uneven = uneven_gradients(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
         self.node_taint: dict[int, Place] = {}
@@ -157,13 +185,16 @@ class Inheritance:
                 self.latent[row] = seen
                 self.root[row] = self._blame(node, row, expected, max(inherited, other)[1])
                 return
-        root = inherited[1]
-        if root >= 0 and seen == seen and seen > SUSPICIOUS * floor:
+        self._inherit(node, row, seen, *inherited)
+
+    def _inherit(self, node: int, row: int, seen: float, latent: float, root: int) -> None:
+        """A row holds what is seen in it, or more, as it was made from something worse."""
+        if root >= 0 and seen > SUSPICIOUS * self.floor[row]:
             at = self.findings[root].at
             if node not in (at, self.twin[at]):
                 self.felt[root] += 1
                 self.outside[root] += self.parent[node] != self.parent[at]
-        self.latent[row] = seen if seen > inherited[0] else inherited[0]
+        self.latent[row] = seen if seen > latent else latent
         self.root[row] = root
 
     def _reads_gradients(self, node: int) -> bool:
@@ -201,9 +232,10 @@ class Inheritance:
         parent = self.parent[node]
         if self.section[row] == Section.PARAMETERS_GRAD:
             worst = max(worst, self._of_gradients(parent))
-            cancelling = self._cancelling(parent, row)
-            if cancelling > 1.0:
-                worst = max(worst[0], self.floor[row]) * cancelling, worst[1]
+            if row in self.uneven:
+                worst = max(worst, (WORST, -1))
+            if (cancelled := self.cancelling[row]) > 1.0:
+                worst = max(worst[0], self.floor[row]) * cancelled, worst[1]
         elif self.section[row] == Section.OUTPUT:
             worst = max(worst, self.inside[node], self.given[node])
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
@@ -239,22 +271,6 @@ class Inheritance:
         self.bench_way[node] = found
         return found
 
-    def _cancelling(self, node: int, row: int) -> float:
-        """How much a gradient that is a sum over all elements may have cancelled.
-
-        That of a bias in front of a normalisation does so to the last digit, and where the
-        reference has 0 nothing tells how far.
-        """
-        size = self.scale[row]
-        place = self.in_start[node]
-        if not self.is_line[row] or place == self.in_start[node + 1]:
-            return 1.0
-        first = self.inputs[place]
-        if size <= 0:
-            return _UNTOLD if self.scale[first] > 0 and self.numel[first] > self.numel[row] else 1.0
-        terms = max(1.0, self.numel[first] / self.numel[row])
-        return max(1.0, math.sqrt(terms) * self.scale[first] / size)
-
     def _blame(self, node: int, row: int, expected: float, root: int) -> int:
         """A tensor is off although nothing that it came from is: who made it so?"""
         producer, other = self.producer[row], self.bench_of[row]
@@ -284,6 +300,7 @@ class Inheritance:
                 place = Place(0, node, Cause.EXTERNAL)
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
+                place = self.called_inside.get(parent, place)
         return self._find(place, node, row, expected, root)
 
     def _is_first(self, node: int) -> bool:
@@ -312,6 +329,13 @@ def _rows_by_node(
     rows = np.flatnonzero(chosen)
     starts = np.searchsorted(table.node[rows], np.arange(nodes + 1))
     return array("q", rows.astype(np.int64).tobytes()), _elements(starts)
+
+
+def _first_rows(rows: array[int], starts: Sequence[int]) -> Int:
+    """The first of the rows of each node, -1 without."""
+    start = np.asarray(starts)
+    every = np.r_[np.frombuffer(rows, dtype=np.int64), -1]
+    return np.where(start[:-1] < start[1:], every[start[:-1]], -1)
 
 
 def _with_calls_inside(flow: Flow) -> Bool:

@@ -28,10 +28,12 @@ from msprobe_builder.verdict.disagreeing import (
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow, flow_of
+from msprobe_builder.verdict.onesided import called_more_often
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
+from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before
 from msprobe_builder.verdict.splitting import done_otherwise, flags_of_layers
 
 Float = NDArray[np.float64]
@@ -108,11 +110,15 @@ def judge_pair(result: PairResult) -> Judgement | None:
     left = {node: one for node, one in flow.arguments.items() if node not in explained}
     flow = replace(flow, arguments=left)
     roles = judge(flow)
-    roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
+    more_often = called_more_often(flow)
+    roles = replace(
+        roles,
+        findings=_as_whole([_called_instead(flow, one) for one in roles.findings], more_often),
+    )
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
-    found = accusations(flow, roles, result, heirs, norms, otherwise)
+    found = accusations(flow, roles, result, heirs, norms, otherwise, more_often)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
@@ -198,6 +204,19 @@ def _called_instead(flow: Flow, finding: Finding) -> Finding:
     return replace(finding, node=found, cause=Cause.WIRING)
 
 
+def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Finding]:
+    """The same, with a module that one side calls more often instead of the first call in it."""
+    known = {(one.side, one.node) for one in findings}
+    result = []
+    for one in findings:
+        whole = int(more_often[one.side][one.node])
+        if one.cause in (Cause.EXTRA, Cause.MISSING) and (one.side, whole) not in known:
+            known.add((one.side, whole))
+            one = replace(one, node=whole)
+        result.append(one)
+    return result
+
+
 def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnNorms) -> Suspect:
     one = accusation.finding
     assert result.bench is not None
@@ -221,6 +240,7 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnN
         evidence=" ".join(
             [
                 evidence(flow, one, arguments, heirs, result.texts),
+                *_told_of_order(flow, one, result),
                 *_told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
                 *told_of_numbers(norms.of_ranks(one)),
@@ -228,6 +248,18 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnN
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
     )
+
+
+def _told_of_order(flow: Flow, finding: Finding, result: PairResult) -> list[str]:
+    """Whether what comes before a module, and was not recorded, may be to blame instead."""
+    assert result.comparisons is not None
+    bits = bits_of(result.comparisons, len(flow.npu.table))
+    if not may_have_moved_before(flow, finding, bits):
+        return []
+    return [
+        "What it is given was made by calls that nobody recorded; there its values may have got"
+        " into another order."
+    ]
 
 
 def _told_of_overflow(graph: Graph, node: int) -> list[str]:

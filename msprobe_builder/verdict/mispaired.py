@@ -48,10 +48,26 @@ def mispaired(
     right[producer[used[fits & informative[used]]]] = True
     wrong[producer[used[off[used] & ~fits]]] = True
     cleared = off & right & ~wrong
+    cleared &= ~_given_twice(table, cleared)
     nodes = np.zeros(len(calls.kind), dtype=bool)
     nodes[table.node[cleared & (table.section == Section.OUTPUT)]] = True
     result = cleared | (nodes & calls.is_api)[table.node]
     return np.asarray(result, dtype=bool)
+
+
+def _given_twice(table: ParameterTable, doubtful: Bool) -> Bool:
+    """Those ``doubtful`` inputs of calls that are given the same tensor at another place, too.
+
+    Which of the two is used inside nobody can tell: that it is right there clears neither.
+    """
+    result = np.zeros(len(table), dtype=bool)
+    for row in np.flatnonzero(doubtful & (table.section == Section.INPUT)).tolist():
+        first, last = np.searchsorted(table.node, [table.node[row], table.node[row] + 1])
+        others = np.arange(first, last)
+        others = others[(others != row) & (table.section[others] == Section.INPUT)]
+        same = table.statistics[:, others] == table.statistics[:, row, None]
+        result[row] = bool(same.all(axis=0).any())
+    return result
 
 
 def other_parameters(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import (
@@ -104,6 +105,59 @@ def _changes(part: Part, rows: Int, floor: Float) -> Bool:
     return result
 
 
+def modules_inside(flow: Flow) -> dict[int, Place]:
+    """By npu module the first module in it that one side alone calls, with all it calls itself.
+
+    Where something is wrong inside that was not recorded, this is known to be.
+    """
+    found: dict[int, Place] = {}
+    above = (np.arange(len(flow.partner)), flow.bench_partner)
+    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
+        if part.calls.is_api.any():
+            continue
+        for node in np.flatnonzero(lone & _lasting(part, lone)).tolist():
+            around = int(above[side][part.tree.parent[node]])
+            if around > 0 and lone[node : int(part.tree.subtree_end[node]) + 1].all():
+                cause = Cause.MISSING if side else Cause.EXTRA
+                found.setdefault(around, Place(side, node, cause))
+    return found
+
+
+def called_more_often(flow: Flow) -> tuple[Int, Int]:
+    """Of each node of both sides the module around it that one side alone calls as a whole.
+
+    It is the outermost that the other side calls, too, less often; the node itself where there is
+    none. A module with something in it that has a counterpart is a wrapper.
+    """
+    return (
+        _whole(flow.npu, (flow.partner < 0) & (flow.grouped.npu < 0)),
+        _whole(flow.bench, (flow.bench_partner < 0) & (flow.grouped.bench < 0)),
+    )
+
+
+def _whole(part: Part, alone: Bool) -> Int:
+    tree, calls = part.tree, part.calls
+    until = np.r_[0, np.cumsum(alone)]
+    result = np.arange(len(tree))
+    whole = until[tree.subtree_end + 1] - until[result] == tree.subtree_end - result + 1
+    whole &= np.isin(calls.stem, calls.stem[~alone]) & _lasting(part, alone)
+    for node in np.flatnonzero(whole).tolist():
+        if result[node] == node:
+            result[node : int(tree.subtree_end[node]) + 1] = node
+    return result
+
+
+def _lasting(part: Part, alone: Bool) -> Bool:
+    """Modules whose gradient is given back on one side alone, too, if any were recorded.
+
+    Recomputation calls a module again, and gives no gradient back more.
+    """
+    calls = part.calls
+    if not (calls.direction == Direction.BACKWARD).any():
+        return calls.is_module
+    return np.asarray(calls.is_module & (calls.twin >= 0) & alone[calls.twin])
+
+
 class Movers:
     """Calls of one side alone that put the numbers they are given elsewhere.
 
@@ -125,3 +179,23 @@ class Movers:
             row = producer[inputs[0]] if len(inputs) else -1
             found = int(self._table.node[row]) if row >= 0 else -1
         return found if found >= 0 and self._lone[found] else node
+
+
+def in_common(flow: Flow, more_often: tuple[Int, Int]) -> float:
+    """The smaller share of forward calls that have a partner, of both sides.
+
+    Of modules where nothing else was recorded; without what a module makes that one side calls
+    more often, as that is one call.
+    """
+    npu, bench = flow.npu.calls.is_forward_call, flow.bench.calls.is_forward_call
+    if not (npu.any() or bench.any()):
+        npu, bench = (
+            one.calls.is_module & (one.calls.direction == Direction.FORWARD)
+            for one in (flow.npu, flow.bench)
+        )
+    both = np.count_nonzero(npu & (flow.partner >= 0))
+    counts = [
+        int(np.count_nonzero(calls & (whole == np.arange(len(whole)))))
+        for calls, whole in zip((npu, bench), more_often, strict=True)
+    ]
+    return int(both) / max(*counts, 1)

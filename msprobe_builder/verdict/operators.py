@@ -24,7 +24,7 @@ from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import Calls, operator_of, twins
+from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.distance import is_other_precision
 from msprobe_builder.verdict.part import Part
 
@@ -104,6 +104,9 @@ REORDERING = frozenset(
     "flip fliplr flipud roll rot90 index_select gather take_along_dim sort".split()
 )
 
+# These move all that they are given by one rule.
+TURNING = frozenset("flip fliplr flipud roll rot90".split())
+
 # Where nothing is to be converted these hand on the tensor itself, and its gradient with it.
 CASTS = frozenset("to float half bfloat16 double type type_as contiguous cpu cuda npu".split())
 
@@ -144,7 +147,7 @@ def over_few_samples(part: Part, texts: Texts) -> NDArray[np.bool_]:
     result = np.zeros(len(part.tree), dtype=bool)
     for row in rows.tolist():
         result[table.node[row]] |= table.numel[row] <= _FEW * channels[int(table.shape_id[row])]
-    twin = twins(calls)
+    twin = calls.twin
     return np.asarray(result | ((twin >= 0) & result[twin]))
 
 

@@ -112,7 +112,8 @@ def _latest(
     begin = np.where(at_start[wanted], begins[node[wanted]], ends[node[wanted]] - 1)
     end = np.where(handed[given], begins[node[given]] + 1, ends[node[given]])
     row = np.concatenate([given, wanted])
-    order = np.lexsort((np.concatenate([end, begin]), fingerprint[row]))
+    order = np.argsort(np.concatenate([end, begin]), kind="stable")
+    order = order[_grouped(fingerprint[row[order]])]
     row = row[order]
     last = np.where(order < len(given), np.arange(len(order)), -1)
     np.maximum.accumulate(last, out=last)
@@ -121,6 +122,23 @@ def _latest(
     found = np.empty(len(order), dtype=np.int64)
     found[order] = source
     return found[len(given) :]
+
+
+def _grouped(fingerprint: _Hash) -> Int:
+    """The places of equal fingerprints one behind another, those of each in their order.
+
+    One number holds the first bits of a fingerprint and its place, as numbers are sorted in a
+    fraction of the time that it takes to sort places by them.
+    """
+    bits = np.uint64(len(fingerprint).bit_length())
+    place = np.arange(len(fingerprint), dtype=np.uint64)
+    both = np.sort(fingerprint >> bits << bits | place)
+    order = (both & (np.uint64(1) << bits) - np.uint64(1)).astype(np.int64)
+    found = fingerprint[order]
+    alike = both[1:] >> bits == both[:-1] >> bits
+    if (found[1:] != found[:-1])[alike].any():  # others with the same first bits
+        return np.argsort(fingerprint, kind="stable")
+    return order
 
 
 def _hash(columns: list[Int], statistics: NDArray[np.float64]) -> _Hash:

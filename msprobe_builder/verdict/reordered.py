@@ -100,6 +100,42 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
     return bool(within and not is_multiple)
 
 
+def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> bool:
+    """Whether a module is given what calls made that nobody recorded, in any order.
+
+    Of modules alone nothing tells whether heads were put together in another order before. That
+    what comes out is a multiple of what it should be, no order explains.
+    """
+    node, calls = finding.at, flow.npu.calls
+    if bits is None or calls.is_api.any() or (finding.side, finding.node) != (0, node):
+        return False
+    if finding.cause is not Cause.OUTPUT or calls.direction[node] != Direction.FORWARD:
+        return False
+    rows = inputs_of(flow.npu.table, node)
+    shape, origin = flow.npu.table.shape_id, _origin(flow, rows)
+    # What has another shape since was moved, if only by a view.
+    unknown = (origin < 0) | (shape[origin] != shape[rows])
+    rows = rows[unknown & (bits[rows] != 1) & ~flow.discrete[rows]]
+    before = flow.npu.tree.micro_step[:node] == flow.npu.tree.micro_step[node]
+    if not len(rows) or not (before & calls.is_module[:node]).any():
+        return False
+    own = flow.npu.table.statistics[:, finding.row]
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+        return not np.ptp(times) <= rounding * np.abs(times).max()
+
+
+def _origin(flow: Flow, rows: Int) -> Int:
+    """Which row a call has put out for each input, through modules that hand it on, or -1."""
+    found = flow.producer[rows]
+    for _ in range(int(flow.npu.tree.depth.max(initial=0))):
+        handed = (found >= 0) & (flow.npu.table.section[found] == Section.INPUT)
+        found = np.where(handed, flow.producer[found], found)
+    return found
+
+
 @dataclass(frozen=True)
 class Moved:
     """Calls that may have moved the values of a finding, likeliest first.

@@ -13,7 +13,6 @@ import math
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
-from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.inheritance import Inheritance
@@ -56,25 +55,29 @@ class Pass(Inheritance):
             self.given[node] = self._of_twin(node) if self.backward[node] else NONE
             return
         worst, taint = NONE, None
-        backward = self.backward[node]
+        backward, taints = self.backward[node], self.taint
         for row in self.inputs[first:last]:
-            producer = self.producer[row]
-            if self.off[row] or (producer < 0 and backward):
-                self._receive(node, row)
-            else:  # the same for what agrees, which is nearly all
-                seen = self.error[row]
-                if producer >= 0:
-                    latent = self.latent[producer]
-                    self.latent[row] = seen if seen > latent else latent
-                    self.root[row] = self.root[producer]
-                    if self.taint or row in self.tainted:
-                        self._pass_taint_on(row, producer)
+            seen, producer = self.error[row], self.producer[row]
+            if producer < 0:
+                if backward or self.off[row]:
+                    self._receive(node, row)
                 elif seen > 0.0:
                     self.latent[row] = seen
+            elif not self.off[row]:  # which nearly all are
+                latent = self.latent[producer]
+                self.latent[row] = seen if seen > latent else latent
+                self.root[row] = self.root[producer]
+                if taints or row in self.tainted:
+                    self._pass_taint_on(row, producer)
+            elif seen > SUSPICIOUS * max(latent := self.latent[producer], self.floor[row]):
+                self._receive(node, row)
+            else:
+                self._inherit(node, row, seen, latent, self.root[producer])
+                self._pass_taint_on(row, producer)
             latent = self.latent[row]
             if latent > worst[0]:
                 worst = latent, self.root[row]
-            if self.taint and (other := self.taint.get(row)) is not None:
+            if taints and (other := taints.get(row)) is not None:
                 # An argument that differs says more than a call that is not there.
                 stronger = (
                     other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
@@ -106,29 +109,36 @@ class Pass(Inheritance):
             taint = Place(0, node, Cause.OUTPUT)
             self.altered_inside.setdefault(self.parent[node], taint)
         for row in self.outputs[first:last]:
-            seen = self.error[row]
-            if has_inside or self.section[row] == Section.PARAMETERS_GRAD:
+            seen, floor = self.error[row], self.floor[row]
+            if self.passed_on[row]:
                 before = len(self.findings)
                 self._receive(node, row)
                 if node in self.altered and taint is not None:
                     self.taint[row] = taint
                 suspect |= len(self.findings) > before
-                expected = max(given[0], self.floor[row])
-            elif given[1] < 0 and taint is None and self._is_calm(node, row):
-                expected = self.floor[row]
+                expected = max(given[0], floor)
+            elif self.calm[row] and given[1] < 0 and taint is None:
+                expected = floor
                 self.latent[row] = seen if seen > given[0] else given[0]
+            elif self.plain[row]:  # the rule
+                expected = self._enlarged(node, row, given[0])
+                if seen > SUSPICIOUS * expected:
+                    suspect |= self._put_out(node, row, given, expected, taint)
+                else:
+                    self._hand_on(node, row, given, expected)
+                    if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
+                        self.taint[row] = taint
             else:
                 told = given
                 if node in self.arguments and given[1] < 0:
                     told = self._seen(node, given[0]), -1
-                expected = max(self._expected(node, row, told), self.floor[row])
+                expected = max(self._expected(node, row, told), floor)
                 suspect |= self._put_out(node, row, given, expected, taint)
             if seen == seen and seen / expected > worst_ratio:
                 worst_ratio = seen / expected
-                self.shown[node], self.expected[node] = seen, expected
-                self.floors[node] = self.floor[row]
-            if self.latent[row] > worst[0]:
-                worst = self.latent[row], self.root[row]
+                self.shown[node], self.expected[node], self.floors[node] = seen, expected, floor
+            if (latent := self.latent[row]) > worst[0]:
+                worst = latent, self.root[row]
         self.put_out[node] = worst
         parent = self.parent[node]
         if parent >= 0 and worst > self.inside[parent]:
@@ -143,14 +153,10 @@ class Pass(Inheritance):
 
     def _is_edge(self, node: int) -> bool:
         """Whether a group puts out there what the other side's group does."""
-        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
-        return self.is_grouped[node] and any(self.error[row] == self.error[row] for row in rows)
-
-    def _is_calm(self, node: int, row: int) -> bool:
-        """Whether an output that agrees, made of what agrees, needs no closer look."""
-        if self.off[row] or self.kinked[node] or self.family[node] == Family.SUM:
+        if not self.is_grouped[node]:
             return False
-        return not (self.discrete[row] and self.error[row] > 0)
+        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        return any(self.error[row] == self.error[row] for row in rows)
 
     def _put_out(
         self,
@@ -162,13 +168,11 @@ class Pass(Inheritance):
     ) -> bool:
         """What an output holds; whether it is off although what it was made of is not."""
         seen, suspect = self.error[row], False
-        self.latent[row] = self._handed_on(node, given[0], expected)
-        self.root[row] = given[1]
         told = node in self.arguments
         if self.discrete[row] and seen == seen and seen > 0 and given[0] > 0 and not told:
             # One step aside is another choice, and all behind it is made of other numbers.
             self.choices.append(node)
-            self.latent[row] = max(1.0, seen)
+            self.latent[row], self.root[row] = max(1.0, seen), given[1]
         elif self._is_drawn(node, row, given):
             self.latent[row] = max(1.0, seen)
             self.root[row] = self._find(Place(0, node, Cause.RANDOM), node, row, expected, -1)
@@ -182,14 +186,24 @@ class Pass(Inheritance):
             self.latent[row] = seen
             self.root[row] = self._find(place, node, row, expected, given[1])
             suspect = True
-        elif seen == seen:
-            self.latent[row] = max(seen, self.latent[row])
-            at_end = given[1] >= 0 and not self.flow.consumers.of(node)
-            if at_end and self.off[row] and self.findings[given[1]].at == node:
-                self.felt[given[1]] += 1  # it puts out what it was given, and nobody is behind it
-        if taint is not None and self._hides(node, row, taint):
+        else:
+            self._hand_on(node, row, given, expected)
+        if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
             self.taint[row] = taint
         return suspect
+
+    def _hand_on(self, node: int, row: int, given: tuple[float, int], expected: float) -> None:
+        """An output holds what is seen of an error in it, or what it may hold unseen."""
+        seen, (error, root) = self.error[row], given
+        if self.kinked[node]:
+            error = max(error, self._moved(node))
+        elif self.family[node] == Family.SUM and error > expected:
+            error = expected
+        self.latent[row] = seen if seen > error else error
+        self.root[row] = root
+        if self.off[row] and root >= 0 and self.findings[root].at == node:
+            # It puts out what it was given, and perhaps nobody is behind it.
+            self.felt[root] += not self.flow.consumers.of(node)
 
     def _follows_a_choice(self, node: int, given: tuple[float, int]) -> bool:
         """Whether it is given integers that were chosen otherwise, so that it may make anything."""
@@ -207,26 +221,28 @@ class Pass(Inheritance):
             and node not in self.arguments
         )
 
-    def _hides(self, node: int, row: int, taint: Place) -> bool:
-        """Whether the output may differ although its statistics agree.
+    def _hides(self, node: int, taint: Place) -> bool:
+        """Whether a product's output may differ although its statistics agree.
 
         What mixes elements shows it when they differ or stand elsewhere; what hands them on, or
         is hardly described by its statistics, does not; nor a product of rows in another order.
         """
-        if taint.node == node or self.family[node] != Family.PRODUCT or not self.informative[row]:
-            return True
-        return bool(self.reorders[taint.side][taint.node])
-
-    def _handed_on(self, node: int, given: float, expected: float) -> float:
-        """The error an output may hold unseen."""
-        if self.kinked[node]:
-            return max(given, self._moved(node))
-        return min(given, expected) if self.family[node] == Family.SUM else given
+        return taint.node == node or bool(self.reorders[taint.side][taint.node])
 
     def _moved(self, node: int) -> float:
         """How far a gradient may move whose elements fall on the other side of a jump."""
         twin = self.twin[node]
         return math.sqrt(min(self.given[twin][0], 1.0)) if twin >= 0 else 0.0
+
+    def _enlarged(self, node: int, row: int, error: float) -> float:
+        """What the error of the worst input may come to, where nothing else decides."""
+        floor = self.floor[row]
+        if error >= WORST:
+            return max(WORST, floor)  # how far beyond it is nobody measured
+        if error == 0.0:
+            # Even equal terms are added up in another order, and what cancels is all rounding.
+            return max(floor * self.gain[node] * self.cancelling[row], floor)
+        return max(min(max(error * self.stretch[row], floor) * self.gain[node], WORST), floor)
 
     def _expected(self, node: int, row: int, given: tuple[float, int]) -> float:
         """What the errors of the inputs may come to here."""
@@ -240,15 +256,13 @@ class Pass(Inheritance):
             return WORST  # how far beyond it is nobody measured
         if error == 0.0:
             # Even equal terms are added up in another order, and what cancels is all rounding.
-            cancelling = self._cancelling(node, row) if self.backward[node] else 1.0
-            return self.floor[row] * self.gain[node] * cancelling
+            return self.floor[row] * self.gain[node] * self.cancelling[row]
         if self.over_few[node] or self.jumps[node]:
             return WORST
         if self.backward[node]:
             if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
                 error = max(error, self._amount(node) / self.scale[row])
-            reach = self.reach[node] if family == Family.CURVE else 1.0
-            error *= max(self._cancelling(node, row), self._subtracted(node, row), reach)
+            error *= self.stretch[row]
         elif family == Family.SUM and self.scale[row] > 0:
             amount = self._amount(node) / self.scale[row]
             if row in self.updates and node not in self.arguments:
@@ -258,10 +272,8 @@ class Pass(Inheritance):
             error = max(error, amount * self.mixing[node]) if self.mixing[node] else amount or error
         elif self.rounds[node] and self.scale[row] > 0:
             error = max(error, 1.0 / self.scale[row])
-        elif family == Family.CURVE and self.is_log[node] and self.scale[row] > 0:
-            error *= max(1.0, 1.0 / self.scale[row])  # near 1 little is left of the number
         elif family == Family.CURVE:
-            error *= self.reach[node]
+            error *= self.stretch[row]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
             # What is picked may hold all of the error, which noise does not.
             first, last = self.in_start[node], self.in_start[node + 1]
@@ -297,20 +309,6 @@ class Pass(Inheritance):
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
         return max((self.latent[row] * self.scale[row] for row in rows), default=0.0)
 
-    def _subtracted(self, node: int, row: int) -> float:
-        """How much of a gradient a normalisation may have taken out, or made of what varies least.
-
-        What it stretches more than the rest makes most of the gradient, and of its error.
-        """
-        first, last = self.in_start[node], self.in_start[node + 1]
-        if not self.mixing[node] or first == last or self.scale[row] <= 0:
-            return 1.0
-        left = self.mixing[node] * self.scale[self.inputs[first]] / self.scale[row]
-        return max(left, 1.0 / left) if left > 0 else 1.0
-
-    def _has_chosen(self, node: int) -> bool:
-        return bool(self.choices) and self.choices[-1] == node
-
     def _role(
         self,
         node: int,
@@ -319,7 +317,8 @@ class Pass(Inheritance):
         given: tuple[float, int],
         put_out: tuple[float, int],
     ) -> CallRole:
-        if not matched or self.shown[node] != self.shown[node] or self._has_chosen(node):
+        has_chosen = bool(self.choices) and self.choices[-1] == node
+        if not matched or self.shown[node] != self.shown[node] or has_chosen:
             return CallRole.UNKNOWN
         if suspect:
             return CallRole.SUSPECT if given[1] < 0 else CallRole.AMPLIFIER

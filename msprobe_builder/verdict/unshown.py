@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.verdict.doubts import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, Family, carries, families
+from msprobe_builder.verdict.operators import CASTS, TURNING, Family, carries, families
 
 
 def unshown(flow: Flow, texts: Texts) -> list[Finding]:
@@ -23,7 +24,12 @@ def unshown(flow: Flow, texts: Texts) -> list[Finding]:
     if first is not None:
         found.append(first)
     known = {(one.side, one.node) for one in found}
-    for side, node in [*_coarser(flow, texts), *_alone_at_the_end(flow, texts)]:
+    for side, node in [
+        *_coarser(flow, texts),
+        *_alone_at_the_end(flow, texts),
+        *_turned(flow),
+        *_given_back(flow),
+    ]:
         if (side, node) not in known:
             cause = Cause.MISSING if side else Cause.EXTRA
             found.append(Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1))
@@ -114,6 +120,39 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
         nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
         found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]
+    return found
+
+
+def _turned(flow: Flow) -> list[tuple[int, int]]:
+    """Calls of one side alone that turn or shift what they are given, with their sides.
+
+    No statistic changes, and what follows may stay within the rounding of a coarse type.
+    """
+    if flow.is_merged:
+        return []
+    found = []
+    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
+        turns = lone & part.calls.is_forward_call & part.calls.are(TURNING)
+        found += [(side, node) for node in np.flatnonzero(turns)[:_FEW].tolist()]
+    return found
+
+
+def _given_back(flow: Flow) -> list[tuple[int, int]]:
+    """Modules that give gradients back on one side alone, where modules alone were recorded.
+
+    Something may have been cut off from training between the modules. The outermost are told.
+    """
+    if flow.is_merged or flow.npu.calls.is_api.any():
+        return []
+    found = []
+    for side, part, lone, partner in (
+        (0, flow.npu, flow.lone, flow.partner),
+        (1, flow.bench, flow.bench_lone, flow.bench_partner),
+    ):
+        back = lone & part.calls.is_module & (part.calls.direction == Direction.BACKWARD)
+        twin = part.calls.twin
+        back &= (twin >= 0) & (partner[twin] >= 0) & ~back[part.tree.parent]
+        found += [(side, node) for node in np.flatnonzero(back)[:_FEW].tolist()]
     return found
 
 

@@ -53,6 +53,11 @@ def run(case: Case, folder: Path) -> set[str]:
         for name in culprits(case, dump):
             above = (one for one in _ancestry(name, dump) if one.startswith("Module."))
             found.add(next(above, None) or _next_module(name, dump))
+    if case.direction == "backward":  # what a module gives back to its parameters as well
+        stems = {parse_name(one).stem for one in found}
+        found |= {
+            one for one in [*npu.data, *bench.data] if one.partition(".parameters_grad")[0] in stems
+        }
     return found
 
 

@@ -1,7 +1,7 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
-eighth, ninth, tenth, eleventh and other-ways.
+eighth, ninth, tenth, eleventh, twelfth and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -31,6 +31,7 @@ from tests.faults.unseen_cases import (
     seventh,
     sixth,
     tenth,
+    twelfth,
 )
 
 
@@ -86,6 +87,7 @@ def main(arguments: list[str]) -> None:
         "ninth": ninth,
         "tenth": tenth,
         "eleventh": eleventh,
+        "twelfth": twelfth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.faults.case import (
 )
 from tests.faults.cases import developed, held_out
 from tests.faults.scoring import score
+from tests.faults.unseen_cases import twelfth
 
 FEW = [
     Case("llama", "attention_scale", 1, kind=SAME),
@@ -40,6 +42,8 @@ FEW = [
     Case("points", "one_neighbour_more", kind=NOISE, seed=742),
     Case("retained", "summed_over_rows", 2, kind=HALF, seed=703, task="tensor"),
     Case("summed", "weight_changed", kind=HALF, seed=734, task="tensor"),
+    Case("retriever", "answers_detached", kind=HALF, seed=815, direction="backward"),
+    Case("segmenter", "skip_overwritten", kind=NOISE, seed=828),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
@@ -50,6 +54,7 @@ CONTROLS = [
     Case("resnet", None, kind=FP16),
     Case("policy", None, kind=NOISE, seed=751),
     Case("labelled", None, kind=NOISE, seed=750),
+    Case("answering", None, kind=HALF, seed=801),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
@@ -84,9 +89,9 @@ def test_a_cast_that_one_side_alone_has_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("held", [False, True])
-def test_all_cases(held: bool, tmp_path: Path) -> None:
-    cases = held_out() if held else developed()
+@pytest.mark.parametrize("part", [developed, held_out, twelfth])
+def test_all_cases(part: Callable[[], list[Case]], tmp_path: Path) -> None:
+    cases = part()
     right: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     accused = []

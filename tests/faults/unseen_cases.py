@@ -10,6 +10,7 @@ OF_TENTH = (
     *("retained", "fourier", "rendered", "summed"),
     *("styled", "points", "series", "preferred", "policy", "labelled"),
 )
+OF_TWELFTH = ("states", "retriever", "segmenter", "answering")
 OF_SEVENTH = ("transducer", "translator", "opponents", "topped")
 
 FIFTH = [
@@ -248,3 +249,55 @@ def tenth() -> list[Case]:
 def eleventh() -> list[Case]:
     """Styles, points, series, preferences, policies, chains of labels: kept for judging them."""
     return of_all_kinds(ELEVENTH, OF_TENTH[4:], seed=750)
+
+
+TWELFTH = [
+    Case("states", "linear_too_early", 1, seed=801),
+    Case("states", "euler_step", 0, seed=802),
+    Case("states", "counted_from_one", 2, seed=803),
+    Case("states", "half_of_pairs", 1, seed=804),
+    Case("states", "wraps_around", 0, seed=805),
+    Case("states", "skip_of_first", 2, seed=806),
+    Case("states", "gate_is_value", 1, seed=807),
+    Case("states", "clamped_branch", 0, seed=808),
+    Case("states", "gradient_by_count", seed=809, direction="backward"),
+    Case("states", "layer_twice", 1, seed=810),
+    Case("states", "classes_not_weighed", seed=811),
+    Case("retriever", "padding_in_mean", seed=812),
+    Case("retriever", "unit_over_batch", seed=813),
+    Case("retriever", "kept_not_unit", seed=814),
+    Case("retriever", "answers_detached", seed=815, direction="backward"),
+    Case("retriever", "own_masked", seed=816),
+    Case("retriever", "scale_bounded", seed=817),
+    Case("retriever", "neighbour_is_truth", seed=818),
+    Case("retriever", "one_way_only", seed=819),
+    Case("retriever", "margin_wider", seed=820),
+    Case("segmenter", "weights_not_centred", 2, seed=821),
+    Case("segmenter", "spread_of_all", seed=822),
+    Case("segmenter", "second_as_first", 3, seed=823),
+    Case("segmenter", "gate_is_hard", 1, seed=824),
+    Case("segmenter", "pixels_in_rows", seed=825),
+    Case("segmenter", "kernel_turned", seed=826),
+    Case("segmenter", "skip_shifted", seed=827),
+    Case("segmenter", "skip_overwritten", seed=828),
+    Case("segmenter", "overlap_squared", seed=829),
+    Case("segmenter", "smoothed_more", seed=830),
+    Case("segmenter", "aside_misplaced", seed=831),
+    Case("segmenter", "aside_heavier", seed=832),
+    Case("answering", "heads_tiled", seed=833),
+    Case("answering", "nothing_left_out", seed=834),
+    Case("answering", "bias_in_weights", 1, seed=835),
+    Case("answering", "routed_factor", 0, seed=836),
+    Case("answering", "second_expert_first", 1, seed=837),
+    Case("answering", "last_expert_wins", 0, seed=838),
+    Case("answering", "shared_ungated", 1, seed=839),
+    Case("answering", "balance_detached", 0, seed=840, direction="backward"),
+    Case("answering", "asks_itself", 1, seed=841),
+    Case("answering", "norm_after_sum", seed=842),
+    Case("answering", "peak_heavier", seed=843),
+]
+
+
+def twelfth() -> list[Case]:
+    """New architectures and kinds of faults, scored before any rule was made for them."""
+    return of_all_kinds(TWELFTH, OF_TWELFTH, seed=800)

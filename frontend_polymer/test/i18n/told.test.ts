@@ -44,7 +44,7 @@ describe('a verdict in Chinese', () => {
       '',
       'Something that a later version says.',
       `${SENTENCES[0]!} And something that a later version says.`,
-      `${SENTENCES[31]!} ${SENTENCES[21]!}`,
+      `${SENTENCES[33]!} ${SENTENCES[23]!}`,
       `No fault beyond rounding in ${'1'.repeat(5000)} nodes.`,
     ]) {
       expect(toldZh(text)).toBe(text);

@@ -12,6 +12,7 @@ from tests.faults.architectures import (
     foreign,
     fresh,
     latecomers,
+    lodgers,
     masked,
     mixers,
     newcomers,
@@ -20,6 +21,7 @@ from tests.faults.architectures import (
     strangers,
     unseen,
     vision,
+    visitors,
     windowed,
 )
 
@@ -70,4 +72,8 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "preferred": (chained.Preferred, "words"),
     "policy": (chained.Policy, "words"),
     "labelled": (chained.Labelled, "words"),
+    "states": (visitors.States, "words"),
+    "retriever": (visitors.Retriever, "bags"),
+    "segmenter": (lodgers.Segmenter, "pictures"),
+    "answering": (lodgers.Answering, "words"),
 }

@@ -105,6 +105,14 @@ const SENTENCES: readonly Told[] = [
     (who) => `${side(who)}没有这次调用；其后没有采集到能体现其影响的数据。`,
   ),
   told(
+    '(This run|The reference) does not make the call, whose effect no statistic tells\\.',
+    (who) => `${side(who)}没有这次调用；任何统计值都不能体现其影响。`,
+  ),
+  told(
+    'What it is given was made by calls that nobody recorded; there its values may have got into another order\\.',
+    () => '它的输入来自未采集的调用，其中的数值可能在那里已换了位置。',
+  ),
+  told(
     'It casts to a type coarser than any that (this run|the reference) uses\\. What that rounds averages out in the statistics behind it\\.',
     (who) =>
       `它转换到了比${side(who)}所用的任何类型都更粗的类型；由此产生的舍入在其后的统计值中相互抵消。`,
