@@ -32,7 +32,12 @@ from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
-from msprobe_builder.verdict.splitting import done_otherwise, flags_of_layers
+from msprobe_builder.verdict.splitting import (
+    done_otherwise,
+    explained_flags,
+    flags_of_layers,
+    telling_flags,
+)
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -104,9 +109,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
             result.comparisons.pairs,
         ),
     )
-    explained = flags_of_layers(flow)
-    left = {node: one for node, one in flow.arguments.items() if node not in explained}
-    flow = replace(flow, arguments=left)
+    flags = flags_of_layers(flow)
+    explained = explained_flags(flow, flags)
+    others = {node: one for node, one in flow.arguments.items() if node not in flags}
+    flow = replace(flow, arguments=others | telling_flags(flow, flags))
     roles = judge(flow)
     roles = replace(roles, findings=[_called_instead(flow, one) for one in roles.findings])
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
