@@ -110,6 +110,9 @@ _OWN_SLICE = (
     "both factors are cut along what is summed over",
     "its call took in partial results",
 )
+_RINGS = ("RingAttention", "CPDotProductAttention")
+_EXCHANGING = ("CPAttention", "UlyssesContextAttention")
+_ROW_NUMBERS = ("Torch.arange", "Tensor.__getitem__", "Tensor.__setitem__")
 _GATHERING = "Torch._AllGatherFromTensorParallelRegion"
 _TIED = ("extra", "extra tensor", "away")
 _OWN_TOKENS = (
@@ -129,7 +132,7 @@ def spread_cause(finding: Finding) -> str | None:
         return "tokens are sent between the ranks of experts"
     if "experts" in finding.call + below and finding.kind in ("unknown", "unknown shape"):
         return "sums of experts are reduced when tokens are back in order"
-    if is_call and layer == "RingAttention" and not operator.startswith("Distributed."):
+    if is_call and layer in _RINGS and not operator.startswith("Distributed."):
         return "a ring computes attention block by block"
     is_unknown = finding.kind in ("unknown", "unknown shape")
     is_own = "embedding" in below + finding.call or "output_layer" in below + finding.call
@@ -150,7 +153,11 @@ def spread_cause(finding: Finding) -> str | None:
         return "each rank has the gradient of its slice of the sequence"
     if is_unknown and "grad" in finding.parameter and "partial sums" in detail:
         return "each rank has the gradient of its slice of the sequence"
+    if operator == "Torch.CompiledFunction" and finding.kind != "micro-step":
+        return "a compiled function takes in its inputs as its compilation orders them"
     is_loss = finding.place.startswith("Apis_Between_Modules")
+    if is_loss and operator in _ROW_NUMBERS and finding.kind in ("away", "other shape"):
+        return "sums and positions of the tokens of each rank"
     if is_unknown and is_loss and "no call tells" in detail:
         return "vocabulary masks of each rank"
     if is_unknown and is_loss and ("something unknown" in detail or operator == "Tensor.view"):
@@ -186,7 +193,7 @@ def _branch(finding: Finding, operator: str, layer: str) -> str | None:
         return "sequence parallelism transposes before it scatters"
     if finding.kind in ("missing", "extra", "unknown") and operator == "Tensor.item":
         return "the state of the random numbers"
-    if finding.kind == "extra" and layer == "CPAttention":
+    if finding.kind == "extra" and layer in _EXCHANGING:
         return "communication between the ranks"
     if finding.kind in ("extra", "extra tensor") and operator in _PASSING:
         return "communication between the ranks"

@@ -76,6 +76,15 @@ SPREAD_SPLITS = (
     Split("context_cp2ring", {"rank_size": 2, "tp": 1, "pp": 1, "cp": 2}, "context_cp1ring"),
     Split("heads_tp4", {"rank_size": 4, "tp": 4, "pp": 1}, "heads_tp1"),
     Split("tied_tp1pp2", {"rank_size": 2, "tp": 1, "pp": 2}, "tied_tp1pp1"),
+    Split("grouped_tp2sp", {"rank_size": 2, "tp": 2, "pp": 1}, "grouped_tp1"),
+    Split(
+        "grouped_tp2ep2etp1",
+        {"rank_size": 2, "tp": 2, "pp": 1, "ep": 2, "etp": 1},
+        "grouped_tp1",
+    ),
+    Split("ulysses_tp2cp2sp", {"rank_size": 4, "tp": 2, "pp": 1, "cp": 2}, "ulysses_tp1"),
+    Split("ring_tp2cp2", {"rank_size": 4, "tp": 2, "pp": 1, "cp": 2}, "ring_tp1"),
+    Split("halves_tp2pp2sp", {"rank_size": 4, "tp": 2, "pp": 2}, "halves_tp1"),
 )
 
 

@@ -12,17 +12,18 @@ from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.metrics.result import PairResult
-from msprobe_builder.verdict.disagreeing import own_factors
+from msprobe_builder.verdict.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_given_another_size,
     is_given_unknown,
+    is_open,
     is_within,
     was_given_more,
     works_on_other_parts,
 )
+from msprobe_builder.verdict.evidence import is_made_elsewhere
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
@@ -82,7 +83,7 @@ def accusations(
     unsure = {
         number
         for number, one in enumerate(roles.findings)
-        if merged and _is_open(flow, one, result.npu.provenance)
+        if merged and is_open(flow, one, result.npu.provenance)
     }
     strength = [
         Strength.WEAK
@@ -92,6 +93,7 @@ def accusations(
             and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
         or number in unsure
+        or (one.cause is Cause.WIRING and is_made_elsewhere(flow, one, result))
         or (own_order and one.at > last)
         else _strength(
             flow,
@@ -179,7 +181,7 @@ def accusations(
             one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
             found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
             known.add((0, node))
-    for node, row in _with_own_factors(flow, result.npu.provenance):
+    for node, row in with_own_factors(flow, result.npu.provenance):
         if (0, node) not in known:
             one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
             order = (-float(Strength.STRONG), _position(roles, node))
@@ -233,22 +235,6 @@ _SEVERAL = 4
 _OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
 
 
-def _is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
-    """Whether a call of ranks that hold parts may put out something else and be right.
-
-    It is given what merging could not tell and does nothing else than the reference's, or ranks
-    count what they have a part of: it puts out such a count, or what the reference does.
-    """
-    if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
-        return False
-    arguments = flow.arguments.get(finding.node, [])
-    if not arguments:
-        is_same = not own_factors(flow.npu.table, provenance, finding.node)
-        return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
-    is_like = finding.at != finding.node or bool(flow.discrete[finding.row])
-    return is_like and all(one.is_count for one in arguments)
-
-
 def is_merged(result: PairResult) -> bool:
     return any(graph and graph.provenance for graph in (result.npu, result.bench))
 
@@ -261,17 +247,6 @@ def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
         if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
             found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
     return list(found.values())
-
-
-def _with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[int, int]]:
-    """Calls that ranks give another factor, and what of their output is off for that."""
-    table = flow.npu.table
-    if provenance is None or not provenance.factors:
-        return []
-    nodes = table.node[[*provenance.factors]]
-    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
-    off &= np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
-    return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
 
 
 _DRIFT = 2.0

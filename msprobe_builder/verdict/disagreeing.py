@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance, in_words
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
-from msprobe_builder.verdict.findings import Cause, Place
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.own_norms import Wrong
 
 
@@ -59,6 +61,17 @@ def own_factors(table: ParameterTable, provenance: Provenance | None, node: int)
         return []
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     return [row for row in range(first, last) if row in provenance.factors]
+
+
+def with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[int, int]]:
+    """Calls that ranks give another factor, and what of their output is off for that."""
+    table = flow.npu.table
+    if provenance is None or not provenance.factors:
+        return []
+    nodes = table.node[[*provenance.factors]]
+    off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
+    off &= np.isin(table.node, nodes) & (table.section == Section.OUTPUT)
+    return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
 
 
 def told_of_ranks(

@@ -10,8 +10,10 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.calls import operator_of
-from msprobe_builder.verdict.findings import CERTAIN, Finding
+from msprobe_builder.verdict.disagreeing import own_factors
+from msprobe_builder.verdict.findings import CERTAIN, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import Family, families
 from msprobe_builder.verdict.part import Part
@@ -99,6 +101,22 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
     unknown = np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)
     return [int(row) for row in rows[unknown]]
+
+
+def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
+    """Whether a call of ranks that hold parts may put out something else and be right.
+
+    It is given what merging could not tell and does nothing else than the reference's, or ranks
+    count what they have a part of: it puts out such a count, or what the reference does.
+    """
+    if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
+        return False
+    arguments = flow.arguments.get(finding.node, [])
+    if not arguments:
+        is_same = not own_factors(flow.npu.table, provenance, finding.node)
+        return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
+    is_like = finding.at != finding.node or bool(flow.discrete[finding.row])
+    return is_like and all(one.is_count for one in arguments)
 
 
 def was_given_more(flow: Flow) -> bool:

@@ -6,8 +6,10 @@ import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
+from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST, fillers
 from msprobe_builder.verdict.doubts import given_unknown
@@ -230,3 +232,23 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
+
+
+def is_made_elsewhere(flow: Flow, finding: Finding, result: PairResult) -> bool:
+    """Whether another file makes the call outside of all modules, so that it is another call.
+
+    Such calls are paired by their turn: an engine may scale the loss first, another the gradients.
+    """
+    tree, bench = flow.npu.tree, result.bench
+    other = int(flow.partner[finding.node])
+    above = tree.parsed[int(tree.parent[finding.node])]
+    if above.kind is Kind.MODULE and above.direction is not Direction.NONE:
+        return False
+    if finding.side or bench is None or other < 0:
+        return False
+    lines = (
+        source_line(result.npu.dump.stacks, tree.names[finding.node], []),
+        source_line(bench.dump.stacks, bench.tree.names[other], []),
+    )
+    files = {one.rpartition(":")[0] for one in lines if one}
+    return None not in lines and len(files) > 1

@@ -34,7 +34,12 @@ from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
 from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
 from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before
-from msprobe_builder.verdict.splitting import done_otherwise, flags_of_layers
+from msprobe_builder.verdict.splitting import (
+    done_otherwise,
+    explained_flags,
+    flags_of_layers,
+    telling_flags,
+)
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -106,9 +111,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
             result.comparisons.pairs,
         ),
     )
-    explained = flags_of_layers(flow)
-    left = {node: one for node, one in flow.arguments.items() if node not in explained}
-    flow = replace(flow, arguments=left)
+    flags = flags_of_layers(flow)
+    explained = explained_flags(flow, flags)
+    others = {node: one for node, one in flow.arguments.items() if node not in flags}
+    flow = replace(flow, arguments=others | telling_flags(flow, flags))
     roles = judge(flow)
     more_often = called_more_often(flow)
     roles = replace(

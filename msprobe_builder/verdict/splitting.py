@@ -2,8 +2,9 @@
 
 Parallel layers are told by flags how their ranks talk to each other (whether gradients are reduced
 in the background, whether a sequence is gathered). Unsplit, the same layer has other flags. Such a
-flag is explained where everything the call puts out agrees; where it does not, it stays the
-evidence that it is. Flags outside of parallel layers, and numbers, are explained by nothing.
+flag is explained where everything the call puts out agrees; where it does not, it is told of who
+is accused for what it puts out. Flags outside of parallel layers, and numbers, are explained by
+nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FLAGS = frozenset({"True", "False"})
 
 
 def flags_of_layers(flow: Flow) -> dict[int, list[Argument]]:
-    """Differing flags of calls in parallel layers that put out what the reference does."""
+    """Differing flags of calls in parallel layers."""
     if not flow.is_merged:
         return {}
     return {
@@ -31,7 +32,23 @@ def flags_of_layers(flow: Flow) -> dict[int, list[Argument]]:
         for node, several in flow.arguments.items()
         if all({one.npu, one.bench} == _FLAGS for one in several)
         and _is_in_parallel_layer(flow.npu, node)
-        and _agrees(flow, node)
+    }
+
+
+def explained_flags(flow: Flow, flags: dict[int, list[Argument]]) -> dict[int, list[Argument]]:
+    """Those of calls that put out what the reference does: the split of their layer explains it."""
+    return {node: several for node, several in flags.items() if _agrees(flow, node)}
+
+
+def telling_flags(flow: Flow, flags: dict[int, list[Argument]]) -> dict[int, list[Argument]]:
+    """Those of calls that put out something else though they are given the same.
+
+    A call that is given what is wrong already, or what nobody compared, is not accused for a flag.
+    """
+    return {
+        node: several
+        for node, several in flags.items()
+        if _agrees(flow, node, Section.INPUT) and not _agrees(flow, node)
     }
 
 
@@ -87,12 +104,12 @@ def _talking(part: Part) -> list[int]:
     return np.flatnonzero(part.calls.of_stems(lambda one: one.startswith("Distributed."))).tolist()
 
 
-def _agrees(flow: Flow, node: int) -> bool:
-    """Whether the outputs of a call are known and all like those of the reference."""
+def _agrees(flow: Flow, node: int, section: Section = Section.OUTPUT) -> bool:
+    """Whether what a call puts out, or is given, is known and all like that of the reference."""
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
-    rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.OUTPUT)]
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == section)]
     error = flow.error[rows]
     known = np.isfinite(error)
     return bool(known.any() and np.all(error[known] <= SUSPICIOUS * flow.floor[rows[known]]))

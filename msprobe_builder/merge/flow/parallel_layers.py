@@ -5,7 +5,7 @@ from __future__ import annotations
 from msprobe_builder.dump.names import Direction, Name, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.flow.dimensions import PER_EXPERT, Cut
-from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 
 LAST = Cut(-1)
 # All experts of a rank as one matrix: [hidden, experts · inner] and [experts · inner, hidden].
@@ -37,6 +37,8 @@ def parameter_state(class_name: str, parameter: str) -> State:
         return REPLICA if is_bias else State(Share.SHARD, Cut(1))
     if "VocabParallelEmbedding" in class_name:
         return State(Share.SHARD, Cut(0))
+    if "ParallelLinear2D" in class_name:
+        return UNKNOWN  # cut along two dimensions, over two groups of ranks
     grouped = _GROUPED.get(parameter.rpartition(".")[2])
     if class_name == "GroupedMLP" and grouped is not None:
         return State(Share.SHARD, grouped)

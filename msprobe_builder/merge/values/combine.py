@@ -144,8 +144,6 @@ def combine(
     for row, recipe in recipes.items():
         if states[row].reason:
             recipes[row] = f"{recipe}; because {states[row].reason}"
-    factors = _factors(tables, texts, ranks)
-    recipes |= factors
     different = sorted({*drifted, *differing})
     return Combined(
         table,
@@ -168,7 +166,7 @@ def combine(
                 for place, row in enumerate(shards.tolist())
                 if first.section[row] in _WEIGHTS
             },
-            factors=factors,
+            factors=_factors(tables, texts, ranks),
         ),
         different,
     )

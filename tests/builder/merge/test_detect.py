@@ -45,6 +45,13 @@ SPLITS: dict[str, dict[str, int]] = {
     "experts_ep2dp2": {"ep": 2, "dp": 2},
     "tied_tp1pp2": {"pp": 2},
     "optimizer_tp1pp2vpp2": {"pp": 2, "vpp": 2},
+    "grouped_tp2sp": {"tp": 2},
+    "grouped_tp2ep2etp1": {"tp": 2, "ep": 2},
+    "ulysses_tp2cp2sp": {"tp": 2, "cp": 2},
+    "ring_tp2cp2": {"tp": 2, "cp": 2},
+    "halves_tp2pp2sp": {"tp": 2, "pp": 2},
+    "sharded_tp2dp2": {"tp": 2, "dp": 2},
+    "counted_cp2": {"cp": 2},
 }
 
 

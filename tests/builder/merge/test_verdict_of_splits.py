@@ -22,6 +22,7 @@ from msprobe_builder.merge.ranks.layout import parse_layout
 TELLING = (
     *("moe_tp2sp", "context_tp2cp2sp", "context_cp2ring", "optimizer_tp1pp2vpp2"),
     *("megatron_tp2pp2", "megatron_tp2pp1dp2", "heads_tp4", "tied_tp1pp2"),
+    *("grouped_tp2sp", "ring_tp2cp2", "halves_tp2pp2sp"),
 )
 
 

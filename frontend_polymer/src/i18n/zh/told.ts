@@ -65,6 +65,11 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `输入一致，${name} ${difference(how)}。`,
   ),
   told(
+    `Nobody can compare (\\S{1,500}?(?: and \\S{1,500}?){0,5}), which merging could not tell; ${NAME} ${DIFFERENCE}\\.`,
+    (inputs, name, how) =>
+      `${inputs.replaceAll(' and ', '、')} 合并时无法得知，因此无法比较；${name} ${difference(how)}。`,
+  ),
+  told(
     `The inputs agree as far as statistics tell, ${NAME} ${DIFFERENCE}: values of an input that stand at other places would explain it\\.`,
     (name, how) =>
       `就统计值而言输入一致，${name} ${difference(how)}：某个输入的元素位置不同即可解释这一点。`,
@@ -181,6 +186,19 @@ const SENTENCES: readonly Told[] = [
     `It is judged as one with ${NAMES}, which do what ${NAMES} does in the reference\\.`,
     (own, theirs) =>
       `它与 ${names(own)} 作为一个整体判断，它们完成标杆中 ${names(theirs)} 的计算。`,
+  ),
+  told(
+    `Argument ${NAME} is (\\S+ on ranks? \\d+(?:, \\d+)*(?: and \\S+ on ranks? \\d+(?:, \\d+)*)*)\\.`,
+    (name, own) =>
+      `参数 ${name} 在各 rank 上不同：${own
+        .split(' and ')
+        .map((one) =>
+          one.replace(
+            /^(\S+) on ranks? (.*)$/,
+            (_, value: string, on: string) => `rank ${ranks(on)} 为 ${value}`,
+          ),
+        )
+        .join('，')}。`,
   ),
   told(
     'Argument (\\S{1,500}?) is (.{1,300}?), in the reference (.{1,300}?)\\.',
