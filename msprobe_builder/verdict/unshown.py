@@ -27,7 +27,7 @@ def unshown(flow: Flow, texts: Texts) -> list[Finding]:
     for side, node in [
         *_coarser(flow, texts),
         *_alone_at_the_end(flow, texts),
-        *_turned(flow),
+        *_turned(flow, texts),
         *_given_back(flow),
     ]:
         if (side, node) not in known:
@@ -123,12 +123,17 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     return found
 
 
-def _turned(flow: Flow) -> list[tuple[int, int]]:
+_SINGLE = 2.0**-23  # unit of float32
+
+
+def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     """Calls of one side alone that turn or shift what they are given, with their sides.
 
-    No statistic changes, and what follows may stay within the rounding of a coarse type.
+    No statistic changes, and what follows may stay within the rounding of a type coarser than
+    float32; where none is used, what follows tells.
     """
-    if flow.is_merged:
+    units = [epsilons(part.table.dtype_id, texts) for part in (flow.npu, flow.bench)]
+    if flow.is_merged or max(np.max(one, initial=0.0) for one in units) <= _SINGLE:
         return []
     found = []
     for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):

@@ -7,7 +7,7 @@ else that writing a step does.
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import struct
 import time
 from pathlib import Path
@@ -27,7 +27,7 @@ class Records:
     def __init__(self, directory: Path) -> None:
         # TensorBoard reads the files of a directory in the order of their names.
         begin = f"events.out.tfevents.{int(time.time()):010d}"
-        name = f"{begin}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
+        name = f"{begin}.{platform.node()}.{os.getpid()}.{time.monotonic_ns()}"
         self._file = (directory / name).open("xb")
 
     def write(self, content: bytes) -> None:

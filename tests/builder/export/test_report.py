@@ -177,7 +177,7 @@ def test_unmatched_nodes_and_findings_are_listed(dumps: Path, tmp_path: Path) ->
         ("demo.vis.db", "demo.vis.db", 2, "suffix .html"),
         ("text.vis.db", "r.html", 1, "not a SQLite database"),
         ("other.vis.db", "r.html", 1, "not one of msprobe-build"),
-        ("demo.vis.db", "text.vis.db/r.html", 1, "Cannot write"),
+        ("demo.vis.db", "text.vis.db/r.html", 1, "text.vis.db is not a directory"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(

@@ -196,7 +196,7 @@ def test_no_name_is_a_formula(demo_database: Path, tmp_path: Path) -> None:
         (("-o", "nodes.xlsx"), 2, "none of the suffixes .csv, .tsv, .csv.gz, .tsv.gz"),
         (("-o", "nodes.csv", "--step", "7"), 2, "no step 7; it has 0, 1."),
         (("-o", "nodes.csv", "--rank", "9"), 2, "no rank 9; it has 0, 1, 2, 3."),
-        (("-o", "taken/nodes.csv"), 1, "Cannot write"),
+        (("-o", "taken/nodes.csv"), 1, "taken is not a directory"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
