@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe_builder.database.read import measures
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tests.plugin.conftest import Ask, client_of
 
@@ -50,8 +51,12 @@ def expected(npu: sqlite3.Row, bench: sqlite3.Row) -> tuple[float, float]:
     return min(worst, 1000.0), min(worst, 1000.0) / rounding
 
 
+@pytest.mark.parametrize("at_once", [3, 20_000])
 @pytest.mark.parametrize("name", ["demo_database", "nan_database"])
-def test_every_node_has_the_worst_of_its_outputs(name: str, request: pytest.FixtureRequest) -> None:
+def test_every_node_has_the_worst_of_its_outputs(
+    name: str, at_once: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measures, "_NODES", at_once)
     database: Path = request.getfixturevalue(name)
     ask = client_of(database.parent)
     where = {"file": database.name, "step": 0, "rank": 0}

@@ -30,7 +30,7 @@ from msprobe_builder.graph.floating import rounding_units
 Float = NDArray[np.float64]
 
 WORST = 1e3
-_ROWS = 10_000
+_NODES = 20_000  # at once
 _COLLECTION = 2
 _FLOAT32 = 2.0**-23
 # What is summed in float32 is rounded at every step, half precision once at the end.
@@ -85,7 +85,7 @@ part (node, rounding, broken, square) AS (
     FROM largest WHERE euclidean_distance IS NOT NULL
     UNION ALL SELECT node, rounding, broken, {WORST**2} FROM largest WHERE broken
 )
-SELECT node - :first, max(square), max(square / (rounding * rounding)) FROM part GROUP BY node
+SELECT node, max(square), max(square / (rounding * rounding)) FROM part GROUP BY node
 """
 
 
@@ -104,21 +104,22 @@ class Measures:
 def read_measures(connection: sqlite3.Connection, graph: Graph) -> Measures:
     """Of every node of an npu graph; empty columns where nothing has a measure."""
     sizes, units = _texts_of_tensors(connection)
-    rows = connection.execute(
-        _QUERY,
-        {
-            "sizes": json.dumps(sizes),
-            "units": json.dumps(units),
-            "first": graph.first,
-            "last": graph.last,
-        },
-    )
-    # All rows at once would take ten times the room of their numbers.
-    blocks = [np.array(block, np.float64) for block in iter(lambda: rows.fetchmany(_ROWS), [])]
+    texts = {"sizes": json.dumps(sizes), "units": json.dumps(units)}
+    # SQLite sorts a block in memory; all rows at once would take ten times the room of the graph.
+    blocks = [
+        np.array(rows, np.float64)
+        for first in range(graph.first, graph.last + 1, _NODES)
+        if (
+            rows := connection.execute(
+                _QUERY,
+                {**texts, "first": first, "last": min(first + _NODES - 1, graph.last)},
+            ).fetchall()
+        )
+    ]
     if not blocks:
         return Measures(np.empty(0), np.empty(0))
     table = np.concatenate(blocks)
-    index = table[:, 0].astype(np.int64)
+    index = table[:, 0].astype(np.int64) - graph.first
     measured = [np.full(graph.count, -1.0) for _ in range(2)]
     for column, squares in zip(measured, table[:, 1:].T, strict=True):
         column[index] = np.sqrt(squares)
