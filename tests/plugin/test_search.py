@@ -234,8 +234,8 @@ def test_a_regular_expression_that_cannot_be_used(
 def test_compiling_an_expression_counts_as_well(
     ask_other: Ask, other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expressions, "EXPRESSION_SECONDS", 0.5)
-    costly = "[\u0100-\U000fffff]" * 120  # takes a second and more to compile
+    monkeypatch.setattr(expressions, "EXPRESSION_SECONDS", 0.2)
+    costly = "[\u0100-\U000fffff]" * 190  # takes 0.7 s and more to compile
     response = ask_other("search", file=other.name, name=costly, regex=1)
     assert (response.status_code, problem_of(response).code) == (400, "slow_expression")
 
