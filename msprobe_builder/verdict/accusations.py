@@ -83,7 +83,7 @@ def accusations(
     unsure = {
         number
         for number, one in enumerate(roles.findings)
-        if merged and is_open(flow, one, result.npu.provenance)
+        if is_open(flow, one, result.npu.provenance)
     }
     strength = [
         Strength.WEAK

@@ -87,7 +87,7 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
 
 
 def is_given_unknown(flow: Flow, finding: Finding) -> bool:
-    """Whether the call is given numbers that merging could not tell, which nobody compared."""
+    """Whether the call is given numbers that one side lacks, so that nobody compared them."""
     return bool(given_unknown(flow, finding.at))
 
 
@@ -104,10 +104,11 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
 
 
 def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
-    """Whether a call of ranks that hold parts may put out something else and be right.
+    """Whether a call may put out something else and be right.
 
-    It is given what merging could not tell and does nothing else than the reference's, or ranks
-    count what they have a part of: it puts out such a count, or what the reference does.
+    It is given what one side lacks, such as what merging could not tell, and does nothing else than
+    the reference's; or ranks count what they have a part of: it puts out such a count, or what the
+    reference does.
     """
     if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
         return False
@@ -115,6 +116,8 @@ def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool
     if not arguments:
         is_same = not own_factors(flow.npu.table, provenance, finding.node)
         return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
+    if not flow.is_merged:
+        return False
     is_like = finding.at != finding.node or bool(flow.discrete[finding.row])
     return is_like and all(one.is_count for one in arguments)
 

@@ -117,7 +117,9 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     unknown = given_unknown(flow, finding.node) if finding.side == 0 else []
     if unknown:
         told = " and ".join(texts.values[table.name_id[one]] for one in unknown[:_SHOWN_ARGUMENTS])
-        return f"Nobody can compare {told}, which merging could not tell; {name} {shown}."
+        if flow.is_merged:
+            return f"Nobody can compare {told}, which merging could not tell; {name} {shown}."
+        return f"Nobody can compare {told}, of which one side has no statistics; {name} {shown}."
     return f"The inputs agree, {name} {shown}."
 
 

@@ -70,6 +70,11 @@ const SENTENCES: readonly Told[] = [
       `${inputs.replaceAll(' and ', '、')} 合并时无法得知，因此无法比较；${name} ${difference(how)}。`,
   ),
   told(
+    `Nobody can compare (\\S{1,500}?(?: and \\S{1,500}?){0,5}), of which one side has no statistics; ${NAME} ${DIFFERENCE}\\.`,
+    (inputs, name, how) =>
+      `${inputs.replaceAll(' and ', '、')} 只有一侧有统计值，因此无法比较；${name} ${difference(how)}。`,
+  ),
+  told(
     `The inputs agree as far as statistics tell, ${NAME} ${DIFFERENCE}: values of an input that stand at other places would explain it\\.`,
     (name, how) =>
       `就统计值而言输入一致，${name} ${difference(how)}：某个输入的元素位置不同即可解释这一点。`,
