@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from msprobe_collector.record.statistics import is_capturing, local_part
 
@@ -115,7 +116,7 @@ def _pieces(flat: torch.Tensor) -> Sequence[torch.Tensor]:
     return flat.split(_PIECE * torch.get_num_threads())
 
 
-def _piece(piece: torch.Tensor, equal: Any) -> tuple[float, float, float, float, int]:
+def _piece(piece: torch.Tensor, equal: NDArray[np.bool_]) -> tuple[float, float, float, float, int]:
     wide = _wide(piece)
     square, total = _square(wide), wide.sum().item()
     if torch.get_num_threads() > _FEW_THREADS:

@@ -10,7 +10,6 @@ from typing import Any, TextIO
 
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.monitor.alerts import Alert
-from msprobe_collector.monitor.records import Records
 from msprobe_collector.monitor.row import STATISTICS, Row
 
 COLUMNS = ("step", "kind", "name", *STATISTICS, "count")
@@ -117,21 +116,20 @@ class _Parquet:
 
 
 class _Events:
-    """One event for each step, with all its scalars."""
+    """One event for each step, with all its scalars, by TensorBoard's own writer."""
 
     def __init__(self, directory: Path) -> None:
         try:
             from tensorboard.compat.proto.event_pb2 import Event
             from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
             raise CollectorError(
                 "Format tensorboard needs tensorboard; install it or leave it out of "
                 "monitor.formats."
             ) from error
         self._event, self._summary = Event, Summary
-        self._records = Records(directory)
-        begin = self._event(wall_time=time.time(), file_version="brain.Event:2")
-        self._records.write(begin.SerializeToString())
+        self._writer = EventFileWriter(str(directory))
 
     def step(self, step: int, rows: Sequence[Row]) -> None:
         summary = self._summary()
@@ -141,8 +139,8 @@ class _Events:
             for statistic, value in zip(names, row.statistics, strict=False):
                 tag = begin[:-1] if row.kind == "learning_rate" else begin + statistic
                 summary.value.add(tag=tag, simple_value=value)
-        event = self._event(wall_time=time.time(), step=step, summary=summary)
-        self._records.write(event.SerializeToString())
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+        self._writer.flush()
 
     def close(self) -> None:
-        self._records.close()
+        self._writer.close()
