@@ -136,10 +136,10 @@ def written(output: Path) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
         made.clear()
-    except (FileExistsError, NotADirectoryError) as error:
-        folder = next((one for one in folders if os.path.lexists(one)), output.parent)
-        raise BuildError(f"{folder} is not a directory; choose another output.") from error
     except OSError as error:
+        there = next(folder for folder in folders if os.path.lexists(folder))
+        if not there.is_dir():
+            raise BuildError(f"{there} is not a directory; choose another output.") from error
         raise BuildError(f"Cannot write {output}: {error.strerror}.") from error
     finally:
         for folder in made:

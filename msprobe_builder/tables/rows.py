@@ -243,12 +243,8 @@ def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
             relatives.append(UNKNOWN)
             continue
         difference = own - other
-        if isfinite(difference):
-            differences.append(difference)
-            relatives.append(f"{abs(difference / other) * 100}%" if other else UNKNOWN)
-        else:
-            differences.append(_number(difference))
-            relatives.append(_relative(difference, other))
+        differences.append(_number(difference))
+        relatives.append(_relative(difference, other))
     if left[0] is not None and right[0] is not None:
         row.largest = abs(left[0] - right[0])
         row.relative = row.largest / abs(right[0]) if right[0] else None
@@ -259,7 +255,7 @@ def _differences(row: Row, npu: _Look, bench: _Look, message: str) -> Compared:
 
 
 def _relative(difference: float, bench: float) -> Cell:
-    """In percent as text, of what is not finite; no number where there is nothing to divide by."""
+    """In percent as text; no number where there is nothing to divide by."""
     if isnan(difference):
         return _NOT_A_NUMBER
     if bench == 0:

@@ -78,7 +78,7 @@ def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
 
     Ranks that hold parts of a sequence go through them block by block, such as in a ring. What the
     calls inside put out is then made of other numbers; what the module puts out tells whether they
-    are right, its gradients included..
+    are right, its gradients included.
     """
     tree, bench = flow.npu.tree, flow.bench.tree
     inside = np.zeros(len(tree), dtype=bool)

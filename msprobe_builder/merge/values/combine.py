@@ -38,10 +38,6 @@ _NO_ORDER_TOLD = "; whether elements are in their places cannot be told from sta
 _WEIGHTS = (Section.PARAMETERS, Section.PARAMETERS_GRAD)
 
 
-def ranks_in_words(ranks: Sequence[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-
-
 @dataclass(frozen=True)
 class Combined:
     """The merged table, how each merged row was made, and the replicas that disagree."""
@@ -189,7 +185,10 @@ def _factors(
         of_value: dict[str, list[int]] = {}
         for rank, value in zip(ranks, own, strict=True):
             of_value.setdefault(value, []).append(rank)
-        told = [f"{value} on {ranks_in_words(those)}" for value, those in of_value.items()]
+        told = [
+            f"{value} on rank{'s' * (len(those) > 1)} {', '.join(map(str, those))}"
+            for value, those in of_value.items()
+        ]
         found[row] = " and ".join(told)
     return found
 

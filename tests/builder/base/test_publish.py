@@ -71,3 +71,17 @@ def test_a_refused_file_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
     with written(there / "new" / "deep" / "a.csv") as stream:
         stream.write(b"whole")
     assert (there / "new" / "deep" / "a.csv").read_bytes() == b"whole"
+
+
+def test_a_folder_is_blamed_only_if_it_is_none(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BuildError, match=r"^Cannot write .*/out: File exists\.$"),
+        written(tmp_path / "out"),
+    ):
+        raise FileExistsError(17, "File exists")
+    (tmp_path / "taken").touch()
+    with (
+        pytest.raises(BuildError, match="taken is not a directory; choose another output"),
+        written(tmp_path / "taken" / "out"),
+    ):
+        pass
