@@ -30,7 +30,7 @@ from msprobe_builder.verdict.gradients import cut_off, kept_history
 from msprobe_builder.verdict.onesided import in_common
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before, moved_values
+from msprobe_builder.verdict.reordered import may_have_moved_before, moved_values
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
@@ -60,12 +60,14 @@ def accusations(
     norms: OwnNorms,
     otherwise: Bool,
     more_often: tuple[Int, Int],
+    bits: Int | None,
 ) -> list[Accusation]:
     """Findings that no other explains, and what differs without showing in any number.
 
     ``norms`` are numbers that depend on which parameters a rank has, ``otherwise`` the nodes in
     modules that ranks with parts go through in another way, ``more_often`` as from
-    :func:`~msprobe_builder.verdict.onesided.called_more_often`.
+    :func:`~msprobe_builder.verdict.onesided.called_more_often`, ``bits`` as from
+    :func:`~msprobe_builder.verdict.reordered.bits_of`.
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
@@ -79,7 +81,6 @@ def accusations(
     is_behind_backward = calls.direction[last] == Direction.BACKWARD
     own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
     half = half_unit(flow, result.texts)
-    bits = bits_of(result.comparisons, len(flow.npu.table))
     unsure = {
         number
         for number, one in enumerate(roles.findings)

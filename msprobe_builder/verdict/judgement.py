@@ -124,11 +124,12 @@ def judge_pair(result: PairResult) -> Judgement | None:
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
-    found = accusations(flow, roles, result, heirs, norms, otherwise, more_often)
+    bits = bits_of(result.comparisons, len(flow.npu.table))
+    found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
-    suspects = [_suspect(flow, one, result, norms) for one in ordered]
+    suspects = [_suspect(flow, one, result, norms, bits) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
     inside = (flow.grouped.npu >= 0) | otherwise
@@ -223,7 +224,9 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
     return result
 
 
-def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnNorms) -> Suspect:
+def _suspect(
+    flow: Flow, accusation: Accusation, result: PairResult, norms: OwnNorms, bits: Int | None
+) -> Suspect:
     one = accusation.finding
     assert result.bench is not None
     graph: Graph = result.npu if one.side == 0 else result.bench
@@ -246,7 +249,7 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnN
         evidence=" ".join(
             [
                 evidence(flow, one, arguments, heirs, result.texts),
-                *_told_of_order(flow, one, result),
+                *_told_of_order(flow, one, bits),
                 *_told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
                 *told_of_numbers(norms.of_ranks(one)),
@@ -256,10 +259,8 @@ def _suspect(flow: Flow, accusation: Accusation, result: PairResult, norms: OwnN
     )
 
 
-def _told_of_order(flow: Flow, finding: Finding, result: PairResult) -> list[str]:
+def _told_of_order(flow: Flow, finding: Finding, bits: Int | None) -> list[str]:
     """Whether what comes before a module, and was not recorded, may be to blame instead."""
-    assert result.comparisons is not None
-    bits = bits_of(result.comparisons, len(flow.npu.table))
     if not may_have_moved_before(flow, finding, bits):
         return []
     return [

@@ -1,0 +1,48 @@
+"""What is worked out for many rows at once says of each what the rules for one row say."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msprobe_builder.pipeline.build import build
+from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.verdict import judgement
+from msprobe_builder.verdict.findings import Roles
+from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.passes import judge
+from msprobe_builder.verdict.roles import Pass
+
+REFERENCE = "llama_statistics/step0/rank"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "llama_statistics_wrong_attention_scale/step0/rank",
+        "llama_statistics_bf16/step0/rank",
+        "llama_statistics/step1/rank",
+    ],
+)
+def test_plain_rows_are_judged_as_all_others(
+    run: str, dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flows: list[Flow] = []
+
+    def watched(flow: Flow) -> Roles:
+        flows.append(flow)
+        return judge(flow)
+
+    monkeypatch.setattr(judgement, "judge", watched)
+    build(BuildConfig(dumps / run, dumps / REFERENCE), tmp_path, workers=1)
+    [flow] = flows
+    short, whole = Pass(flow), Pass(flow)
+    plain = np.array(short.plain)[list(short.outputs)]
+    assert plain.mean() > 0.2
+    whole.plain = [False] * len(short.plain)
+    one, other = short.run(), whole.run()
+    for field in fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
