@@ -49,12 +49,18 @@ class BackwardCalls:
         results = self._framework.results_of(outputs)
         graph = trace(self._framework, edges, results, pending.first_node)
         if graph.outputs:
-            describe = partial(ledger.describe_gradient, call.backward_name)
+            describe = partial(self._describe, call.backward_name)
             by_argument = bool(call.path) or not self._framework.shows_last_node
             add = self._framework.sum_of
             backward = Backward(call, len(edges), len(outputs), describe, add, by_argument)
             self._watched.append(weakref.ref(backward))
             watch(graph, backward, self._events)
+
+    def _describe(self, name: str, gradient: Any, where: str) -> Item | None:
+        """The record of a gradient of a call; None when nothing is recorded any more."""
+        if self._ledger.selection.is_over:
+            return None
+        return self._ledger.describe_gradient(name, gradient, where)
 
     def are_awaited(self) -> bool:
         """Whether the graph of a recorded call is alive and has not run backward."""

@@ -65,6 +65,7 @@ class Ledger:
         """Finish the files of the step."""
         self.flush()
         self.tensor_files.end_step()
+        self.selection.begin_step()
         if self._files is not None:
             self._files.close()
             self._files = None

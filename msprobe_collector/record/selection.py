@@ -18,6 +18,7 @@ class Selection:
         self._names = names
         self._scope = scope
         self._in_scope = not scope
+        self._is_over = False  # a name is given once in a step, so no call can begin it again
         self._hits: set[str] = set()
 
     @property
@@ -32,10 +33,33 @@ class Selection:
         listed = self.lists(call)
         return listed and self._in_scope
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing more of this step is recorded: the scope has ended."""
+        return self._is_over
+
+    def begin_step(self) -> None:
+        """Names are given anew, thus the scope may begin again."""
+        self._is_over = False
+
+    def follows_backward(self, call: Call) -> bool:
+        """Whether the gradients of a call that was decided on may be of interest later.
+
+        What is not followed is neither measured nor saved. A scope may begin in any backward call.
+        """
+        return not self._is_over and (
+            not self._names
+            or bool(self._scope)
+            or call.keeps_inside
+            or (call.parent is not None and call.parent.keeps_inside)
+            or call.backward_name in self._names
+        )
+
     def leave(self, call_name: str) -> None:
         """The call that ends the scope is over."""
         if self._scope and call_name == self._scope[1]:
             self._in_scope = False
+            self._is_over = True
 
     def keep_backward(self, call: Call) -> bool:
         if self.keeps_all:

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from msprobe_collector import PrecisionDebugger
 from tests.collector.models import Decoder, loss_of
-from tests.collector.recording import record
+from tests.collector.recording import record, tensors, write_config
 
 BATCH = torch.tensor([[1, 2, 3, 4]])
 
@@ -60,6 +64,41 @@ def test_a_module_keeps_everything_inside_it(tmp_path: Path) -> None:
     for name in apis:  # the chain up to the root is complete
         while (parent := dump.parents[name]) is not None:
             name = parent
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"list": ["layers.1.mlp.GatedMLP"]},
+        {"list": ["Functional.linear.3.backward"]},
+        {"scope": ["Module.head.Linear.forward.0", "Module.head.Linear.backward.0"]},
+        {"scope": ["Functional.linear.0.forward", "Functional.linear.1.forward"]},
+    ],
+)
+def test_no_tensor_is_saved_that_no_record_names(tmp_path: Path, section: dict[str, Any]) -> None:
+    model = Decoder(layers=2)
+    dump = record(tmp_path, lambda: step(model), model, task="tensor", tensor=section)
+    named = {
+        entry["data_name"]
+        for one in dump.data.values()
+        for _, entry in tensors(one)
+        if "data_name" in entry
+    }
+    saved = json.loads((dump.directory / "dump_tensor_data" / "index.json").read_text())
+    assert named
+    assert set(saved) == named
+
+
+def test_a_list_that_matches_nothing_saves_no_tensor(tmp_path: Path) -> None:
+    model = Decoder(layers=1)
+    debugger = PrecisionDebugger(
+        config_path=write_config(tmp_path, task="tensor", tensor={"list": ["nowhere"]})
+    )
+    with closing(debugger):
+        debugger.start(model)
+        step(model)
+        debugger.stop()
+    assert [*tmp_path.glob("dump/**/*")] == []
 
 
 def test_a_scope_is_a_range_in_execution_order(tmp_path: Path) -> None:
