@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_RECORD = 320  # bytes of a tensor's entry in dump.json
-_CALL = 2000  # bytes of a call besides: its arguments, its place and its stack
-_INSIDE = 12  # calls inside a module for each tensor at its edge, when they were not recorded
+_RECORD = 250  # bytes of a tensor's entry in dump.json
+_SAVED = 250  # bytes more for a saved tensor: its name there and its entry in the index
+_CALL = 350  # bytes of a call besides: its arguments, its place, its name in every file
+_INSIDE = 1.1  # calls inside a module for each tensor at its edge, when they were not recorded
+_TENSORS = 2.5  # tensors of such a call
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
 SHOWN = 3  # suspects around which is recorded
@@ -16,25 +18,31 @@ SHOWN = 3  # suspects around which is recorded
 
 @dataclass(frozen=True)
 class TensorKind:
-    """How many tensors of a shape and dtype, as Python prints both, a module holds."""
+    """How many tensors of a shape and dtype, as Python prints both, a module holds.
+
+    ``distinct`` of them have other numbers than all others.
+    """
 
     shape: str
     dtype: str
     count: int
+    distinct: int
 
 
 @dataclass(frozen=True)
 class Surroundings:
     """Where a suspect lies, and the innermost module around it; empty where there is none.
 
-    ``calls`` and ``tensors`` are those of all calls of the module and of what they call inside.
+    ``names`` are the module's on both sides, its own first; ``calls``, the bytes of their
+    ``stacks`` and ``tensors`` are those of all calls of the module and of what they call inside.
     """
 
     step: int
     rank: int
     level: str
-    module: str
+    names: tuple[str, ...]
     calls: int
+    stacks: int
     tensors: tuple[TensorKind, ...]
 
 
@@ -48,12 +56,13 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
         return None
     found: dict[str, Surroundings] = {}
     for one in suspects:
-        if one.module:
-            found.setdefault(f"{one.module}.", one)
+        if one.names:
+            found.setdefault(f"{one.names[0]}.", one)
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
     task = "statistics" if modules_only else "tensor"
-    details: dict[str, object] = {"list": sorted(found)} if found else {}
+    listed = {f"{name}." for one in found.values() for name in one.names}
+    details: dict[str, object] = {"list": sorted(listed)} if listed else {}
     config = {
         "task": task,
         "level": "mix",
@@ -75,12 +84,16 @@ def _is_inside(name: str, other: str) -> bool:
 
 def _size(module: Surroundings, modules_only: bool) -> int:
     """Bytes of all calls of a module and of what is called inside."""
-    total = module.calls * _CALL
+    if modules_only:
+        edge = sum(kind.count for kind in module.tensors)
+        calls = max(module.calls, _INSIDE * edge)
+        return round(calls * (_CALL + _TENSORS * _RECORD)) + module.stacks
+    total = module.calls * _CALL + module.stacks
     for kind in module.tensors:
         numel = 1
         for part in kind.shape.strip("[]()").split(","):
             numel *= int(part) if part.strip().isdecimal() else 1
         width = next((size for bits, size in _BYTES.items() if bits in kind.dtype), 4)
-        own = _RECORD * _INSIDE if modules_only else _RECORD + numel * width
-        total += own * kind.count
+        # What a call puts out is what the next one is given, and one file holds it once.
+        total += (_RECORD + _SAVED) * kind.count + numel * width * kind.distinct
     return total
