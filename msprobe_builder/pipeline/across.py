@@ -7,8 +7,9 @@ import sqlite3
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.calls import read_communication_calls
 from msprobe_builder.database.read.graphs import read_graphs
-from msprobe_builder.database.read.hearing import read_hearing, read_surroundings
+from msprobe_builder.database.read.hearing import read_hearing
 from msprobe_builder.database.read.meta import read_task
+from msprobe_builder.database.read.surroundings import read_surroundings
 from msprobe_builder.database.write.communication import write_communication
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ _CALL = 350  # bytes of a call besides: its arguments, its place, its name in ev
 _INSIDE = 1.1  # calls inside a module for each tensor at its edge, when they were not recorded
 _TENSORS = 2.5  # tensors of such a call
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
+
+_NUMBERED = re.compile(r"\w+\.((.*\.)?\d+\.)?")  # the word Module, and up to the last number
 
 SHOWN = 3  # suspects around which is recorded
 
@@ -33,14 +36,17 @@ class TensorKind:
 class Surroundings:
     """Where a suspect lies, and the innermost module around it; empty where there is none.
 
-    ``names`` are the module's on both sides, its own first; ``calls``, the bytes of their
-    ``stacks`` and ``tensors`` are those of all calls of the module and of what they call inside.
+    ``ranks`` hold it in the run under debug, of a merged run all that do; ``is_of_some`` when
+    others do not. ``names`` are the module's on both sides, its own first; ``calls``, the bytes of
+    their ``stacks`` and ``tensors`` are those of all calls of the module and of what they call
+    inside, on one rank.
     """
 
     step: int
-    rank: int
+    ranks: tuple[int, ...]
     level: str
     names: tuple[str, ...]
+    is_of_some: bool
     calls: int
     stacks: int
     tensors: tuple[TensorKind, ...]
@@ -61,19 +67,29 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
     task = "statistics" if modules_only else "tensor"
-    listed = {f"{name}." for one in found.values() for name in one.names}
+    listed = {listed_name(name, one.is_of_some) for one in found.values() for name in one.names}
+    ranks = sorted({rank for one in suspects for rank in one.ranks})
+    steps = sorted({one.step for one in suspects})
     details: dict[str, object] = {"list": sorted(listed)} if listed else {}
     config = {
         "task": task,
         "level": "mix",
         "dump_path": "./next_dump",
-        "step": sorted({one.step for one in suspects}),
-        "rank": sorted({one.rank for one in suspects}),
+        "step": steps,
+        "rank": ranks,
         task: details,
     }
     inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
-    size = sum(_size(found[one], modules_only) for one in inner)
+    size = sum(_size(found[one], modules_only) for one in inner) * len(steps) * len(ranks)
     return json.dumps({"config": config, "expected_bytes": size if found else None})
+
+
+def listed_name(name: str, is_of_some: bool) -> str:
+    """What takes a module into the list: its name, or what stands behind the last number in it.
+
+    Modules that only some ranks hold, layers of a stage and experts, are numbered from 0 there.
+    """
+    return f".{_NUMBERED.sub('', name, count=1)}." if is_of_some else f"{name}."
 
 
 def _is_inside(name: str, other: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
@@ -16,7 +15,6 @@ from msprobe_builder.database.read.cells import (
 )
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.across import Accused, Hearing, PlaceRuling, Witness
-from msprobe_builder.verdict.next_dump import Surroundings, TensorKind
 
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
@@ -75,35 +73,6 @@ WHERE graph.side = 0 AND section = :output AND coalesce(role.role, :clean) IN (:
     AND substr(value, -1) = '_' AND substr(value, -2) != '__'
 """
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
-_NODE = """
-SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id, stem_id, (
-    SELECT value FROM node AS partner JOIN text ON text_id = stem_id
-    WHERE partner.node_id = coalesce(
-        (SELECT bench_node FROM match WHERE npu_node = node.node_id),
-        (SELECT npu_node FROM match WHERE bench_node = node.node_id)
-    )
-)
-FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
-"""
-# A name in the list takes all calls of the module, in both directions.
-_CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
-_TENSORS = """
-SELECT shape.value, dtype.value, count, distinct_count FROM (
-    SELECT shape_id, dtype_id, count(*) AS count,
-        count(DISTINCT coalesce(norm, md5)) AS distinct_count
-    FROM tensor WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
-)
-LEFT JOIN text AS shape ON shape.text_id = shape_id
-LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
-"""
-# A stack is written once for all calls that share it: each frame as text, with some punctuation.
-_STACKS = """
-SELECT sum(length(file.value) + length(function.value) + length(source.value) + 40)
-FROM json_each(?) JOIN stack ON stack_id = json_each.value JOIN frame USING (frame_id)
-JOIN text AS file ON file.text_id = file_id JOIN text AS function ON function.text_id = function_id
-JOIN text AS source ON source.text_id = source_id
-"""
-_STACKS_OF = "SELECT DISTINCT stack_id FROM node WHERE node_id BETWEEN ? AND ?"
 
 
 def read_hearing(connection: sqlite3.Connection) -> Hearing:
@@ -181,48 +150,6 @@ def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
         connection.execute(_PUT_OUT, (one, int(Section.OUTPUT))).fetchall() for one in (node, other)
     )
     return bool(own) and own == theirs and any(row[0] != row[1] for row in own)
-
-
-def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings | None:
-    """The innermost module around a node, or the node itself, that both runs call.
-
-    A run that lacks a module has nothing to record of it; without any that both call it is the
-    innermost one.
-    """
-    row = connection.execute(_NODE, (node,)).fetchone()
-    if row is None:
-        return None
-    step, rank, level = integer(row[4]), integer(row[5]), text(row[6])
-    innermost = None
-    while row is not None:
-        if row[1] == Kind.MODULE and row[2] != Direction.NONE:
-            innermost = innermost or row
-            if row[9] is not None:
-                break
-        above = optional_integer(row[0], 0, node - 1)
-        row, node = (None, node) if above is None else (_node(connection, above), above)
-    row = row or innermost
-    if row is None:
-        return Surroundings(step, rank, level, (), 0, 0, ())
-    spans = [
-        (integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE))
-        for first, last in connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE)))
-    ]
-    tensors = tuple(
-        TensorKind(text(shape), text(dtype), integer(count), max(1, integer(distinct)))
-        for span in spans
-        for shape, dtype, count, distinct in connection.execute(_TENSORS, span)
-    )
-    seen = {one for span in spans for (one,) in connection.execute(_STACKS_OF, span)}
-    (stacks,) = connection.execute(_STACKS, (json.dumps(list(seen)),)).fetchone()
-    calls = sum(last - first + 1 for first, last in spans)
-    names = tuple(text(one) for one in (row[3], row[9]) if one is not None)
-    return Surroundings(step, rank, level, names, calls, integer(stacks or 0), tensors)
-
-
-def _node(connection: sqlite3.Connection, node: int) -> tuple[object, ...] | None:
-    found: tuple[object, ...] | None = connection.execute(_NODE, (node,)).fetchone()
-    return found
 
 
 def _accused(row: tuple[object, ...]) -> Accused:

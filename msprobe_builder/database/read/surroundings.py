@@ -1,0 +1,133 @@
+"""Where a suspect lies: the module to record next, on which ranks, and what is inside it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from msprobe_builder.base.codes import Direction, Kind
+from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
+from msprobe_builder.verdict.next_dump import Surroundings, TensorKind, listed_name
+
+_NODE = """
+SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id, stem_id, side,
+    coalesce(
+        (SELECT bench_node FROM match WHERE npu_node = node.node_id),
+        (SELECT npu_node FROM match WHERE bench_node = node.node_id)
+    )
+FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
+"""
+_NAME = "SELECT value, graph_id FROM node JOIN text ON text_id = stem_id WHERE node_id = ?"
+# Of a merged run: the ranks that called the node, and how many there are.
+_RANKS = "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank"
+_ALL_RANKS = """
+SELECT count(DISTINCT origin.rank) FROM origin JOIN node USING (node_id) WHERE graph_id = ?
+"""
+# A name in the list takes all calls of the module, in both directions ...
+_CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
+# ... and a part of a name all modules that have it, here on the ranks of one of them.
+_CALLED_ALIKE = """
+SELECT node.node_id, subtree_end FROM node JOIN text ON text_id = stem_id
+JOIN origin ON origin.node_id = node.node_id
+    AND origin.rank = (SELECT min(rank) FROM origin WHERE node_id = :node)
+WHERE graph_id = :graph AND kind = :kind AND instr(value || '.', :part)
+"""
+_TENSORS = """
+SELECT shape.value, dtype.value, count, distinct_count FROM (
+    SELECT shape_id, dtype_id, count(*) AS count,
+        count(DISTINCT coalesce(norm, md5)) AS distinct_count
+    FROM tensor WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
+)
+LEFT JOIN text AS shape ON shape.text_id = shape_id
+LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
+"""
+# A stack is written once for all calls that share it: each frame as text, with some punctuation.
+_STACKS = """
+SELECT sum(length(file.value) + length(function.value) + length(source.value) + 40)
+FROM json_each(?) JOIN stack ON stack_id = json_each.value JOIN frame USING (frame_id)
+JOIN text AS file ON file.text_id = file_id JOIN text AS function ON function.text_id = function_id
+JOIN text AS source ON source.text_id = source_id
+"""
+_STACKS_OF = "SELECT DISTINCT stack_id FROM node WHERE node_id BETWEEN ? AND ?"
+
+
+def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings | None:
+    """The innermost module around a node, or the node itself, that both runs call.
+
+    A run that lacks a module has nothing to record of it; without any that both call it is the
+    innermost one.
+    """
+    place = _row(connection, node)
+    if place is None:
+        return None
+    step, rank, level = integer(place[4]), integer(place[5]), text(place[6])
+    found = _module_around(connection, node, place)
+    if found is None:
+        return Surroundings(step, _ranks(connection, node) or (rank,), level, (), False, 0, 0, ())
+    node, row = found
+    names = [text(row[3])]
+    of_run, graph = node, integer(row[7])
+    if row[10] is not None:
+        partner = integer(row[10], 0, MAX_NODE)
+        name, other = connection.execute(_NAME, (partner,)).fetchone()
+        names.append(text(name))
+        if row[9]:  # ranks are those of the run under debug
+            of_run, graph = partner, integer(other)
+    ranks = _ranks(connection, of_run)
+    (all_ranks,) = connection.execute(_ALL_RANKS, (graph,)).fetchone()
+    is_of_some = len(ranks) < integer(all_ranks)
+    if is_of_some:
+        spans = connection.execute(
+            _CALLED_ALIKE,
+            {
+                "node": of_run,
+                "graph": graph,
+                "kind": int(Kind.MODULE),
+                "part": listed_name(names[0], is_of_some),
+            },
+        ).fetchall()
+    else:
+        spans = connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE))).fetchall()
+    spans = [(integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE)) for first, last in spans]
+    tensors = tuple(
+        TensorKind(text(shape), text(dtype), integer(count), max(1, integer(distinct)))
+        for span in spans
+        for shape, dtype, count, distinct in connection.execute(_TENSORS, span)
+    )
+    seen = {one for span in spans for (one,) in connection.execute(_STACKS_OF, span)}
+    (stacks,) = connection.execute(_STACKS, (json.dumps(list(seen)),)).fetchone()
+    return Surroundings(
+        step,
+        ranks or (rank,),
+        level,
+        tuple(names),
+        is_of_some,
+        sum(last - first + 1 for first, last in spans),
+        integer(stacks or 0),
+        tensors,
+    )
+
+
+def _ranks(connection: sqlite3.Connection, node: int) -> tuple[int, ...]:
+    return tuple(integer(one) for (one,) in connection.execute(_RANKS, (node,)))
+
+
+def _module_around(
+    connection: sqlite3.Connection, node: int, row: tuple[object, ...]
+) -> tuple[int, tuple[object, ...]] | None:
+    innermost = None
+    while True:
+        if row[1] == Kind.MODULE and row[2] != Direction.NONE:
+            innermost = innermost or (node, row)
+            if row[10] is not None:
+                return node, row
+        above = optional_integer(row[0], 0, node - 1)
+        outer = None if above is None else _row(connection, above)
+        if above is None or outer is None:
+            return innermost
+        node, row = above, outer
+
+
+def _row(connection: sqlite3.Connection, node: int) -> tuple[object, ...] | None:
+    found: tuple[object, ...] | None = connection.execute(_NODE, (node,)).fetchone()
+    return found
