@@ -12,6 +12,9 @@ from msprobe_builder.command.output import print_error
 
 _FORMATS = ("xlsx", "csv", "parquet")
 _MAPPINGS = ("layer_mapping", "cell_mapping", "api_mapping", "data_mapping")
+# What one workbook with all ranks beside each other has no place for, and what it alone has.
+_NOT_OF_RANKS = ("format", "stack", "highlight", "own", "rank")
+_OF_RANKS = ("call", "index")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output-path", "--output_path", metavar="DIR", type=Path, dest="output_path",
         required=True, help="directory of the tables, created when missing",
     )  # fmt: skip
-    parser.add_argument("--format", choices=_FORMATS, default="xlsx", help="default xlsx")
+    parser.add_argument("--format", choices=_FORMATS, help="default xlsx")
     parser.add_argument("-s", "--stack", action="store_true", help="add the call stacks")
     parser.add_argument(
         "-hl", "--highlight", action="store_true",
@@ -88,6 +91,13 @@ def run(options: argparse.Namespace) -> int:
     """Write the tables."""
     if (options.database is None) == (options.input_path is None):
         raise UsageError("Give either FILE.vis.db or -i compare.json.")
+    for key in _NOT_OF_RANKS if options.ranks else _OF_RANKS:
+        if getattr(options, key):
+            tells = "does not go with" if options.ranks else "needs"
+            raise UsageError(
+                f"--{key} {tells} --ranks, one workbook with all ranks beside each other."
+            )
+    options.format = options.format or "xlsx"
     if options.database is not None:
         for key in ("fuzzy_match", *_MAPPINGS):
             if getattr(options, key):

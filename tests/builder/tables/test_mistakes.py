@@ -29,6 +29,9 @@ def database(dumps: Path, build_database: BuildDatabase) -> Path:
         (["DATABASE", "-f"], "--fuzzy-match needs -i"),
         (["DATABASE", "--step", "7"], "no step 7; it has 0"),
         (["DATABASE", "--ranks", "--index", "Cosine"], "'Cosine' is no index"),
+        (["DATABASE", "--ranks", "--format", "csv"], "--format does not go with --ranks"),
+        (["DATABASE", "--ranks", "--rank", "0"], "--rank does not go with --ranks"),
+        (["DATABASE", "--index", "NPU max"], "--index needs --ranks"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(
