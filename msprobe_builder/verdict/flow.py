@@ -121,7 +121,7 @@ def flow_of(
     """
     size, table, calls = len(npu.table), npu.table, npu.calls
     family, handing_on = families(calls), carries(calls)
-    grouped = grouped_of(handing_on, carries(bench.calls), groups)
+    grouped = grouped_of(calls, bench.calls, groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     informative = np.zeros(size, dtype=bool)

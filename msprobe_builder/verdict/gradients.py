@@ -66,6 +66,8 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
         place = None
         if is_input[row]:
             place = _between(flow, row, producer)
+            if place is None and producer >= 0 and not flow.npu.calls.is_api.any():
+                place = Place(0, node, Cause.GRADIENT)  # calls between modules were not recorded
         elif not given[node] and not casts[node] and flow.npu.tree.subtree_end[node] == node:
             place = Place(0, node, Cause.GRADIENT)
         if place is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _RECORD = 320  # bytes of a tensor's entry in dump.json
 _CALL = 2000  # bytes of a call besides: its arguments, its place and its stack
 _INSIDE = 12  # calls inside a module for each tensor at its edge, when they were not recorded
+_ONE_INSIDE = 2  # the same of a module that calls no other one, and seldom more than one function
 _BYTES = {"64": 8, "32": 4, "16": 2, "8": 1}
 
 SHOWN = 3  # suspects around which is recorded
@@ -16,11 +17,15 @@ SHOWN = 3  # suspects around which is recorded
 
 @dataclass(frozen=True)
 class TensorKind:
-    """How many tensors of a shape and dtype, as Python prints both, a module holds."""
+    """How many tensors of a shape and dtype, as Python prints both, a module holds.
+
+    ``encloses``: they are those of the module itself, or of one inside that calls others.
+    """
 
     shape: str
     dtype: str
     count: int
+    encloses: bool
 
 
 @dataclass(frozen=True)
@@ -42,16 +47,18 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     """JSON with a configuration for the collector and the bytes that it will write.
 
     The modules around the suspects are recorded with all their tensors; where the dump holds
-    modules alone the calls inside come first, with statistics. None without suspects.
+    modules alone the calls inside come first, with statistics, and all calls when the best suspect
+    is in none. None without suspects.
     """
     if not suspects:
         return None
     found: dict[str, Surroundings] = {}
-    for one in suspects:
-        if one.module:
-            found.setdefault(f"{one.module}.", one)
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
+    is_outside = modules_only and not suspects[0].module
+    for one in () if is_outside else suspects:
+        if one.module:
+            found.setdefault(f"{one.module}.", one)
     task = "statistics" if modules_only else "tensor"
     details: dict[str, object] = {"list": sorted(found)} if found else {}
     config = {
@@ -63,8 +70,9 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
         task: details,
     }
     inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
-    size = sum(_size(found[one], modules_only) for one in inner)
-    return json.dumps({"config": config, "expected_bytes": size if found else None})
+    known = [found[one] for one in inner] or [one for one in suspects[:1] if one.calls]
+    size = sum(_size(one, modules_only) for one in known)
+    return json.dumps({"config": config, "expected_bytes": size if known else None})
 
 
 def _is_inside(name: str, other: str) -> bool:
@@ -81,6 +89,7 @@ def _size(module: Surroundings, modules_only: bool) -> int:
         for part in kind.shape.strip("[]()").split(","):
             numel *= int(part) if part.strip().isdecimal() else 1
         width = next((size for bits, size in _BYTES.items() if bits in kind.dtype), 4)
-        own = _RECORD * _INSIDE if modules_only else _RECORD + numel * width
+        inside = _INSIDE if kind.encloses else _ONE_INSIDE
+        own = _RECORD * inside if modules_only else _RECORD + numel * width
         total += own * kind.count
     return total

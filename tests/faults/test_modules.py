@@ -77,6 +77,8 @@ def test_what_is_made_outside_of_modules_is_said_to_be(tmp_path: Path) -> None:
     verdict = _judged(tmp_path, "moved", level="L0")
     assert verdict.suspects[0].node == "Module.norm.LayerNorm.forward.0"
     assert "a dump of modules alone does not show" in verdict.sentence
+    assert "behind Module.experts.Experts.forward.0 and outside of all modules" in verdict.sentence
+    assert verdict.suspects[0].cause == "unrecorded"
 
 
 def test_a_frozen_weight_is_named_before_what_lacks_its_gradient(tmp_path: Path) -> None:

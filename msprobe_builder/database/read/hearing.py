@@ -80,11 +80,13 @@ FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.
 """
 # A name in the list takes all calls of the module, in both directions.
 _CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
+_ALL_CALLS = "SELECT min(node_id), max(node_id) FROM node WHERE graph_id = ?"
 _TENSORS = """
-SELECT shape.value, dtype.value, count(*) FROM tensor
+SELECT shape.value, dtype.value, subtree_end > node_id OR node_id = :first AS encloses, count(*)
+FROM tensor JOIN node USING (node_id)
 LEFT JOIN text AS shape ON shape.text_id = shape_id
 LEFT JOIN text AS dtype ON dtype.text_id = dtype_id
-WHERE node_id BETWEEN ? AND ? GROUP BY shape_id, dtype_id
+WHERE node_id BETWEEN :first AND :last GROUP BY shape_id, dtype_id, encloses
 """
 
 
@@ -165,12 +167,21 @@ def _same_output(connection: sqlite3.Connection, node: int, other: int) -> bool:
     return bool(own) and own == theirs and any(row[0] != row[1] for row in own)
 
 
-def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings | None:
-    """The innermost module that is called around a node, or the node itself if it is one."""
+def read_surroundings(
+    connection: sqlite3.Connection, node: int, *, is_outside: bool = False
+) -> Surroundings | None:
+    """The innermost module that is called around a node, or the node itself if it is one.
+
+    ``is_outside``: what surrounds the node is in no module, so that all calls of its graph count.
+    """
     row = connection.execute(_NODE, (node,)).fetchone()
     if row is None:
         return None
     step, rank, level = integer(row[4]), integer(row[5]), text(row[6])
+    if is_outside:
+        first, last = connection.execute(_ALL_CALLS, (row[7],)).fetchone()
+        span = (integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE))
+        return Surroundings(step, rank, level, "", *_counted(connection, [span]))
     while row is not None and not (row[1] == Kind.MODULE and row[2] != Direction.NONE):
         above = optional_integer(row[0], 0, node - 1)
         row, node = (None, node) if above is None else (_node(connection, above), above)
@@ -180,13 +191,21 @@ def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings
         (integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE))
         for first, last in connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE)))
     ]
+    return Surroundings(step, rank, level, text(row[3]), *_counted(connection, spans))
+
+
+def _counted(
+    connection: sqlite3.Connection, spans: list[tuple[int, int]]
+) -> tuple[int, tuple[TensorKind, ...]]:
+    """How many calls stand in spans of nodes, and their tensors."""
     tensors = tuple(
-        TensorKind(text(shape), text(dtype), integer(count))
-        for span in spans
-        for shape, dtype, count in connection.execute(_TENSORS, span)
+        TensorKind(text(shape), text(dtype), integer(count), bool(encloses))
+        for first, last in spans
+        for shape, dtype, encloses, count in connection.execute(
+            _TENSORS, {"first": first, "last": last}
+        )
     )
-    calls = sum(last - first + 1 for first, last in spans)
-    return Surroundings(step, rank, level, text(row[3]), calls, tensors)
+    return sum(last - first + 1 for first, last in spans), tensors
 
 
 def _node(connection: sqlite3.Connection, node: int) -> tuple[object, ...] | None:
