@@ -344,7 +344,7 @@ class Inheritance:
 def _first_module(flow: Flow) -> Sequence[int]:
     """Of each node the first module that ran in its micro-step."""
     steps = flow.npu.tree.micro_step
-    modules = np.flatnonzero(flow.npu.calls.is_module)
+    modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
     numbers, first = np.unique(steps[modules], return_index=True)
     place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
     return _elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
