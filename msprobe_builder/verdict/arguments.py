@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.defaults import DEFAULTS
 
 Int = NDArray[np.int64]

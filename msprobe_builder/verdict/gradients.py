@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
-from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

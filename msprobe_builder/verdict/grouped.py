@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.graph.calls import Calls, carries, operator_of
 from msprobe_builder.match.matching import Group
 from msprobe_builder.metrics.groups import GroupResults
-from msprobe_builder.verdict.calls import Calls, operator_of
-from msprobe_builder.verdict.operators import carries
 
 Int = NDArray[np.int64]
 

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, communicates, operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.distance import is_other_precision
-from msprobe_builder.verdict.part import Part
 
 
 class Family(IntEnum):
@@ -60,14 +60,6 @@ _WORDS = {
 _FAMILY = {word: family for family, words in _WORDS.items() for word in words.split()}
 _FAMILY |= dict.fromkeys(UNINITIALISED, Family.UNINITIALISED)
 
-# Views and copies: what comes out went in.
-_CARRIES = frozenset(
-    "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "
-    "expand expand_as squeeze unsqueeze flatten unflatten chunk split unbind getitem narrow select "
-    "movedim swapaxes view_as reshape_as identity requires_grad repeat repeat_interleave flip roll "
-    "masked_fill where index_select gather embedding cpu cuda npu triu tril type_as neg".split()
-)
-
 
 def families(calls: Calls) -> NDArray[np.int64]:
     """The family of each node; modules are plain, unless nothing else was recorded."""
@@ -77,8 +69,8 @@ def families(calls: Calls) -> NDArray[np.int64]:
 
 
 def _family(stem: str) -> int:
-    if stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion"):
-        return Family.COMMUNICATION  # Megatron's functions around collectives are called …Region
+    if communicates(stem):
+        return Family.COMMUNICATION
     return _FAMILY.get(operator_of(stem), Family.PLAIN)
 
 
@@ -156,11 +148,6 @@ def over_few_samples(part: Part, texts: Texts) -> NDArray[np.bool_]:
 def _channels(shape: str) -> int:
     sizes = shape.strip("[]()").split(",")
     return int(sizes[1]) if len(sizes) > 1 and sizes[1].strip().isdigit() else 0
-
-
-def carries(calls: Calls) -> NDArray[np.bool_]:
-    """Calls that hand on numbers they were given, at other places or in another type."""
-    return calls.are(_CARRIES)
 
 
 def idle_casts(part: Part, is_whole: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import operator_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import PICKING, Family
-from msprobe_builder.verdict.part import inputs_of
 
 Int = NDArray[np.int64]
 
