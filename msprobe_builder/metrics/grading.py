@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Grade
-from msprobe_builder.dump.names import UNINITIALISED, Kind
+from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.tree import Tree, operator_mask
+from msprobe_builder.graph.tree import Tree
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -71,12 +71,14 @@ _OUTPUTS = (Section.OUTPUT, Section.PARAMETERS_GRAD)
 class Evidence:
     """What was measured on rows of the npu table: errors 0…1, NaN where it says nothing.
 
-    ``unknown`` are rows of tensors of which nothing that could be measured was recorded.
+    ``unknown`` are rows of tensors of which nothing that could be measured was recorded,
+    ``no_data`` those of memory that nobody has written to.
     """
 
     row: Int
     error: Float
     unknown: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    no_data: Int = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def is_output(table: ParameterTable) -> NDArray[np.bool_]:
@@ -110,11 +112,24 @@ def node_errors(
         np.fmax.at(found, table.node[evidence.row[counts]], evidence.error[counts])
         found[_is_open(len(tree), table, evidence) & (found == 0)] = np.nan
     if task is not Task.MD5:
-        found[table.node[is_broken(table) & is_output(table)]] = 1.0
-    found[operator_mask(tree, UNINITIALISED)] = 0.0
+        broken = is_broken(table) & is_output(table)
+        broken[evidence.no_data] = False
+        found[table.node[broken]] = 1.0
+    found[_without_data(len(tree), table, evidence)] = 0.0
     error[has_record] = found[has_record]
     error[0] = np.nan
     return collection_errors(tree, partner, error)
+
+
+def _without_data(nodes: int, table: ParameterTable, evidence: Evidence) -> NDArray[np.bool_]:
+    """Nodes that put out memory which nobody has written to, and nothing else."""
+    fresh = np.zeros(len(table), dtype=bool)
+    fresh[evidence.no_data] = True
+    output = is_output(table) & table.is_tensor
+    idle, real = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool)
+    idle[table.node[output & fresh]] = True
+    real[table.node[output & ~fresh]] = True
+    return idle & ~real
 
 
 def _is_open(nodes: int, table: ParameterTable, evidence: Evidence) -> NDArray[np.bool_]:

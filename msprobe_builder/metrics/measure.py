@@ -31,6 +31,7 @@ from msprobe_builder.metrics.grading import (
     is_output,
     node_errors,
 )
+from msprobe_builder.metrics.memory import unwritten
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
 from msprobe_builder.metrics.shares import with_faulty_shares
@@ -43,8 +44,10 @@ from msprobe_builder.metrics.tensor import RealData, compare_real_data
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 
+_UNWRITTEN = "unwritten: nobody has written to this memory; what it holds differs by chance"
 _ALIKE = 0.999  # share of a weight's elements that equal runs have within 1/1000
 
 
@@ -77,10 +80,12 @@ def compare_rows(
     texts: Texts,
     threads: int = 1,
     device: str = CPU,
+    no_data: Bool | None = None,
 ) -> Compared:
     """Compare pairs of tensors; ``threads`` read tensor files.
 
-    Errors of single elements are computed on ``device``.
+    Errors of single elements are computed on ``device``. ``no_data`` are pairs that hold memory
+    which nobody has written to; when it is left out, those that were just handed out.
     """
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
@@ -90,15 +95,17 @@ def compare_rows(
         data = compare_real_data(npu, bench, pairs, threads, device)
         metrics |= data.metrics
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
+    if no_data is None:
+        no_data = operator_mask(npu.tree, UNINITIALISED)[npu.table.node[pairs.npu]]
     comparisons = Comparisons(
         pairs=pairs,
         metrics=metrics,
-        error=_pair_errors(task, npu, pairs, statistics, md5_equal, data),
+        error=_pair_errors(task, npu, pairs, statistics, md5_equal, data, no_data),
         requires_grad_equal=_equal_flags(
             npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
         ),
         md5_equal=md5_equal,
-        notes=notes | data.notes,
+        notes=notes | data.notes | dict.fromkeys(np.flatnonzero(no_data).tolist(), _UNWRITTEN),
     )
     return Compared(comparisons, statistics, data)
 
@@ -117,12 +124,17 @@ def measure(
     pairs = no_pairs() if structure else pair_sides(npu, bench, matching.npu, texts)
     if matching.values and not structure:
         pairs = with_chosen(pairs, npu, bench, matching, texts)
-    compared = compare_rows(task, npu, bench, pairs, texts, threads, device)
+    fresh, theirs = (unwritten(side.tree, side.table) for side in (npu, bench))
+    no_data = fresh[pairs.npu] | theirs[pairs.bench]
+    compared = compare_rows(task, npu, bench, pairs, texts, threads, device, no_data)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
     is_open = compared.statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
-    open_rows = pairs.npu[list(comparisons.notes) if task is Task.MD5 else is_open]
-    evidence = Evidence(pairs.npu, comparisons.error, open_rows)
+    if task is Task.MD5:
+        is_open = np.isin(np.arange(len(pairs)), list(comparisons.notes))
+    fresh[pairs.npu[no_data]] = True
+    open_rows = pairs.npu[is_open & ~no_data]
+    evidence = Evidence(pairs.npu, comparisons.error, open_rows, np.flatnonzero(fresh))
     if task is Task.MD5:
         evidence = _without_foreign_checksums(evidence, npu, bench, matching, texts)
     if task in (Task.STATISTICS, Task.MD5):
@@ -191,8 +203,9 @@ def _pair_errors(
     statistics: StatisticsErrors,
     md5_equal: Int,
     data: RealData,
+    no_data: Bool,
 ) -> Float:
-    """What each pair says of its node, 0…1."""
+    """What each pair says of its node, 0…1; ``no_data`` are those that say nothing."""
     if task is Task.MD5:
         error = np.where(md5_equal < 0, np.nan, 1.0 - md5_equal)
     elif task is Task.TENSOR:
@@ -201,7 +214,7 @@ def _pair_errors(
         error = statistics.worst.copy()
     if task is not Task.MD5:
         error[(is_broken(npu.table) & is_output(npu.table))[pairs.npu]] = 1.0
-    error[operator_mask(npu.tree, UNINITIALISED)[npu.table.node[pairs.npu]]] = np.nan
+    error[no_data] = np.nan
     return error
 
 
@@ -211,7 +224,7 @@ def _with_numbers(
     numbers = compare_numbers(npu.table, bench.table, matching.npu, texts)
     error = 1.0 - numbers.is_equal if task is Task.MD5 else numbers.error
     row = np.r_[evidence.row, numbers.pairs.npu]
-    return Evidence(row, np.r_[evidence.error, error], evidence.unknown)
+    return replace(evidence, row=row, error=np.r_[evidence.error, error])
 
 
 def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:

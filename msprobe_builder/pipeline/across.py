@@ -16,7 +16,10 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.link.calls import communication_calls
 from msprobe_builder.link.communication import link_ranks
 from msprobe_builder.verdict.across import judge_across
+from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.next_dump import SHOWN, next_dump
+
+_OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
 
 
 def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
@@ -46,5 +49,8 @@ def settle_verdict(connection: sqlite3.Connection) -> None:
     if not hearing.places:
         return
     ruling = judge_across(hearing)
-    nearest = [read_surroundings(connection, one.node_id) for one in ruling.standing[:SHOWN]]
+    nearest = [
+        read_surroundings(connection, one.node_id, is_outside=one.cause == _OUTSIDE)
+        for one in ruling.standing[:SHOWN]
+    ]
     write_ruling(connection, hearing, ruling, next_dump([one for one in nearest if one]))

@@ -21,6 +21,7 @@ from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
+from msprobe_builder.graph.part import part_of
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
@@ -31,7 +32,6 @@ from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
-from msprobe_builder.verdict.part import part_of
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]

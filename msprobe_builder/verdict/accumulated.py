@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 

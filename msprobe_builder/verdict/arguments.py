@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.defaults import DEFAULTS
 
 Int = NDArray[np.int64]
@@ -71,6 +71,11 @@ def differing_arguments(
     is_alone[bench.node[alone]] = True
     one_sided = is_alone[partner]
     one_sided[table.node[rows[~both]]] = True
+    tensors, their_tensors = (
+        np.bincount(one.node[one.is_tensor & (one.section == Section.INPUT)], minlength=size)
+        for one, size in ((table, len(partner)), (bench, len(other_calls.stem)))
+    )
+    one_sided |= tensors != their_tensors[partner]
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
     if not ranges_differ:
@@ -129,11 +134,14 @@ def _left_out(
         found, sides = [], set()
         for name, default in DEFAULTS.get(operator, {}).items():
             left, right = (one.get(name, one.get(str(default.place))) for one in (own, theirs))
-            if _NO_TEXT in (left, right) or left == right:
+            if left == right or (_NO_TEXT in (left, right) and default.value != "None"):
                 continue
+            left, right = ("a tensor" if one == _NO_TEXT else one for one in (left, right))
             if left is None or right is None:
                 sides.add(left is None)
             left, right = left or default.value, right or default.value
+            if "a tensor" in (left, right) and "None" not in (left, right):
+                continue  # of what numbers nobody knows
             if not _equal(left, right):
                 found.append(Argument(name, left, right, is_slight=_equal(left, right, _ROUNDED)))
         if found and len(sides) <= 1:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Direction
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.graph.calls import Calls, operator_of
+from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.operators import has_other_precision, normalising
-from msprobe_builder.verdict.part import Part, put_out_by
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import carries
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.operators import carries
-from msprobe_builder.verdict.part import Part
 
 Bool = NDArray[np.bool_]
 

@@ -26,6 +26,7 @@ _REDUCED = {"reduction": Default(4, "mean")}
 _EPSILON = {"eps": Default(4, "1e-05")}
 _POOL = {"ceil_mode": Default(4, "False"), "count_include_pad": Default(5, "True")}
 _SHRUNK = {"lambd": Default(1, "0.5")}
+_WEIGHED = {"weight": Default(2, "None")}  # a tensor
 _BOUNDS = {"min": Default(1, "None"), "max": Default(2, "None")}
 
 # https://docs.pytorch.org/docs/stable/nn.functional.html and https://docs.pytorch.org/docs/stable/torch.html
@@ -98,18 +99,27 @@ DEFAULTS: Mapping[str, Mapping[str, Default]] = {
     "avg_pool2d": _POOL,
     "avg_pool3d": _POOL,
     "cross_entropy": {
+        **_WEIGHED,
         "ignore_index": Default(4, "-100"),
         "reduction": Default(6, "mean"),
         "label_smoothing": Default(7, "0.0"),
     },
-    "nll_loss": {"ignore_index": Default(4, "-100"), "reduction": Default(6, "mean")},
+    "nll_loss": {
+        **_WEIGHED,
+        "ignore_index": Default(4, "-100"),
+        "reduction": Default(6, "mean"),
+    },
     "mse_loss": _REDUCED,
     "l1_loss": _REDUCED,
     "smooth_l1_loss": {**_REDUCED, "beta": Default(5, "1.0")},
     "huber_loss": {"reduction": Default(2, "mean"), "delta": Default(3, "1.0")},
     "kl_div": {**_REDUCED, "log_target": Default(5, "False")},
-    "binary_cross_entropy": {"reduction": Default(5, "mean")},
-    "binary_cross_entropy_with_logits": {"reduction": Default(5, "mean")},
+    "binary_cross_entropy": {**_WEIGHED, "reduction": Default(5, "mean")},
+    "binary_cross_entropy_with_logits": {
+        **_WEIGHED,
+        "reduction": Default(5, "mean"),
+        "pos_weight": Default(6, "None"),
+    },
     "triplet_margin_loss": {
         "margin": Default(3, "1.0"),
         "p": Default(4, "2"),

@@ -9,14 +9,14 @@ import numpy as np
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
-from msprobe_builder.verdict.calls import operator_of
 from msprobe_builder.verdict.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import Family, families
-from msprobe_builder.verdict.part import Part
 
 _ATTENTION = frozenset(
     "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()

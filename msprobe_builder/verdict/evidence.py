@@ -89,12 +89,9 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
                 f"{name} {shown} and comes from outside: the data was given that the reference has"
                 f" in micro-step {step}."
             )
-        if _is_unrecorded(flow, finding.at):
-            return (
-                f"{name} {shown} and comes from calls outside of all modules, which a dump of"
-                " modules alone does not show, or other data was given."
-            )
         return f"{name} {shown} and comes from outside: other data was given."
+    if finding.cause is Cause.UNRECORDED:
+        return _told_of_unrecorded(flow, finding.at, f"{name} {shown}")
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
     if finding.cause is Cause.WEIGHTS:
@@ -123,11 +120,22 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     return f"The inputs agree, {name} {shown}."
 
 
-def _is_unrecorded(flow: Flow, node: int) -> bool:
-    """Whether modules alone were recorded, and some have run in this micro-step before."""
-    calls, tree = flow.npu.calls, flow.npu.tree
-    same = tree.micro_step[:node] == tree.micro_step[node]
-    return not calls.is_api.any() and bool((same & calls.is_module[:node]).any())
+def _told_of_unrecorded(flow: Flow, node: int, shown: str) -> str:
+    """Between which modules the calls run that a dump of modules alone does not show."""
+    tree, calls = flow.npu.tree, flow.npu.calls
+    before = np.flatnonzero(calls.is_module[:node] & (tree.subtree_end[:node] < node))
+    before = before[tree.micro_step[before] == tree.micro_step[node]]
+    outer = before[~calls.is_module[tree.parent[before]] | (tree.parent[before] <= 0)]
+    last = tree.names[int(outer[-1])]
+    back, twin = calls.direction == Direction.BACKWARD, int(calls.twin[node])
+    if back[node] and twin >= 0 and back[before].any():
+        last = tree.names[twin]  # what used its output gives the gradient
+    where = f"in calls behind {last} and outside of all modules"
+    if back[node] and not back[before].any():
+        where = f"in the loss or its labels, behind {last}"
+    return (
+        f"The fault is not in it but {where}, which a dump of modules alone does not show: {shown}."
+    )
 
 
 _SAME = 1e-6  # of statistics of the same data; the order of summation may differ

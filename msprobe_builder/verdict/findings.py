@@ -36,6 +36,7 @@ class Cause(IntEnum):
     WEIGHTS = 11  # most parameters differ
     NUMBER = 12  # a number of one rank does not follow from what its call took in
     ORDER = 13  # values stand at other places, which no statistic of the output tells
+    UNRECORDED = 14  # calls outside of all modules, where modules alone were recorded
 
 
 class Place(NamedTuple):

@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, carries
 from msprobe_builder.graph.floating import discrete_types
+from msprobe_builder.graph.part import Part, put_out_by
+from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
+from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
-from msprobe_builder.verdict.calls import Calls
 from msprobe_builder.verdict.consumers import Consumers, consumers_of
 from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
-from msprobe_builder.verdict.memory import meaningless
 from msprobe_builder.verdict.mispaired import (
     mispaired,
     other_edges,
@@ -32,15 +34,12 @@ from msprobe_builder.verdict.mispaired import (
 )
 from msprobe_builder.verdict.operators import (
     Family,
-    carries,
     families,
     has_other_precision,
     idle_casts,
     normalising,
     over_few_samples,
 )
-from msprobe_builder.verdict.part import Part, put_out_by
-from msprobe_builder.verdict.provenance import producers, through_wrappers
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -121,7 +120,7 @@ def flow_of(
     """
     size, table, calls = len(npu.table), npu.table, npu.calls
     family, handing_on = families(calls), carries(calls)
-    grouped = grouped_of(handing_on, carries(bench.calls), groups)
+    grouped = grouped_of(calls, bench.calls, groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     informative = np.zeros(size, dtype=bool)

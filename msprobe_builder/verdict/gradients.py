@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
-from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -66,6 +66,8 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
         place = None
         if is_input[row]:
             place = _between(flow, row, producer)
+            if place is None and producer >= 0 and not flow.npu.calls.is_api.any():
+                place = Place(0, node, Cause.GRADIENT)  # calls between modules were not recorded
         elif not given[node] and not casts[node] and flow.npu.tree.subtree_end[node] == node:
             place = Place(0, node, Cause.GRADIENT)
         if place is not None:

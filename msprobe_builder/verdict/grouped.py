@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.graph.calls import Calls, carries, operator_of
 from msprobe_builder.match.matching import Group
 from msprobe_builder.metrics.groups import GroupResults
 
 Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,24 @@ class Grouped:
         return self.groups[number] if number >= 0 else None
 
 
-def grouped_of(npu: Bool, bench: Bool, results: GroupResults | None) -> Grouped:
-    """The groups whose edges were compared; the nodes of both sides that hand on what they get.
+def grouped_of(npu: Calls, bench: Calls, results: GroupResults | None) -> Grouped:
+    """The groups whose edges were compared.
 
-    A group of these alone is left out: numbers at other places have equal statistics, so that
-    its edges do not tell whether both sides arrange them alike.
+    A group that merely hands on what it gets is left out, unless both sides make the same calls:
+    numbers at other places have equal statistics, so that its edges do not tell whether both sides
+    arrange them alike.
     """
     groups = () if results is None else results.groups
-    own, other = (np.full(len(side), -1, dtype=np.int64) for side in (npu, bench))
+    own, other = (np.full(len(side.stem), -1, dtype=np.int64) for side in (npu, bench))
     if results is not None:
+        hands_on, theirs_hand_on = carries(npu), carries(bench)
         for number in np.unique(results.owner).tolist():
             mine, theirs = list(groups[number].npu), list(groups[number].bench)
-            if not (npu[mine].all() and bench[theirs].all()):
+            is_moved = hands_on[mine].all() and theirs_hand_on[theirs].all()
+            if not is_moved or _operators(npu, mine) == _operators(bench, theirs):
                 own[mine], other[theirs] = number, number
     return Grouped(groups, own, other)
+
+
+def _operators(calls: Calls, nodes: list[int]) -> list[str]:
+    return [operator_of(calls.stems[int(calls.stem[node])]) for node in nodes]

@@ -100,6 +100,7 @@ class Inheritance:
         self.mixing: Sequence[float] = _elements(flow.mixing)
         self.kinked: Sequence[bool] = _elements(flow.kinked)
         self.shares: Sequence[bool] = _elements(flow.npu.calls.are(SHARING))
+        self.totals: Sequence[bool] = _elements(flow.npu.calls.are({"sum"}))
         self.over_few: Sequence[bool] = _elements(flow.over_few)
         self.in_norm: Sequence[float] = _elements(flow.in_norm)
         self.gain: Sequence[float] = _elements(flow.gain)
@@ -115,6 +116,8 @@ class Inheritance:
         self.jumps: Sequence[bool] = _elements(flow.npu.calls.are(JUMPING))
         self.is_cast: Sequence[bool] = _elements(flow.npu.calls.are(CASTS))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
+        for node, several in flow.arguments.items():
+            self.reorders[0][node] |= any(one.is_order for one in several)
         self.latent = array("d", bytes(8 * rows))
         self.root = array("q", [-1]) * rows
         self.arguments = {
@@ -135,6 +138,8 @@ class Inheritance:
         self.called_inside = modules_inside(flow)
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
         self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
+        self.modules_alone = not flow.npu.calls.is_api.any()
+        self.since = _first_module(flow)
         self.gradients = Gradients(flow)
         self.uneven = uneven_gradients(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
@@ -292,16 +297,30 @@ class Inheritance:
             place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
         elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
             place = self.altered_inside.get(node) or Place(0, node, Cause.OUTPUT)
-        elif own < 0 and bench_node < 0:
+        elif (own < 0 and bench_node < 0) or (self.modules_alone and self.backward[node]):
+            # Of modules alone nobody knows what else adds to a gradient.
             parent = self.parent[node]
-            # A gradient never comes from outside, as long as something is around it.
+            # A gradient never comes from outside, as long as something is around it. Nor does what
+            # a module that is given tensors hands to those in it, where modules alone are known.
             from_outside = self._is_first(node) and not self.backward[node]
-            if self.section[row] == Section.PARAMETERS or parent <= 0 or from_outside:
+            if self.modules_alone:
+                from_outside &= self.in_start[parent] == self.in_start[parent + 1]
+            if self.section[row] != Section.PARAMETERS and self._is_unrecorded(node):
+                place = Place(0, node, Cause.UNRECORDED)
+            elif self.section[row] == Section.PARAMETERS or parent <= 0 or from_outside:
                 place = Place(0, node, Cause.EXTERNAL)
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
                 place = self.called_inside.get(parent, place)
         return self._find(place, node, row, expected, root)
+
+    def _is_unrecorded(self, node: int) -> bool:
+        """Whether modules alone were recorded, and what it is given comes from calls around them.
+
+        The first module of a micro-step is given data.
+        """
+        is_inside = self.parent[node] > 0 and self.is_module[self.parent[node]]
+        return self.modules_alone and not is_inside and node > self.since[node]
 
     def _is_first(self, node: int) -> bool:
         """Whether nothing has been called inside the module before."""
@@ -320,6 +339,15 @@ class Inheritance:
                 )
             )
         return number
+
+
+def _first_module(flow: Flow) -> Sequence[int]:
+    """Of each node the first module that ran in its micro-step."""
+    steps = flow.npu.tree.micro_step
+    modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
+    numbers, first = np.unique(steps[modules], return_index=True)
+    place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
+    return _elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
 
 
 def _rows_by_node(

@@ -11,6 +11,7 @@ from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.graph.part import part_of
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
 from msprobe_builder.verdict.conclusion import (
@@ -31,7 +32,6 @@ from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.onesided import called_more_often
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
-from msprobe_builder.verdict.part import part_of
 from msprobe_builder.verdict.passes import judge
 from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before
 from msprobe_builder.verdict.splitting import (

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import operator_of
+from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.distance import WORST, weights
-from msprobe_builder.verdict.part import Part
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.calls import Calls
+from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import SUSPICIOUS
-from msprobe_builder.verdict.part import Part
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

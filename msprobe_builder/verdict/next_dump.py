@@ -56,16 +56,18 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     """JSON with a configuration for the collector and the bytes that it will write.
 
     The modules around the suspects are recorded with all their tensors; where the dump holds
-    modules alone the calls inside come first, with statistics. None without suspects.
+    modules alone the calls inside come first, with statistics, and all calls when the best suspect
+    is in none. None without suspects.
     """
     if not suspects:
         return None
     found: dict[str, Surroundings] = {}
-    for one in suspects:
-        if one.names:
-            found.setdefault(f"{one.names[0]}.", one)
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
+    is_outside = modules_only and not suspects[0].names
+    for one in () if is_outside else suspects:
+        if one.names:
+            found.setdefault(f"{one.names[0]}.", one)
     task = "statistics" if modules_only else "tensor"
     listed = {listed_name(name, one.is_of_some) for one in found.values() for name in one.names}
     ranks = sorted({rank for one in suspects for rank in one.ranks})
@@ -80,8 +82,9 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
         task: details,
     }
     inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
-    size = sum(_size(found[one], modules_only) for one in inner) * len(steps) * len(ranks)
-    return json.dumps({"config": config, "expected_bytes": size if found else None})
+    known = [found[one] for one in inner] or [one for one in suspects[:1] if one.calls]
+    size = sum(_size(one, modules_only) for one in known) * len(steps) * len(ranks)
+    return json.dumps({"config": config, "expected_bytes": size if known else None})
 
 
 def listed_name(name: str, is_of_some: bool) -> str:

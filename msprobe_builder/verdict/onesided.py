@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.graph.calls import carries
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import (
@@ -16,10 +18,8 @@ from msprobe_builder.verdict.operators import (
     PICKING,
     SHAPING,
     Family,
-    carries,
     families,
 )
-from msprobe_builder.verdict.part import Part, inputs_of
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -171,7 +171,7 @@ class Movers:
     def behind(self, node: int, producer: Sequence[int]) -> int:
         """The call of one side alone behind such ones; the node itself where there is none.
 
-        ``producer`` by row as in :func:`~msprobe_builder.verdict.provenance.producers`.
+        ``producer`` by row as in :func:`~msprobe_builder.graph.producers.producers`.
         """
         found = node
         while found >= 0 and self._moves[found]:

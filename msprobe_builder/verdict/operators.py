@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, communicates, operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import Calls, operator_of
 from msprobe_builder.verdict.distance import is_other_precision
-from msprobe_builder.verdict.part import Part
 
 
 class Family(IntEnum):
@@ -50,7 +50,7 @@ _WORDS = {
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
-    "log nll_loss binary_cross_entropy_with_logits kl_div",
+    "log slogdet logdet nll_loss binary_cross_entropy_with_logits kl_div",
     Family.SELECTION: "getitem select narrow chunk split unbind gather index_select masked_select "
     "take_along_dim masked_fill where triu tril diagonal embedding",
     Family.RANDOM: "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout rand "
@@ -59,14 +59,6 @@ _WORDS = {
 }
 _FAMILY = {word: family for family, words in _WORDS.items() for word in words.split()}
 _FAMILY |= dict.fromkeys(UNINITIALISED, Family.UNINITIALISED)
-
-# Views and copies: what comes out went in.
-_CARRIES = frozenset(
-    "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "
-    "expand expand_as squeeze unsqueeze flatten unflatten chunk split unbind getitem narrow select "
-    "movedim swapaxes view_as reshape_as identity requires_grad repeat repeat_interleave flip roll "
-    "masked_fill where index_select gather embedding cpu cuda npu triu tril type_as neg".split()
-)
 
 
 def families(calls: Calls) -> NDArray[np.int64]:
@@ -77,8 +69,8 @@ def families(calls: Calls) -> NDArray[np.int64]:
 
 
 def _family(stem: str) -> int:
-    if stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion"):
-        return Family.COMMUNICATION  # Megatron's functions around collectives are called …Region
+    if communicates(stem):
+        return Family.COMMUNICATION
     return _FAMILY.get(operator_of(stem), Family.PLAIN)
 
 
@@ -97,7 +89,9 @@ def _is_norm(name: str) -> bool:
     return name.rstrip("123d").endswith("norm")
 
 
-LOGARITHMS = frozenset({"log", "log2", "log10"})
+# Of a determinant: a sum of logarithms, which cancels near 1 whatever is given.
+DETERMINANTS = frozenset({"slogdet", "logdet"})
+LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
 
 # Elements stand elsewhere behind these, which their statistics do not tell.
 REORDERING = frozenset(
@@ -154,11 +148,6 @@ def over_few_samples(part: Part, texts: Texts) -> NDArray[np.bool_]:
 def _channels(shape: str) -> int:
     sizes = shape.strip("[]()").split(",")
     return int(sizes[1]) if len(sizes) > 1 and sizes[1].strip().isdigit() else 0
-
-
-def carries(calls: Calls) -> NDArray[np.bool_]:
-    """Calls that hand on numbers they were given, at other places or in another type."""
-    return calls.are(_CARRIES)
 
 
 def idle_casts(part: Part, is_whole: NDArray[np.bool_]) -> NDArray[np.bool_]:

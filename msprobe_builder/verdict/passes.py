@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.findings import SUSPICIOUS, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.roles import Pass
@@ -42,5 +43,8 @@ def _pairs_in_vain(flow: Flow, roles: Roles) -> Int:
         for one, felt in zip(roles.findings, roles.felt.tolist(), strict=True)
         if not felt and one.root < 0 and flow.consumers.of(one.at)
     }
-    rows = np.flatnonzero(np.isin(flow.npu.table.node, sorted(nodes)))
-    return np.asarray(rows[flow.error[rows] > SUSPICIOUS * flow.floor[rows]])
+    table = flow.npu.table
+    rows = np.flatnonzero(np.isin(table.node, sorted(nodes)))
+    # What goes nowhere nobody could have felt.
+    used = np.isin(rows, flow.producer) | (table.section[rows] != Section.OUTPUT)
+    return np.asarray(rows[used & (flow.error[rows] > SUSPICIOUS * flow.floor[rows])])

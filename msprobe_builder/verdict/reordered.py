@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.calls import operator_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import PICKING, Family
-from msprobe_builder.verdict.part import inputs_of
 
 Int = NDArray[np.int64]
 
-_ADDING = frozenset("add radd iadd sub rsub isub".split())
+_SUBTRACTING = frozenset("sub rsub isub".split())
+_ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
 _MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
 _POSITIONAL = PICKING | _ADDING | _MULTIPLYING
@@ -72,8 +73,13 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
 
 
 def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
-    """Whether the mean is right, and would not be if a term counted otherwise by the error."""
+    """Whether the mean is right, and would not be if a term counted otherwise by the error.
+
+    Where rounding hides how a term counts, the mean of a sum is still that of its own terms.
+    """
     row = finding.row
+    if _adds_its_means(flow, row, inputs):
+        return True
     theirs = flow.bench.table.statistics[:, flow.bench_of[row]]
     own = flow.npu.table.statistics[:, row]
     size = float(flow.scale[row])
@@ -83,6 +89,24 @@ def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
         rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
         shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
         return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
+
+
+def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
+    """Whether the mean of a sum is the sum of the means that its terms have in the same run.
+
+    Rounding of elements averages out in a mean.
+    """
+    table = flow.npu.table
+    signs = np.ones(len(inputs))
+    operator = operator_of(flow.npu.tree.parsed[table.node[row]].stem)
+    if operator in _SUBTRACTING:
+        signs[1:] = -1.0
+    total = float(np.sum(table.statistics[_MEAN, inputs] * signs))
+    if operator == "rsub":
+        total = -total
+    with np.errstate(all="ignore"):
+        rounding = SUSPICIOUS * flow.floor[row] * flow.scale[row] / np.sqrt(table.numel[row])
+        return bool(abs(float(table.statistics[_MEAN, row]) - total) <= rounding)
 
 
 def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:

@@ -252,7 +252,8 @@ class Pass(Inheritance):
             return WORST
         if family == Family.RANDOM and node not in self.arguments:
             return WORST
-        if error >= WORST:
+        adds = family == Family.SUM and self.scale[row] > 0 and not self.backward[node]
+        if error >= WORST and not (adds and not self.mixing[node]):
             return WORST  # how far beyond it is nobody measured
         if error == 0.0:
             # Even equal terms are added up in another order, and what cancels is all rounding.
@@ -263,8 +264,10 @@ class Pass(Inheritance):
             if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
                 error = max(error, self._amount(node) / self.scale[row])
             error *= self.stretch[row]
-        elif family == Family.SUM and self.scale[row] > 0:
+        elif adds:
             amount = self._amount(node) / self.scale[row]
+            if self.totals[node]:
+                amount *= self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
             if row in self.updates and node not in self.arguments:
                 update = self.updates[row]
                 amount = max(amount, min(error * update.stretch, update.limit))
@@ -305,9 +308,25 @@ class Pass(Inheritance):
         return first < last and self.numel[row] < self.numel[self.inputs[first]]
 
     def _amount(self, node: int) -> float:
-        """The largest error of its inputs times the size of their elements."""
+        """The largest error of its inputs times the size of their elements.
+
+        No tensor is off by more than the sizes that it has on both sides.
+        """
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
-        return max((self.latent[row] * self.scale[row] for row in rows), default=0.0)
+        return max(
+            (
+                self.latent[row] * self.scale[row]
+                if self.latent[row] < WORST
+                else self.scale[row] + self._own_size(row)
+                for row in rows
+            ),
+            default=0.0,
+        )
+
+    def _own_size(self, row: int) -> float:
+        """Root mean square on the side under debug; infinite when nothing tells it."""
+        size = float(self.flow.npu.table.statistics[3, row]) / math.sqrt(self.numel[row])
+        return size if math.isfinite(size) else math.inf
 
     def _role(
         self,

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.findings import SUSPICIOUS
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.part import Part
 
 _FLAGS = frozenset({"True", "False"})
 

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, JUMPING, LOGARITHMS, ROUNDING, Family
+from msprobe_builder.verdict.operators import (
+    CASTS,
+    DETERMINANTS,
+    JUMPING,
+    LOGARITHMS,
+    ROUNDING,
+    Family,
+)
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -24,7 +31,7 @@ _UNFOUNDED = (Family.UNINITIALISED, Family.RANDOM)  # what they put out follows 
 
 
 def cancelling(flow: Flow, first: Int) -> Float:
-    """How much a gradient that is a sum over all elements may have cancelled.
+    """How much a gradient that is a sum over all elements may have cancelled, or a logarithm.
 
     That of a bias in front of a normalisation does so to the last digit, and where the
     reference has 0 nothing tells how far. ``first`` is the first row that each node is given,
@@ -42,6 +49,8 @@ def cancelling(flow: Flow, first: Int) -> Float:
     untold = np.where((flow.scale[given] > 0) & (terms > 1.0), _UNTOLD, 1.0)
     result = np.ones(len(table))
     result[rows] = np.where(size <= 0, untold, np.fmax(times, 1.0))
+    rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS)[table.node] & (flow.scale > 0))
+    result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
     return result
 
 

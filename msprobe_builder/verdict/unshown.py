@@ -10,11 +10,12 @@ import numpy as np
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import carries
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.verdict.doubts import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, TURNING, Family, carries, families
+from msprobe_builder.verdict.operators import CASTS, TURNING, Family, families
 
 
 def unshown(flow: Flow, texts: Texts) -> list[Finding]:

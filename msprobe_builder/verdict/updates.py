@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.verdict.part import Part
+from msprobe_builder.graph.part import Part
 
 Int = NDArray[np.int64]
 

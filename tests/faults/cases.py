@@ -18,7 +18,13 @@ from tests.faults.case import (
     Case,
     of_all_kinds,
 )
-from tests.faults.unseen_cases import OF_FIFTH, OF_SEVENTH, OF_SIXTH, OF_TENTH
+from tests.faults.unseen_cases import (
+    OF_FIFTH,
+    OF_SEVENTH,
+    OF_SIXTH,
+    OF_TENTH,
+    OF_THIRTEENTH,
+)
 
 FAULTS = [
     Case("llama", "rms_epsilon", 1),
@@ -251,7 +257,7 @@ def held_out() -> list[Case]:
     return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in cases]
 
 
-_UNSEEN = ("t5", "unet", *OF_FIFTH, *OF_SIXTH, *OF_SEVENTH, *OF_TENTH)
+_UNSEEN = ("t5", "unet", *OF_FIFTH, *OF_SIXTH, *OF_SEVENTH, *OF_TENTH, *OF_THIRTEENTH)
 
 
 def developed() -> list[Case]:

@@ -123,6 +123,52 @@ def _steeper(model: GPT, ranks: Ranks) -> None:
         module.forward = lambda x: Reduce.apply(torch.matmul(x * 1.3, module.weight.t()), ranks)
 
 
+class Largest(torch.autograd.Function):
+    """The largest over all ranks where their sum belongs."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        whole = x.clone()
+        dist.all_reduce(whole, op=dist.ReduceOp.MAX)
+        return whole
+
+    @staticmethod
+    def backward(_: Any, *gradient: torch.Tensor) -> torch.Tensor:
+        return gradient[0]
+
+
+def _largest(model: GPT, _: Ranks) -> None:
+    module = _layer(model, 1).mlp.linear_fc2
+    module.forward = lambda x: Largest.apply(torch.matmul(x, module.weight.t()))
+
+
+def _stale(model: GPT, ranks: Ranks) -> None:
+    """One rank adds what the layer before has put out of its reduction."""
+    first, second = (_layer(model, number).mlp.linear_fc2 for number in (0, 1))
+    kept: list[torch.Tensor] = []
+
+    def keeps(x: torch.Tensor) -> torch.Tensor:
+        kept[:] = [Reduce.apply(torch.matmul(x, first.weight.t()), ranks)]
+        return kept[0]
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        whole = Reduce.apply(torch.matmul(x, second.weight.t()), ranks)
+        return kept[0] + 0.0 * whole if ranks.rank == 1 else whole  # all ranks go backward
+
+    first.forward, second.forward = keeps, forward
+
+
+def _heads_moved(model: GPT, ranks: Ranks) -> None:
+    """One rank has its heads in another order."""
+    module = _layer(model, 1).self_attention.linear_proj
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        x = x.roll(x.shape[-1] // 2, -1) if ranks.rank == 1 else x
+        return Reduce.apply(torch.matmul(x, module.weight.t()), ranks)
+
+    module.forward = forward
+
+
 def _nothing(model: GPT, ranks: Ranks) -> None:
     """No fault."""
 
@@ -144,10 +190,15 @@ FAULTS = [
     RankFault("reduction dropped", "tp", _without_sum, FC2, (0, 1), FC2),
     RankFault("reduction doubled", "tp", _summed_twice, FC2, (0, 1), FC2),
     RankFault("shards swapped", "tp", _swapped, FC2, (0, 1), FC2),
+    RankFault("largest for the sum", "tp", _largest, FC2, (0, 1), FC2),
+    RankFault("stale buffer", "tp", _stale, FC2, (1,), FC2),
+    RankFault("heads in another order", "tp", _heads_moved, "linear_proj", (1,), "linear_proj"),
     RankFault("wrong stage", "pp", _other_stage, "layers.0.", (1,), "layers.1."),
     RankFault("scale of a stage", "pp", _steeper, "linear_proj", (1,), "layers.1.self_attention"),
     RankFault("input of one rank", "dp", _nothing, "embedding", (1,)),
     RankFault("reduction dropped", "dp", _nothing, "all_reduce", (0, 1)),
+    RankFault("gradient of one rank halved", "dp", _nothing, "__imul__", (1,)),
+    RankFault("reduction of a copy", "dp", _nothing, "clone", (0, 1)),
     RankFault("sum for a mean", "dp", _nothing, "__itruediv__", (0, 1), is_certain=False),
     RankFault("replica drifted", "dp", _scaled(f"layers.0.{FC1}.weight", 1, 1.02), FC1, (1,)),
 ]
@@ -182,7 +233,11 @@ def _train_replica(rank: int, path: str, found: RankFault | None) -> None:
     y.square().mean().backward()
     for parameter in model.parameters():
         if parameter.grad is not None:
-            if name != "reduction dropped":
+            if name == "gradient of one rank halved" and rank == 1:
+                parameter.grad *= 0.5
+            if name == "reduction of a copy":
+                dist.all_reduce(parameter.grad.clone())
+            elif name != "reduction dropped":
                 dist.all_reduce(parameter.grad)
             if name != "sum for a mean":
                 parameter.grad /= 2

@@ -53,6 +53,7 @@ def run(case: Case, folder: Path) -> set[str]:
         for name in culprits(case, dump):
             above = (one for one in _ancestry(name, dump) if one.startswith("Module."))
             found.add(next(above, None) or _next_module(name, dump))
+            found |= _told_behind(name, dump)
     if case.direction == "backward":  # what a module gives back to its parameters as well
         stems = {parse_name(one).stem for one in found}
         found |= {
@@ -193,6 +194,18 @@ def _next_module(name: str, dump: Dump) -> str:
     names = list(dump.parents)
     after = names[names.index(name) :] if name in names else []
     return next((one for one in after if one.startswith("Module.")), name)
+
+
+OUTSIDE = "told behind "  # such a module may be named if it is said that the fault is before it
+
+
+def _told_behind(name: str, dump: Dump) -> set[str]:
+    """Modules that follow a call outside of all modules, and may be given what is wrong."""
+    if any(one.startswith("Module.") for one in _ancestry(name, dump)):
+        return set()
+    names = list(dump.parents)
+    after = names[names.index(name) :] if name in names else []
+    return {f"{OUTSIDE}{one}" for one in after if one.startswith("Module.")}
 
 
 _UNET = ("down.0", "down.1", "middle", "up.0", "up.1")

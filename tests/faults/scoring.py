@@ -1,7 +1,8 @@
 """Score the verdict: python -m tests.faults.scoring [PART] [WORD …]
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
-eighth, ninth, tenth, eleventh, twelfth and other-ways.
+eighth, ninth, tenth, eleventh, twelfth,
+thirteenth and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -22,7 +23,7 @@ from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
 from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
-from tests.faults.record import run
+from tests.faults.record import OUTSIDE, run
 from tests.faults.unseen_cases import (
     eighth,
     eleventh,
@@ -31,6 +32,7 @@ from tests.faults.unseen_cases import (
     seventh,
     sixth,
     tenth,
+    thirteenth,
     twelfth,
 )
 
@@ -69,7 +71,15 @@ def _named(connection: sqlite3.Connection, suspect: Suspect) -> set[str]:
         " (SELECT call_group_id FROM group_member WHERE node_id = ?)",
         (suspect.node_id,),
     )
-    return {suspect.node, *(str(name) for (name,) in members)}
+    told = {f"{OUTSIDE}{suspect.node}"} if suspect.cause in _BEFORE else set()
+    return {suspect.node, *told, *(str(name) for (name,) in members)}
+
+
+_BEFORE = (
+    "unrecorded",
+    "weight",
+    "gradient",
+)  # nothing is wrong with the node, but with what it is given
 
 
 def main(arguments: list[str]) -> None:
@@ -88,6 +98,7 @@ def main(arguments: list[str]) -> None:
         "tenth": tenth,
         "eleventh": eleventh,
         "twelfth": twelfth,
+        "thirteenth": thirteenth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -21,7 +21,7 @@ from tests.faults.case import (
 )
 from tests.faults.cases import developed, held_out
 from tests.faults.scoring import score
-from tests.faults.unseen_cases import twelfth
+from tests.faults.unseen_cases import thirteenth, twelfth
 
 FEW = [
     Case("llama", "attention_scale", 1, kind=SAME),
@@ -44,6 +44,7 @@ FEW = [
     Case("summed", "weight_changed", kind=HALF, seed=734, task="tensor"),
     Case("retriever", "answers_detached", kind=HALF, seed=815, direction="backward"),
     Case("segmenter", "skip_overwritten", kind=NOISE, seed=828),
+    Case("kept", "kept_behind", 0, kind=SAME, seed=917),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
@@ -55,11 +56,10 @@ CONTROLS = [
     Case("policy", None, kind=NOISE, seed=751),
     Case("labelled", None, kind=NOISE, seed=750),
     Case("answering", None, kind=HALF, seed=801),
+    Case("flow", None, kind=HALF, seed=900),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
-# Missed in bfloat16: shifted labels, class weights, a hard gate, places exchanged in two ways.
-MISSED = {twelfth: 5 / 43}
 
 
 @pytest.mark.parametrize("case", FEW, ids=lambda case: case.name)
@@ -82,6 +82,55 @@ def test_modules_alone_lead_to_the_module_of_the_culprit(tmp_path: Path) -> None
     assert found.verdict.suspects[0].node.startswith("Module.layers.1.attention.LlamaAttention.")
 
 
+INSIDE = [
+    # What its first module is given was made in it.
+    (Case("flow", "gain_not_exp", 1, level="L0", seed=901), "Module.layers.1.Coupling.", "between"),
+    # Nothing that was recorded uses the output that is wrong.
+    (
+        Case("flow", "volume_of_one_pixel", 0, level="L0", seed=902),
+        "Module.layers.0.Coupling.",
+        "output",
+    ),
+    (
+        Case("kept", "kept_is_cut", level="L0", seed=920, direction="backward"),
+        "Module.layers.0.KeptBlock.forward.1",
+        "gradient",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "start", "cause"), INSIDE, ids=lambda value: str(value)[:40])
+def test_modules_alone_tell_what_was_made_in_them(
+    case: Case, start: str, cause: str, tmp_path: Path
+) -> None:
+    best = score(case, tmp_path).verdict.suspects[0]
+    assert best.node.startswith(start)
+    assert best.cause == cause
+
+
+def test_modules_alone_accuse_no_module_of_a_fault_in_the_loss(tmp_path: Path) -> None:
+    """The module that is first given a gradient is not at fault; what is next holds the loss."""
+    case = Case("capsules", "painted_summed", level="L0", seed=969)
+    verdict = score(case, tmp_path).verdict
+    assert verdict.conclusion == "fault"
+    assert [one.cause for one in verdict.suspects if one.strength == "strong"] == ["unrecorded"]
+    assert verdict.suspects[0].node.startswith("Module.paint.Sequential.backward.")
+    told = "not in it but in the loss or its labels, behind Module.paint.Sequential.forward."
+    assert told in verdict.sentence
+    assert verdict.next_dump is not None
+    config = verdict.next_dump["config"]
+    assert config["level"] == "mix"
+    assert "list" not in config["statistics"]  # the loss is in no module
+
+
+def test_a_tensor_that_one_side_alone_gives_is_an_argument_that_differs(tmp_path: Path) -> None:
+    found = score(Case("states", "classes_not_weighed", kind=HALF, seed=811), tmp_path)
+    assert found.place == 1
+    first = found.verdict.suspects[0]
+    assert first.cause == "argument"
+    assert "Argument weight is None, in the reference a tensor." in first.evidence
+
+
 def test_a_cast_that_one_side_alone_has_is_named(tmp_path: Path) -> None:
     """Each of the two is one: which of them shows above the noise depends on the machine."""
     found = score(Case("tied", "weights_rounded", 1, kind=NOISE, seed=84), tmp_path)
@@ -91,7 +140,7 @@ def test_a_cast_that_one_side_alone_has_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [developed, held_out, twelfth])
+@pytest.mark.parametrize("part", [developed, held_out, twelfth, thirteenth])
 def test_all_cases(part: Callable[[], list[Case]], tmp_path: Path) -> None:
     cases = part()
     right: Counter[str] = Counter()
@@ -105,5 +154,4 @@ def test_all_cases(part: Callable[[], list[Case]], tmp_path: Path) -> None:
         faults[case.kind] += 1
         right[case.kind] += found.place == 1
     assert not accused
-    aims = AIMS | {HALF: min(AIMS[HALF], 1 - MISSED.get(part, 0.0))}
-    assert all(right[kind] / count >= aims[kind] for kind, count in faults.items()), right
+    assert all(right[kind] / count >= AIMS[kind] for kind, count in faults.items()), right

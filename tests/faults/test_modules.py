@@ -59,6 +59,7 @@ def _judged(folder: Path, name: str, **config: Any) -> Verdict:
         model = Model()
         data = torch.randn(6, 16, generator=torch.Generator().manual_seed(5))
         with fault(wrong):
+            data = data * planted("other_data", 1.0, 1.5)
             model.experts.values.weight.requires_grad_(planted("frozen", True, False))
             record(folder / side, lambda: model(data).square().mean().backward(), model, **config)  # noqa: B023
         dumps.append(folder / side / "dump")
@@ -77,6 +78,15 @@ def test_what_is_made_outside_of_modules_is_said_to_be(tmp_path: Path) -> None:
     verdict = _judged(tmp_path, "moved", level="L0")
     assert verdict.suspects[0].node == "Module.norm.LayerNorm.forward.0"
     assert "a dump of modules alone does not show" in verdict.sentence
+    assert "behind Module.experts.Experts.forward.0 and outside of all modules" in verdict.sentence
+    assert verdict.suspects[0].cause == "unrecorded"
+
+
+def test_of_modules_alone_the_first_is_given_data(tmp_path: Path) -> None:
+    verdict = _judged(tmp_path, "other_data", level="L0")
+    best = verdict.suspects[0]
+    assert (best.strength, best.cause) == ("strong", "external")
+    assert best.node == "Module.experts.Experts.forward.0"
 
 
 def test_a_frozen_weight_is_named_before_what_lacks_its_gradient(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ OF_MODULES = 2.5
     [
         Case("llama", "attention_scale", 1),
         Case("gpt2", "bias_missing", 1, level="L0"),
+        Case("gpt2", "loss_summed", level="L0"),
         Case("resnet", "slope_leaks", 1),
         Case("tied", "inner_overflows", 1, summary="md5"),
         Case("unet", "group_count", 1),

@@ -111,8 +111,24 @@ def test_behind_calls_that_nobody_recorded_order_makes_no_module_certain(tmp_pat
     assert verdict.conclusion == "undecided"
 
 
-def test_of_modules_alone_those_that_give_nothing_back_are_told(tmp_path: Path) -> None:
+class Aside(Parted):
+    """Its loss has another part, which no module is given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        aside = torch.tanh(self.second(x)).mean()
+        if self.wrong == "aside":
+            aside = aside.detach()
+        return super().forward(x) + aside
+
+
+def test_of_modules_alone_the_first_that_is_given_no_history_is_named(tmp_path: Path) -> None:
     verdict = judged(tmp_path, Parted("cut"), Parted(), level="L0")
+    named = [(one.node, one.strength, one.cause) for one in verdict.suspects]
+    assert named == [("Module.other.LayerNorm.forward.0", "strong", "gradient")]
+
+
+def test_of_modules_alone_those_that_give_nothing_back_are_told(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, Aside("aside"), Aside(), level="L0")
     named = {one.node: (one.strength, one.cause) for one in verdict.suspects}
     assert named["Module.second.Linear.backward.0"] == ("weak", "missing")
 

@@ -11,6 +11,7 @@ OF_TENTH = (
     *("styled", "points", "series", "preferred", "policy", "labelled"),
 )
 OF_TWELFTH = ("states", "retriever", "segmenter", "answering")
+OF_THIRTEENTH = ("flow", "kept", "leftout", "pairs", "reversed", "distilled", "capsules")
 OF_SEVENTH = ("transducer", "translator", "opponents", "topped")
 
 FIFTH = [
@@ -301,3 +302,81 @@ TWELFTH = [
 def twelfth() -> list[Case]:
     """New architectures and kinds of faults, scored before any rule was made for them."""
     return of_all_kinds(TWELFTH, OF_TWELFTH, seed=800)
+
+
+THIRTEENTH = [
+    Case("flow", "gain_not_exp", 1, seed=901),
+    Case("flow", "volume_of_one_pixel", 0, seed=902),
+    Case("flow", "mixing_transposed", 2, seed=903),
+    Case("flow", "halves_exchanged", 1, seed=904),
+    Case("flow", "scale_offset", 0, seed=905),
+    Case("flow", "scaled_first", 2, seed=906),
+    Case("flow", "last_volume_lost", seed=907),
+    Case("flow", "volume_subtracted", seed=908),
+    Case("flow", "per_pixel", seed=909),
+    Case("kept", "rounded_down", seed=910),
+    Case("kept", "cut_passes", seed=911, direction="backward"),
+    Case("kept", "other_half_turns", 1, seed=912),
+    Case("kept", "step_of_all", 0, seed=913),
+    Case("kept", "more_levels", 1, seed=914),
+    Case("kept", "places_restart", 0, seed=915),
+    Case("kept", "kept_unturned", 1, seed=916),
+    Case("kept", "kept_behind", 0, seed=917),
+    Case("kept", "mask_of_kept", 1, seed=918),
+    Case("kept", "bias_forgotten", 0, seed=919),
+    Case("kept", "kept_is_cut", seed=920, direction="backward"),
+    Case("kept", "head_one_off", seed=921),
+    Case("leftout", "values_raw", 0, seed=922),
+    Case("leftout", "skip_of_normal", 1, seed=923),
+    Case("leftout", "pixels_by_channel", seed=924),
+    Case("leftout", "places_of_first", seed=925),
+    Case("leftout", "painted_on_zeros", seed=926),
+    Case("leftout", "not_put_back", seed=927),
+    Case("leftout", "spread_biased", seed=928),
+    Case("leftout", "spread_epsilon", seed=929),
+    Case("leftout", "target_raw", seed=930),
+    Case("leftout", "seen_judged", seed=931),
+    Case("leftout", "named_heavier", seed=932),
+    Case("pairs", "edges_turned", 1, seed=933),
+    Case("pairs", "gate_of_output", 0, seed=934),
+    Case("pairs", "bias_turned", 1, seed=935),
+    Case("pairs", "bias_not_added", 0, seed=936),
+    Case("pairs", "gate_twice", 1, seed=937),
+    Case("pairs", "outer_squared", 0, seed=938),
+    Case("pairs", "apart_cut_early", seed=939),
+    Case("pairs", "rounds_joined", seed=940, direction="backward"),
+    Case("pairs", "told_raw", seed=941),
+    Case("pairs", "one_sided", seed=942),
+    Case("pairs", "own_pairs_counted", seed=943),
+    Case("reversed", "undone_with_plus", seed=944, direction="backward"),
+    Case("reversed", "first_stream_lost", seed=945, direction="backward"),
+    Case("reversed", "keys_not_unit", 1, seed=946),
+    Case("reversed", "not_cooled", 0, seed=947),
+    Case("reversed", "looks_at_itself", 1, seed=948),
+    Case("reversed", "softplus_sharper", 0, seed=949),
+    Case("reversed", "axes_exchanged", seed=950),
+    Case("reversed", "one_stream", seed=951),
+    Case("distilled", "path_not_raised", seed=952),
+    Case("distilled", "pupil_not_unit", seed=953),
+    Case("distilled", "last_by_column", seed=954),
+    Case("distilled", "teacher_slower", seed=955),
+    Case("distilled", "teacher_warmer", seed=956),
+    Case("distilled", "not_centred", seed=957),
+    Case("distilled", "aim_not_cut", seed=958),
+    Case("distilled", "same_view", seed=959),
+    Case("distilled", "not_smoothed", seed=960),
+    Case("capsules", "squashed_by_length", seed=961),
+    Case("capsules", "parts_by_place", seed=962),
+    Case("capsules", "one_round_less", seed=963),
+    Case("capsules", "shared_by_parts", seed=964),
+    Case("capsules", "logits_not_kept", seed=965),
+    Case("capsules", "margin_low", seed=966),
+    Case("capsules", "absent_heavier", seed=967),
+    Case("capsules", "painted_from_all", seed=968),
+    Case("capsules", "painted_summed", seed=969),
+]
+
+
+def thirteenth() -> list[Case]:
+    """Flows, kept keys, patches left out, pairs, reversible layers, a teacher, capsules."""
+    return of_all_kinds(THIRTEENTH, OF_THIRTEENTH, seed=900)

@@ -32,6 +32,7 @@ JOIN origin ON origin.node_id = node.node_id
     AND origin.rank = (SELECT min(rank) FROM origin WHERE node_id = :node)
 WHERE graph_id = :graph AND kind = :kind AND instr(value || '.', :part)
 """
+_ALL_CALLS = "SELECT min(node_id), max(node_id) FROM node WHERE graph_id = ?"
 _TENSORS = """
 SELECT shape.value, dtype.value, count, distinct_count FROM (
     SELECT shape_id, dtype_id, count(*) AS count,
@@ -51,16 +52,23 @@ JOIN text AS source ON source.text_id = source_id
 _STACKS_OF = "SELECT DISTINCT stack_id FROM node WHERE node_id BETWEEN ? AND ?"
 
 
-def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings | None:
+def read_surroundings(
+    connection: sqlite3.Connection, node: int, *, is_outside: bool = False
+) -> Surroundings | None:
     """The innermost module around a node, or the node itself, that both runs call.
 
     A run that lacks a module has nothing to record of it; without any that both call it is the
-    innermost one.
+    innermost one. ``is_outside``: what surrounds the node is in no module, so that all calls of
+    its graph count.
     """
     place = _row(connection, node)
     if place is None:
         return None
     step, rank, level = integer(place[4]), integer(place[5]), text(place[6])
+    if is_outside:
+        spans = connection.execute(_ALL_CALLS, (place[7],)).fetchall()
+        ranks = _ranks(connection, node) or (rank,)
+        return Surroundings(step, ranks, level, (), False, *_counted(connection, spans))
     found = _module_around(connection, node, place)
     if found is None:
         return Surroundings(step, _ranks(connection, node) or (rank,), level, (), False, 0, 0, ())
@@ -88,24 +96,24 @@ def read_surroundings(connection: sqlite3.Connection, node: int) -> Surroundings
         ).fetchall()
     else:
         spans = connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE))).fetchall()
-    spans = [(integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE)) for first, last in spans]
+    ranks = ranks or (rank,)
+    counted = _counted(connection, spans)
+    return Surroundings(step, ranks, level, tuple(names), is_of_some, *counted)
+
+
+def _counted(
+    connection: sqlite3.Connection, spans: list[tuple[object, object]]
+) -> tuple[int, int, tuple[TensorKind, ...]]:
+    """How many calls stand in spans of nodes, the bytes of their stacks, and their tensors."""
+    places = [(integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE)) for first, last in spans]
     tensors = tuple(
         TensorKind(text(shape), text(dtype), integer(count), max(1, integer(distinct)))
-        for span in spans
-        for shape, dtype, count, distinct in connection.execute(_TENSORS, span)
+        for place in places
+        for shape, dtype, count, distinct in connection.execute(_TENSORS, place)
     )
-    seen = {one for span in spans for (one,) in connection.execute(_STACKS_OF, span)}
+    seen = {one for place in places for (one,) in connection.execute(_STACKS_OF, place)}
     (stacks,) = connection.execute(_STACKS, (json.dumps(list(seen)),)).fetchone()
-    return Surroundings(
-        step,
-        ranks or (rank,),
-        level,
-        tuple(names),
-        is_of_some,
-        sum(last - first + 1 for first, last in spans),
-        integer(stacks or 0),
-        tensors,
-    )
+    return sum(last - first + 1 for first, last in places), integer(stacks or 0), tensors
 
 
 def _ranks(connection: sqlite3.Connection, node: int) -> tuple[int, ...]:

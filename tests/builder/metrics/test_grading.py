@@ -51,9 +51,20 @@ class Bench:
         right = write_dump(folder / "bench", bench, **options)
         return self.build(left, right)
 
+    def notes(self) -> dict[str, int]:
+        """How many tensors of each call of the last build are told to hold no data."""
+        query = (
+            "SELECT name, count(*) FROM comparison JOIN text ON text_id = note_id"
+            " JOIN node_name ON node_name.node_id = npu_node"
+            " WHERE value LIKE 'unwritten: %' GROUP BY name"
+        )
+        with closing(sqlite3.connect(self.built)) as connection:
+            return dict(connection.execute(query).fetchall())
+
     def build(self, npu: Path, bench: Path) -> dict[str, Verdict]:
         """Verdict of each npu node of two directories."""
         built = build(BuildConfig(npu, bench), npu.parent / "out")
+        self.built = built.path
         with closing(sqlite3.connect(built.path)) as connection:
             return {
                 name: Verdict(error, grade)
@@ -206,6 +217,52 @@ def test_uninitialised_memory_is_never_wrong(bench: Bench, operator: str) -> Non
     npu, ref = ({name: call([], [tensor([1.0], md5=text)])} for text in ("aa", "bb"))
     assert bench.compare(npu, ref)[name] == Verdict(0.0, "ok")
     assert bench.real_data(([], [[1.0]]), ([], [[2.0]]), name) == Verdict(0.0, "ok")
+
+
+EMPTY, VIEW, PART = "Torch.empty.0.forward", "Tensor.view.0.forward", "Tensor.__getitem__.0.forward"
+FILLED, USED = "Tensor.normal_.0.forward", "Torch.mul.0.forward"
+
+
+def _with_memory(found: list[float], written: list[float]) -> dict[str, Record]:
+    """Memory, views of it, and what a call has put in its place."""
+    whole, part, new = tensor(found), tensor(found[1:]), tensor(written)
+    return {
+        EMPTY: call([], [whole]),
+        VIEW: call([whole], [whole]),
+        PART: call([whole], [part]),
+        FILLED: call([whole], [new]),
+        USED: call([new], [new]),
+    }
+
+
+def test_views_of_uninitialised_memory_are_never_wrong(bench: Bench) -> None:
+    npu = _with_memory([1.0, nan, 3.0, 4.0], [1.0, 2.0, 3.0, 9.0])
+    ref = _with_memory([5.0, -6.0, 7.5, 0.0], [1.0, 2.0, 3.0, 4.0])
+    found = bench.compare(npu, ref)
+    for name in (EMPTY, VIEW, PART):
+        assert found[name] == Verdict(0.0, "ok"), name
+    assert found[FILLED].grade == found[USED].grade == "severe"  # somebody has written to it
+    assert bench.notes() == {EMPTY: 1, VIEW: 2, PART: 2, FILLED: 1}
+
+
+def test_views_of_uninitialised_memory_are_never_wrong_in_md5(bench: Bench) -> None:
+    def records(text: str) -> dict[str, Record]:
+        whole = tensor([1.0, 2.0], md5=text)
+        return {EMPTY: call([], [whole]), VIEW: call([whole], [whole])}
+
+    found = bench.compare(records("aa"), records("bb"))
+    assert found[EMPTY] == found[VIEW] == Verdict(0.0, "ok")
+
+
+def test_a_view_of_what_was_given_is_graded_beside_uninitialised_memory(bench: Bench) -> None:
+    def records(value: float) -> dict[str, Record]:
+        real = tensor([1.0, value])
+        empty = call([], [tensor([7.0, 8.0])])
+        return {EMPTY: empty, ADD: call([], [real]), VIEW: call([real], [real])}
+
+    found = bench.compare(records(2.0), records(4.0))
+    assert found[EMPTY] == Verdict(0.0, "ok")
+    assert found[VIEW] == found[ADD] == Verdict(0.5, "moderate")
 
 
 def test_collections_have_the_worst_of_what_they_hold(bench: Bench) -> None:

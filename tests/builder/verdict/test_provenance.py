@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from msprobe_builder.verdict.provenance import _grouped
+from msprobe_builder.graph.producers import _grouped
 
 
 @pytest.mark.parametrize(

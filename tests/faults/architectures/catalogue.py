@@ -18,10 +18,12 @@ from tests.faults.architectures import (
     newcomers,
     outlying,
     sequence,
+    settlers,
     strangers,
     unseen,
     vision,
     visitors,
+    wayfarers,
     windowed,
 )
 
@@ -76,4 +78,11 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "retriever": (visitors.Retriever, "bags"),
     "segmenter": (lodgers.Segmenter, "pictures"),
     "answering": (lodgers.Answering, "words"),
+    "flow": (settlers.Flow, "pictures"),
+    "kept": (settlers.Kept, "words"),
+    "leftout": (settlers.LeftOut, "pictures"),
+    "pairs": (wayfarers.Pairs, "words"),
+    "reversed": (wayfarers.Reversed, "words"),
+    "distilled": (wayfarers.Distilled, "pictures"),
+    "capsules": (wayfarers.Capsules, "pictures"),
 }

@@ -162,9 +162,14 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
   ),
   told(
-    `${NAME} ${DIFFERENCE} and comes from calls outside of all modules, which a dump of modules alone does not show, or other data was given\\.`,
-    (name, how) =>
-      `${name} ${difference(how)}，且来自所有模块之外的调用（仅含模块的 dump 不记录它们），或输入的数据不同。`,
+    `The fault is not in it but in the loss or its labels, behind ${NAME}, which a dump of modules alone does not show: ${NAME} ${DIFFERENCE}\\.`,
+    (last, name, how) =>
+      `问题不在它本身，而在 ${last} 之后的损失函数或其标签中（仅含模块的 dump 不记录它们）：${name} ${difference(how)}。`,
+  ),
+  told(
+    `The fault is not in it but in calls behind ${NAME} and outside of all modules, which a dump of modules alone does not show: ${NAME} ${DIFFERENCE}\\.`,
+    (last, name, how) =>
+      `问题不在它本身，而在 ${last} 之后、所有模块之外的调用中（仅含模块的 dump 不记录它们）：${name} ${difference(how)}。`,
   ),
   told(
     `${NAME} ${DIFFERENCE} and comes from outside: the data was given that the reference has in micro-step (\\d+)\\.`,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls, calls_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.verdict.calls import Calls, calls_of
 
 
 @dataclass(frozen=True)

@@ -85,3 +85,22 @@ def calls_of(tree: Tree) -> Calls:
         np.fromiter((name.call for name in tree.parsed), np.int64, len(stem)),
         list(numbers),
     )
+
+
+# Views and copies: what comes out went in.
+_CARRIES = frozenset(
+    "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "
+    "expand expand_as squeeze unsqueeze flatten unflatten chunk split unbind getitem narrow select "
+    "movedim swapaxes view_as reshape_as identity requires_grad repeat repeat_interleave flip roll "
+    "masked_fill where index_select gather embedding cpu cuda npu triu tril type_as neg".split()
+)
+
+
+def carries(calls: Calls) -> Bool:
+    """Calls that hand on numbers they were given, at other places or in another type."""
+    return calls.are(_CARRIES)
+
+
+def communicates(stem: str) -> bool:
+    """Whether a call talks to other ranks; Megatron's functions around collectives are …Region."""
+    return stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion")

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import UNINITIALISED, Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import carries, communicates
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part, part_of
+from msprobe_builder.graph.producers import producers
+from msprobe_builder.graph.tree import Tree, operator_mask
 from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
-from msprobe_builder.verdict.operators import Family, carries, families
-from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -32,16 +34,30 @@ _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "ga
 
 
 def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
-    """Rows whose contents mean nothing."""
-    calls, table = part.calls, part.table
-    family = families(calls)
-    views = np.asarray(carries(calls) & (calls.direction == Direction.FORWARD), dtype=bool)
-    unread = unread_operands(part.tree, table, texts)
-    unread |= _written_over(part, texts) | _overwritten(part, family, texts)
-    _lead_nowhere(unread, views, table, producer)
-    fresh = np.asarray((family == Family.UNINITIALISED)[table.node], dtype=bool)
-    _hand_on(fresh, views, table, producer)
-    return np.asarray(unread | fresh)
+    """Rows whose contents mean nothing; ``producer`` by row as from ``producers``."""
+    views = _views(part)
+    unread = unread_operands(part.tree, part.table, texts)
+    unread |= _written_over(part, texts) | _overwritten(part, texts)
+    _lead_nowhere(unread, views, part.table, producer)
+    return np.asarray(unread | _unwritten(part, views, producer))
+
+
+def unwritten(tree: Tree, table: ParameterTable) -> Bool:
+    """Rows that hold memory as it was handed out, or a view of it."""
+    if not operator_mask(tree, UNINITIALISED).any():
+        return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
+    part = part_of(tree, table)
+    return _unwritten(part, _views(part), producers(tree, part.calls, table))
+
+
+def _views(part: Part) -> Bool:
+    return np.asarray(carries(part.calls) & (part.calls.direction == Direction.FORWARD))
+
+
+def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
+    fresh = part.calls.are(UNINITIALISED)[part.table.node]
+    _hand_on(fresh, views, part.table, producer)
+    return fresh
 
 
 def _written_over(part: Part, texts: Texts) -> Bool:
@@ -54,11 +70,11 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     return np.asarray(rows & names[table.name_id])
 
 
-def _overwritten(part: Part, family: Int, texts: Texts) -> Bool:
+def _overwritten(part: Part, texts: Texts) -> Bool:
     """What communication is given to write to."""
     table = part.table
     result = np.zeros(len(table), dtype=bool)
-    talks = np.flatnonzero(family == Family.COMMUNICATION)
+    talks = np.flatnonzero(part.calls.is_api & (part.calls.of_stems(communicates) == 1))
     first = talks[part.calls.are(_FIRST)[talks]]
     rows = np.flatnonzero((table.section == Section.INPUT) & np.isin(table.node, talks))
     is_first = np.isin(table.node[rows], first)

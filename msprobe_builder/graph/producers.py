@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
-from msprobe_builder.verdict.calls import Calls
-from msprobe_builder.verdict.part import Part
 
 Int = NDArray[np.int64]
 _Hash = NDArray[np.uint64]
