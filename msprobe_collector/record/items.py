@@ -45,6 +45,7 @@ class _Known(NamedTuple):
     tensor: Any  # a weak reference
     version: int
     address: int
+    size: int  # of its storage, which may have been shrunk and lie where it lay
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
     bits: int | bytes | None  # instead of the sum: see bits_of
@@ -125,7 +126,8 @@ class Items(NestedDescriber):
         item, total, digest = self._make(tensor, plain)
         bits = None
         try:
-            storage = plain.untyped_storage()._cdata
+            memory = plain.untyped_storage()
+            storage, size = memory._cdata, memory.nbytes()
             if not born:
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
@@ -148,15 +150,25 @@ class Items(NestedDescriber):
             }
         is_plain = plain is tensor
         self._known[id(tensor)] = _Known(
-            weakref.ref(tensor), version, address, self._epoch, total, bits, digest, item, is_plain
+            weakref.ref(tensor),
+            version,
+            address,
+            size,
+            self._epoch,
+            total,
+            bits,
+            digest,
+            item,
+            is_plain,
         )
         return item
 
     def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
-        _, version, address, epoch, total, bits, digest, item, _ = known
+        _, version, address, size, epoch, total, bits, digest, item, _ = known
         if (
             version != plain._version
             or address != plain.data_ptr()
+            or size != plain.untyped_storage().nbytes()
             or item["requires_grad"] != tensor.requires_grad
         ):
             return False

@@ -88,9 +88,23 @@ def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
         return None
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
-    if not tensor.untyped_storage().nbytes() and tensor.numel():
-        return None  # its memory was given back
-    return tensor
+    return tensor if is_in_memory(tensor) else None
+
+
+def is_in_memory(tensor: torch.Tensor) -> bool:
+    """Whether the storage, which may have been shrunk since, reaches to the last number.
+
+    Torch does not look when it reads: beyond the end lies whatever the process has there.
+    """
+    size = tensor.untyped_storage().nbytes()
+    offset = tensor.storage_offset()
+    if tensor.is_contiguous():
+        return size >= (offset + tensor.numel()) * tensor.itemsize
+    shape = tensor.shape
+    if 0 in shape:
+        return True
+    last = offset + sum((n - 1) * step for n, step in zip(shape, tensor.stride(), strict=True))
+    return size > last * tensor.itemsize
 
 
 def _is_without_values(tensor: torch.Tensor) -> bool:

@@ -158,6 +158,29 @@ def test_memory_that_was_given_back_has_no_numbers(task: str, tmp_path: Path) ->
     assert (after["shape"], after["Max"], after["Norm"]) == ([2, 4], None, None)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("task", ["statistics", "md5", "tensor", "overflow_check"])
+def test_what_a_shrunk_storage_no_longer_reaches_is_not_read(
+    task: str, stride: int, tmp_path: Path
+) -> None:
+    """There lies memory of others, or none, which ends the process."""
+    memory = torch.ones(1 << 22)
+    x = memory if stride == 1 else memory[::stride]
+    at_the_end, beyond, empty = x[:7], x[:8], x[9:9]
+
+    def step() -> None:
+        x.to(x.dtype)
+        x.untyped_storage().resize_(13 * x.itemsize)
+        for tensor in (x, at_the_end, beyond, empty):
+            tensor.to(x.dtype)
+        memory.resize_(4)  # of what is changed in place, overflow_check keeps a copy
+
+    data = record(tmp_path, step, task=task, level="L1").data
+    if task != "overflow_check":
+        numbers = [data[f"Tensor.to.{n}.forward"]["input_args"][0]["Max"] for n in range(5)]
+        assert numbers == [1, None, 1, 1 if stride == 1 else None, None]
+
+
 def test_lazy_modules_are_named_and_followed_as_what_they_become(tmp_path: Path) -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
     dump = record(tmp_path, lambda: model(torch.ones(1, 2)).sum().backward(), model)
