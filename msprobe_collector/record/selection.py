@@ -19,6 +19,7 @@ class Selection:
         self._scope = scope
         self._in_scope = not scope
         self._hits: set[str] = set()
+        self._missed: set[str] = set()  # and it was said
 
     @property
     def keeps_all(self) -> bool:
@@ -43,6 +44,14 @@ class Selection:
         self._enter_scope(call.backward_name, call)
         listed = self._asks_for(call, call.backward_name)
         return listed and (self._in_scope or not self._scope)
+
+    def lists_backward(self, call: Call) -> bool:
+        """Whether a filter asks for the backward call, whenever it comes."""
+        return self._asks_for(call, call.backward_name) or call.backward_name in self._scope
+
+    def may_keep_backward(self, call: Call) -> bool:
+        """Whether a gradient of ``call`` that comes now may be of interest."""
+        return self._in_scope and self._asks_for(call, call.backward_name)
 
     def _enter_scope(self, name: str, call: Call) -> None:
         if self._scope and name == self._scope[0]:
@@ -73,12 +82,15 @@ class Selection:
         return found
 
     def warn_of_misses(self) -> None:
-        """Name the filters that matched no call at all."""
-        for text in self._names:
-            if text not in self._hits:
+        """Name the filters that matched no call at all, each once."""
+        for text in (*self._names, *self._scope[:1]):
+            if text in self._hits or text in self._missed:
+                continue
+            self._missed.add(text)
+            if text in self._names:
                 _log.warning("No call matched %r of list; names look like %s.", text, _EXAMPLE)
-        if self._scope and self._scope[0] not in self._hits:
-            _log.warning("The scope never began: no call was named %r.", self._scope[0])
+            else:
+                _log.warning("The scope never began: no call was named %r.", text)
 
 
 _EXAMPLE = "Functional.linear.0.forward or Module.fc.Linear.forward.0"

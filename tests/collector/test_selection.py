@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -127,4 +130,44 @@ def test_filters_that_hit_nothing_are_named(
     with pytest.raises(FileNotFoundError):
         record(tmp_path, lambda: torch.ones(2).sum(), level="L1", statistics={"list": ["lnear"]})
     assert any("Nothing was recorded" in text for text in caplog.messages)
-    assert any("No call matched 'lnear'" in text for text in caplog.messages)
+    assert sum("No call matched 'lnear'" in text for text in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"list": ["Functional.linear.0"]},
+        {"list": ["head"], "data_mode": ["forward"]},
+        {"list": ["nothing"]},
+        {"scope": ["Functional.linear.1.forward", "Functional.linear.2.forward"]},
+        {"scope": ["Functional.linear.3.backward", "Functional.linear.2.backward"]},
+    ],
+)
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_no_tensor_is_saved_of_what_is_not_recorded(
+    level: str, section: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """A whole step may not fit on the disk: that is what the filters are for."""
+    if level == "L0" and "scope" in section:
+        section = {"scope": ["Module.layers.0.mlp.GatedMLP.forward.0"] * 2}
+    model = Decoder(layers=1)
+    with suppress(FileNotFoundError):  # of a dump in which nothing is
+        record(tmp_path, lambda: step(model), model, task="tensor", level=level, tensor=section)
+    folder = tmp_path / "dump" / "step0" / "rank"
+    texts = [file.read_text() for file in folder.glob("dump.json")]
+    named = {name for text in texts for name in re.findall(r'"data_name": "([^"]+)"', text)}
+    indexes = [json.loads(file.read_text()) for file in folder.glob("*/index.json")]
+    unnamed = {name for index in indexes for name in index} - named
+    # What is around the end of the scope was in it when its gradient came.
+    assert {name for name in unnamed if "scope" not in section or "Module" not in name} == set()
+    assert len(unnamed) < 5
+
+
+def test_a_scope_reaches_from_the_forward_pass_to_backward_calls_of_before(tmp_path: Path) -> None:
+    scope = ["Functional.linear.4.forward", "Functional.linear.0.backward"]
+    whole = record(tmp_path / "whole", lambda: step(Decoder(layers=1)), level="L1")
+    part = record(
+        tmp_path / "part", lambda: step(Decoder(layers=1)), level="L1", statistics={"scope": scope}
+    )
+    names = list(whole.data)
+    assert list(part.data) == names[names.index(scope[0]) : names.index(scope[1]) + 1]
