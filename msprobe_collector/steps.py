@@ -208,7 +208,7 @@ class Debugger:
         ledger = self._session.ledger
         files = ledger.open_files
         self._guarded(self._session.close_step)
-        if files is not None:
+        if files is not None and not ledger.is_incomplete:
             self._guarded(lambda: self._say_what_was_recorded(files))
         ledger.tensor_files.saved_bytes = ledger.items.described_bytes = 0
         self._seconds = 0.0

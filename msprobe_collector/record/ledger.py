@@ -35,6 +35,7 @@ class Ledger:
         self.active = False  # calls are recorded
         self.listening = False  # gradients of recorded calls are, until the step is over
         self.finished = False  # nothing will be recorded any more
+        self.is_incomplete = False  # what was recorded last could not all be written
         self.belongs_to_parent = False  # this process was forked from the one that records
         self.lock = threading.RLock()
         # Single files where there are few, or where other tools are to read them.
@@ -107,7 +108,7 @@ class Ledger:
                 if self._files is not None:
                     self._files.flush(self.stacks.lines)
             except OSError as error:
-                self.give_up(f"{error.filename or self._directory} cannot be written: {error}")
+                self._give_up_writing(error, self._directory)
             except Exception as error:
                 self.report("A part of the step", error)
 
@@ -182,7 +183,7 @@ class Ledger:
     def report(self, name: str, error: BaseException) -> None:
         """One record failed; say so once per kind of failure and go on."""
         if isinstance(error, OSError):
-            self.give_up(f"{error.filename or name} cannot be written: {error}")
+            self._give_up_writing(error, name)
             return
         first = (str(error).splitlines() or [""])[0]
         kind = f"{name.split('.')[0]}{type(error).__name__}{first}"
@@ -196,6 +197,11 @@ class Ledger:
         if not self.finished:
             _log.warning("%s; nothing is recorded any more and the training goes on.", reason)
         self._end()
+
+    def _give_up_writing(self, error: OSError, place: object) -> None:
+        reason = error.strerror or error
+        self.give_up(f"{error.filename or place} cannot be written: {reason}")
+        self.is_incomplete = True
 
     def give_up_silently(self) -> None:
         """In a forked process, whose parent writes these very files and holds their locks."""

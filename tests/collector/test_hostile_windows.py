@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 from msprobe_collector import PrecisionDebugger
-from tests.collector.recording import read_dump, record, saved_tensor
+from tests.collector.recording import read_dump, record, saved_tensor, write_config
 from tests.collector.versions import needs_torch
 
 
@@ -288,9 +289,12 @@ def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("task", ["statistics", "tensor", "files"])
 def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: writing fails half-way."""
+    layout = {"layout": "files"} if task == "files" else {}
+    task = "tensor" if task == "files" else task
+    config = write_config(tmp_path, task=task, tensor=layout)
     answer = run_script(
         tmp_path,
         f"""
@@ -299,8 +303,8 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Pa
         logging.basicConfig(level=logging.WARNING)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(40)))
-        debugger = PrecisionDebugger(
-            dump_path={str(tmp_path / "dump")!r}, level="mix", task="{task}")
+        model.append(torch.nn.Linear(32, 400))
+        debugger = PrecisionDebugger({str(config)!r})
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
         for _ in range(3):
             debugger.start(model)
@@ -316,9 +320,17 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Pa
     assert answer.stdout.split() == ["trained", "0", "0"], answer.stderr
     (told,) = (line for line in answer.stderr.splitlines() if "cannot be written" in line)
     assert told.endswith("; nothing is recorded any more and the training goes on.")
+    assert str(tmp_path / "dump" / "step0" / "rank") in told
     assert "Traceback" not in answer.stderr
     for path in (tmp_path / "dump").rglob("*.json"):
-        json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if path.name == "index.json":
+            size = (path.parent / "tensors.bin").stat().st_size
+            assert content
+            for entry in content.values():
+                assert entry["offset"] + 4 * math.prod(entry["shape"]) <= size
+    for path in (tmp_path / "dump").rglob("*.pt"):
+        torch.load(path)
 
 
 def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
