@@ -159,7 +159,7 @@ class BackwardCalls:
         ledger = self._ledger
         try:
             with self._framework.unseen():
-                self.parameters.end_pass(is_outermost=self._tasks == {task})
+                self.parameters.end_pass(task, is_last=self._tasks == {task})
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

@@ -151,7 +151,7 @@ class Items(NestedDescriber):
             return item  # inference mode, or no memory
         if len(self._known) >= _REMEMBERED:
             self._known = {
-                key: entry for key, entry in self._known.items() if entry.tensor() is not None
+                key: entry for key, entry in list(self._known.items()) if entry.tensor() is not None
             }
         is_plain = plain is tensor
         self._known[id(tensor)] = _Known(

@@ -75,19 +75,24 @@ class Ledger:
     @property
     def files(self) -> StepFiles:
         if self._files is None:
-            assert self._directory is not None, "open a step before recording"
-            config = self.config
-            saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
-            self._files = StepFiles(
-                self._directory,
-                config.task,
-                config.level,
-                self.framework.name,
-                saves,
-                self._estimate,
-            )
-            self._last_flush = time.monotonic()
+            with self.lock:  # the first records may come from several threads at once
+                if self._files is None:
+                    self._files = self._new_files()
         return self._files
+
+    def _new_files(self) -> StepFiles:
+        assert self._directory is not None, "open a step before recording"
+        config = self.config
+        saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
+        self._last_flush = time.monotonic()
+        return StepFiles(
+            self._directory,
+            config.task,
+            config.level,
+            self.framework.name,
+            saves,
+            self._estimate,
+        )
 
     @property
     def is_open(self) -> bool:

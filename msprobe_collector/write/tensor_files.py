@@ -51,9 +51,10 @@ class TensorFiles:
         self.saved_bytes += size
         store = None
         if self.one_file:
-            if self._store is None:
-                self._store = TensorStore(self.directory)
-            store = self._store
+            with self._room:
+                if self._store is None:
+                    self._store = TensorStore(self.directory)
+                store = self._store
             if tensor.is_cpu:
                 _store(store, name, tensor)
                 return name

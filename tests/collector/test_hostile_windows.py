@@ -362,3 +362,39 @@ def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
     dump = read_dump(tmp_path / "dump" / "step0" / "rank")
     assert len(dump.names("Module.")) == 51
     assert saved_tensor(dump.directory, "Module.0.Linear.forward.50.output.0.pt").shape == (256, 64)
+
+
+@pytest.mark.parametrize("task", ["structure", "statistics", "tensor"])
+def test_two_threads_train_a_model_each(task: str, tmp_path: Path) -> None:
+    """One may be freeing its gradients while the backward pass of the other begins or ends."""
+    config = write_config(tmp_path, task=task, level="L0")
+    answer = run_script(
+        tmp_path,
+        f"""
+        import torch
+        from concurrent.futures import ThreadPoolExecutor
+        from torch import nn
+        from msprobe_collector import PrecisionDebugger
+        torch.set_num_threads(1)
+        models = [nn.Sequential(*(nn.Linear(3, 3) for _ in range(5))) for _ in range(2)]
+        debugger = PrecisionDebugger({str(config)!r})
+        def train(model):
+            for _ in range(3):
+                model.zero_grad()
+                model(torch.ones(2, 3)).sum().backward()
+        for _ in range(40):
+            debugger.start(models)
+            with ThreadPoolExecutor(2) as threads:
+                list(threads.map(train, models))
+            debugger.stop()
+            debugger.step()
+        """,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "not recorded" not in answer.stderr
+    for step in range(40):
+        data = read_dump(tmp_path / "dump" / f"step{step}" / "rank").data
+        found = {name: set(record) for name, record in data.items() if "parameters_grad" in name}
+        assert len(found) == 2 * 5 * 3
+        assert len(data) == 3 * len(found)
+        assert all(gradients == {"weight", "bias"} for gradients in found.values())
