@@ -33,6 +33,8 @@ class BackwardCalls:
             ledger.add_gradients,
             ledger.set_latest_gradients,
         )
+        config = ledger.config
+        self._sides = {side for side in ("input", "output") if config.collects("backward", side)}
         self._watched: list[weakref.ref[Backward]] = []
         self._tasks: set[int] = set()
 
@@ -40,7 +42,7 @@ class BackwardCalls:
         """Follow the gradients between the inputs and the ``outputs`` of a call."""
         call = pending.call
         ledger = self._ledger
-        if not ledger.config.collects_direction("backward"):
+        if not self._sides:
             return
         if not (call.path or ledger.selection.lists_backward(call)):
             return  # a module shows where recomputed calls belong, even if it is not kept itself
@@ -52,7 +54,7 @@ class BackwardCalls:
         graph = trace(self._framework, edges, results, pending.first_node)
         if graph.outputs:
             describe = partial(self._describe, call)
-            if ledger.selection.keeps_all:
+            if ledger.selection.keeps_all and len(self._sides) == 2:
                 describe = partial(ledger.describe_gradient, call.backward_name)
             by_argument = bool(call.path) or not self._framework.shows_last_node
             add = self._framework.sum_of
@@ -62,6 +64,9 @@ class BackwardCalls:
 
     def _describe(self, call: Call, gradient: Any, where: str) -> Item | None:
         """As the ledger does, what is of interest: nothing else is measured, let alone saved."""
+        received = where.startswith(("input.", "output_gradients."))
+        if ("input" if received else "output") not in self._sides:
+            return None
         if not self._ledger.selection.may_keep_backward(call):
             return None
         return self._ledger.describe_gradient(call.backward_name, gradient, where)

@@ -141,6 +141,7 @@ def test_filters_that_hit_nothing_are_named(
         {"list": ["nothing"]},
         {"scope": ["Functional.linear.1.forward", "Functional.linear.2.forward"]},
         {"scope": ["Functional.linear.3.backward", "Functional.linear.2.backward"]},
+        *({"data_mode": [mode]} for mode in ("input", "output", "forward", "backward")),
     ],
 )
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
