@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,11 +177,12 @@ class PrecisionDebugger(Debugger):
         """Each model with the beginning of its modules' names."""
         if isinstance(model, nn.Module):
             return [("Module", model)]
-        if model is None and self.config.with_modules:
+        given: Any = () if model is None else model
+        models = list(given) if isinstance(given, Iterable) else [given]
+        if not all(isinstance(part, nn.Module) for part in models):
+            raise CollectorError("start() takes a torch.nn.Module or a list of them.")
+        if not models and self.config.with_modules:
             raise CollectorError(
                 f"Level {self.config.level} records modules: call start(model) with the model."
             )
-        models = list(model or ())
-        if not all(isinstance(part, nn.Module) for part in models):
-            raise CollectorError("start() takes a torch.nn.Module or a list of them.")
         return [(f"Module.{number}", part) for number, part in enumerate(models)]

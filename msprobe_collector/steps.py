@@ -74,6 +74,7 @@ class Debugger:
         self._began = 0.0
         self._seconds = 0.0
         self._warned: set[str] = set()
+        self._passed_over: set[bool] = set()  # for each start, whether ``step`` left it out
 
     # -- the interface ------------------------------------------------------------------------
 
@@ -120,6 +121,9 @@ class Debugger:
         self._guarded(self._session.ledger.tensor_files.close)
         self._close_more()
         self._session.ledger.selection.warn_of_misses()
+        if self._passed_over == {True}:
+            steps = list(self.config.step)
+            self._warn(f"step selects {steps}; none of these was reached, nothing was recorded.")
         Debugger._current = None
 
     def __enter__(self) -> Self:
@@ -204,7 +208,7 @@ class Debugger:
         ledger = self._session.ledger
         files = ledger.open_files
         self._guarded(self._session.close_step)
-        if files is not None:
+        if files is not None and not ledger.is_incomplete:
             self._guarded(lambda: self._say_what_was_recorded(files))
         ledger.tensor_files.saved_bytes = ledger.items.described_bytes = 0
         self._seconds = 0.0
@@ -220,7 +224,9 @@ class Debugger:
 
     def _selects_this(self) -> bool:
         """Whether ``step`` and ``rank`` select the present step and process."""
-        if self.config.step and self._step not in self.config.step:
+        is_left_out = bool(self.config.step) and self._step not in self.config.step
+        self._passed_over.add(is_left_out)
+        if is_left_out:
             return False
         rank = self._rank()
         if self.config.rank and (rank or 0) not in self.config.rank:

@@ -162,7 +162,7 @@ def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
@@ -184,7 +184,9 @@ def _warn_unknown(content: Mapping[str, Any], section: Mapping[str, Any], task: 
         if name in content:
             _log.info("%s in the configuration is for another tool.", name)
     unknown = content.keys() - _COMMON_KEYS - _SEED_KEYS - set(TASKS) - set(_TASKS_ELSEWHERE)
-    unknown |= {f"{task}.{key}" for key in section.keys() - _TASK_KEYS[task]}
+    unknown -= _WITHOUT_EFFECT.keys()
+    known = _TASK_KEYS[task] | _WITHOUT_EFFECT.keys()
+    unknown |= {f"{task}.{key}" for key in section.keys() - known}
     for key in sorted(unknown):
         _log.warning("The configuration key %s is unknown and has no effect.", key)
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from msprobe_collector.record.calls import Pending
+from msprobe_collector.record.calls import Call, Pending
 from msprobe_collector.record.framework import NO_PASS, Item
 from msprobe_collector.record.gradients import Backward, Events, OpenBackwards, trace, watch
 from msprobe_collector.record.ledger import Ledger
@@ -33,6 +33,8 @@ class BackwardCalls:
             ledger.add_gradients,
             ledger.set_latest_gradients,
         )
+        config = ledger.config
+        self._sides = {side for side in ("input", "output") if config.collects("backward", side)}
         self._watched: list[weakref.ref[Backward]] = []
         self._tasks: set[int] = set()
 
@@ -40,8 +42,10 @@ class BackwardCalls:
         """Follow the gradients between the inputs and the ``outputs`` of a call."""
         call = pending.call
         ledger = self._ledger
-        if not ledger.config.collects_direction("backward"):
+        if not self._sides:
             return
+        if not (call.path or ledger.selection.lists_backward(call)):
+            return  # a module shows where recomputed calls belong, even if it is not kept itself
         edges = pending.edges or []
         if call.path:  # of modules, dumps show the places that take a gradient
             edges = [edge for edge in edges if edge is not None]
@@ -49,18 +53,23 @@ class BackwardCalls:
         results = self._framework.results_of(outputs)
         graph = trace(self._framework, edges, results, pending.first_node)
         if graph.outputs:
-            describe = partial(self._describe, call.backward_name)
+            describe = partial(self._describe, call)
+            if ledger.selection.keeps_all and len(self._sides) == 2:
+                describe = partial(ledger.describe_gradient, call.backward_name)
             by_argument = bool(call.path) or not self._framework.shows_last_node
             add = self._framework.sum_of
             backward = Backward(call, len(edges), len(outputs), describe, add, by_argument)
             self._watched.append(weakref.ref(backward))
             watch(graph, backward, self._events)
 
-    def _describe(self, name: str, gradient: Any, where: str) -> Item | None:
-        """The record of a gradient of a call; None when nothing is recorded any more."""
-        if self._ledger.selection.is_over:
+    def _describe(self, call: Call, gradient: Any, where: str) -> Item | None:
+        """As the ledger does, what is of interest: nothing else is measured, let alone saved."""
+        received = where.startswith(("input.", "output_gradients."))
+        if ("input" if received else "output") not in self._sides:
             return None
-        return self._ledger.describe_gradient(name, gradient, where)
+        if not self._ledger.selection.may_keep_backward(call):
+            return None
+        return self._ledger.describe_gradient(call.backward_name, gradient, where)
 
     def are_awaited(self) -> bool:
         """Whether the graph of a recorded call is alive and has not run backward."""
@@ -80,7 +89,8 @@ class BackwardCalls:
             self._tasks.add(backward.task)
             self._framework.after_pass(partial(self._end_task, backward.task))
         self.open.add(backward)
-        if backward.call.path and ledger.selection.keep_backward(backward.call):
+        is_kept = ledger.selection.keep_backward(backward.call)  # the scope may begin here
+        if is_kept and backward.call.path:
             ledger.place_backward(backward.call)
 
     def end(self, backward: Backward) -> None:
@@ -154,7 +164,7 @@ class BackwardCalls:
         ledger = self._ledger
         try:
             with self._framework.unseen():
-                self.parameters.end_pass(is_outermost=self._tasks == {task})
+                self.parameters.end_pass(task, is_last=self._tasks == {task})
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

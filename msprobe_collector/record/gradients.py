@@ -354,11 +354,11 @@ class OpenBackwards:
 
     def has_inside(self, call: Call) -> bool:
         """Whether a call that ``call`` made is open."""
-        return any(backward.call.parent is call for backward in self._open)
+        return any(backward.call.parent is call for backward in list(self._open))
 
     def waiting_for(self, call: Call) -> Backward | None:
         """The module around ``call`` if it is over but for what is inside."""
-        for backward in self._open:
+        for backward in list(self._open):
             if backward.is_over and backward.call is call.parent:
                 return backward
         return None

@@ -22,9 +22,11 @@ from msprobe_collector.record.statistics import (
     bits_of,
     checksum,
     fetch,
+    is_in_memory,
     is_unchanged,
     local_part,
     measure,
+    plain_part,
 )
 from msprobe_collector.unseen import unseen
 from msprobe_collector.write.tensor_files import TensorFiles
@@ -45,6 +47,7 @@ class _Known(NamedTuple):
     tensor: Any  # a weak reference
     version: int
     address: int
+    size: int  # of its storage, which may have been shrunk and lie where it lay
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
     bits: int | bytes | None  # instead of the sum: see bits_of
@@ -115,17 +118,21 @@ class Items(NestedDescriber):
     def _remembered(self, tensor: torch.Tensor, born: bool) -> Item:
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor:
-            plain = tensor if known.is_plain else local_part(tensor)
+            plain = tensor if known.is_plain else plain_part(tensor)
             if plain is not None and self._still_holds(known, tensor, plain):
                 return known.item
         else:
-            plain = local_part(tensor)
+            plain = plain_part(tensor)
         if plain is None:
+            return self._make(tensor, None)[0]
+        memory = plain.untyped_storage()
+        size = memory.nbytes()
+        if not is_in_memory(plain, size):
             return self._make(tensor, None)[0]
         item, total, digest = self._make(tensor, plain)
         bits = None
         try:
-            storage = plain.untyped_storage()._cdata
+            storage = memory._cdata
             if not born:
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
@@ -144,19 +151,30 @@ class Items(NestedDescriber):
             return item  # inference mode, or no memory
         if len(self._known) >= _REMEMBERED:
             self._known = {
-                key: entry for key, entry in self._known.items() if entry.tensor() is not None
+                key: entry for key, entry in list(self._known.items()) if entry.tensor() is not None
             }
         is_plain = plain is tensor
         self._known[id(tensor)] = _Known(
-            weakref.ref(tensor), version, address, self._epoch, total, bits, digest, item, is_plain
+            weakref.ref(tensor),
+            version,
+            address,
+            size,
+            self._epoch,
+            total,
+            bits,
+            digest,
+            item,
+            is_plain,
         )
         return item
 
     def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
-        _, version, address, epoch, total, bits, digest, item, _ = known
+        _, version, address, size, epoch, total, bits, digest, item, _ = known
+        memory = plain.untyped_storage()
         if (
             version != plain._version
             or address != plain.data_ptr()
+            or size != memory.nbytes()
             or item["requires_grad"] != tensor.requires_grad
         ):
             return False
@@ -166,7 +184,7 @@ class Items(NestedDescriber):
             return digest == checksum(plain)
         if bits is not None:
             return bits == bits_of(plain)
-        if self._foreign and plain.untyped_storage()._cdata in self._foreign:
+        if memory._cdata in self._foreign:
             return False  # it has become so since
         return is_unchanged(plain, total)
 

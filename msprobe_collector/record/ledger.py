@@ -35,6 +35,7 @@ class Ledger:
         self.active = False  # calls are recorded
         self.listening = False  # gradients of recorded calls are, until the step is over
         self.finished = False  # nothing will be recorded any more
+        self.is_incomplete = False  # what was recorded last could not all be written
         self.belongs_to_parent = False  # this process was forked from the one that records
         self.lock = threading.RLock()
         # Single files where there are few, or where other tools are to read them.
@@ -65,7 +66,7 @@ class Ledger:
         """Finish the files of the step."""
         self.flush()
         self.tensor_files.end_step()
-        self.selection.begin_step()
+        self.selection.end_step()
         if self._files is not None:
             self._files.close()
             self._files = None
@@ -75,19 +76,24 @@ class Ledger:
     @property
     def files(self) -> StepFiles:
         if self._files is None:
-            assert self._directory is not None, "open a step before recording"
-            config = self.config
-            saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
-            self._files = StepFiles(
-                self._directory,
-                config.task,
-                config.level,
-                self.framework.name,
-                saves,
-                self._estimate,
-            )
-            self._last_flush = time.monotonic()
+            with self.lock:  # the first records may come from several threads at once
+                if self._files is None:
+                    self._files = self._new_files()
         return self._files
+
+    def _new_files(self) -> StepFiles:
+        assert self._directory is not None, "open a step before recording"
+        config = self.config
+        saves = self._saves_all or bool(config.tensor_list) or self.overflow is not None
+        self._last_flush = time.monotonic()
+        return StepFiles(
+            self._directory,
+            config.task,
+            config.level,
+            self.framework.name,
+            saves,
+            self._estimate,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -108,7 +114,7 @@ class Ledger:
                 if self._files is not None:
                     self._files.flush(self.stacks.lines)
             except OSError as error:
-                self.give_up(f"{error.filename or self._directory} cannot be written: {error}")
+                self._give_up_writing(error, self._directory)
             except Exception as error:
                 self.report("A part of the step", error)
 
@@ -183,7 +189,7 @@ class Ledger:
     def report(self, name: str, error: BaseException) -> None:
         """One record failed; say so once per kind of failure and go on."""
         if isinstance(error, OSError):
-            self.give_up(f"{error.filename or name} cannot be written: {error}")
+            self._give_up_writing(error, name)
             return
         first = (str(error).splitlines() or [""])[0]
         kind = f"{name.split('.')[0]}{type(error).__name__}{first}"
@@ -197,6 +203,11 @@ class Ledger:
         if not self.finished:
             _log.warning("%s; nothing is recorded any more and the training goes on.", reason)
         self._end()
+
+    def _give_up_writing(self, error: OSError, place: object) -> None:
+        reason = error.strerror or error
+        self.give_up(f"{error.filename or place} cannot be written: {reason}")
+        self.is_incomplete = True
 
     def give_up_silently(self) -> None:
         """In a forked process, whose parent writes these very files and holds their locks."""

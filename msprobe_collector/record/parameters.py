@@ -6,11 +6,12 @@ The established name has no number and stands for the last pass. Earlier passes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Any, TypeAlias
 
-from msprobe_collector.record.framework import Framework, Item, Removable
+from msprobe_collector.record.framework import NO_PASS, Framework, Item, Removable
 
 Describe: TypeAlias = Callable[[str, Any, str], "Item | None"]
 Write: TypeAlias = Callable[[str, "dict[str, Item]"], None]
@@ -27,32 +28,56 @@ class ParameterGradients:
         self._write = write
         self._write_latest = write_latest
         self._handles: list[Removable] = []
-        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._watched: dict[str, dict[str, _Watched]] = {}  # of each module
+        self._unread: set[str] = set()  # modules whose gradients of before are not known yet
         self._seen: set[tuple[str, str]] = set()  # by their hooks
         self._found: set[tuple[str, str]] = set()  # when a pass was over
         self._passes: dict[str, int] = {}  # of each module, in this step
-        self._arriving: dict[str, dict[str, Item]] = {}
+        self._arriving: dict[int, dict[str, dict[str, Item]]] = {}  # in each pass
         self._latest: dict[str, tuple[int, dict[str, Item]]] = {}
         self._backward_number: dict[str, int] = {}
-        self._kept: set[str] = set()
+        self._kept: dict[str, int] = {}  # modules that are recorded, and the thread that calls them
 
     def watch(self, stem: str, module: Any) -> None:
         framework = self._framework
         for name, parameter in framework.own_parameters(module).items():
-            known = self._watched.get((stem, name))
+            known = self._watched.get(stem, {}).get(name)
             if not framework.may_watch(parameter):
                 continue
             if known is not None and known.parameter is parameter:
                 continue
-            watched = _Watched(parameter, framework.identity(framework.gradient_of(parameter)))
-            self._watched[stem, name] = watched
+            self._watched.setdefault(stem, {})[name] = _Watched(parameter)
+            self._unread.add(stem)
             handle = framework.watch_parameter(parameter, partial(self._arrive, stem, name))
             if handle is not None:
                 self._handles.append(handle)
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
-        self._kept.add(stem)
+        self._kept[stem] = get_ident()
+        if stem in self._unread:
+            self._unread.discard(stem)
+            for watched in self._watched.get(stem, {}).values():
+                watched.gradient = self._present(watched)
+
+    def _present(self, watched: _Watched) -> tuple[int, int] | None:
+        framework = self._framework
+        return framework.identity(framework.gradient_of(watched.parameter))
+
+    def _unhooked(self) -> list[tuple[tuple[str, str], _Watched]]:
+        """The parameters whose hook has not told of a gradient.
+
+        Another thread may be about to free the gradients of a model that it trains, which nobody
+        may look at then: torch would read what is no longer there.
+        """
+        is_alone = len(set(self._kept.values())) < 2
+        return [
+            ((stem, name), watched)
+            for stem, owner in list(self._kept.items())
+            if (is_alone or owner == get_ident()) and stem not in self._unread
+            for name, watched in list(self._watched.get(stem, {}).items())
+            if (stem, name) not in self._seen
+        ]
 
     def note_backward(self, backward_name: str) -> None:
         stem, _, number = backward_name.rpartition(".backward.")
@@ -70,25 +95,26 @@ class ParameterGradients:
         where = f"{number}.{name}" if number else name
         item = self._describe(f"{stem}.parameters_grad", gradient, where)
         if item is not None:
-            self._arriving.setdefault(stem, {})[name] = item
+            arriving = self._arriving.setdefault(self._framework.current_pass(), {})
+            arriving.setdefault(stem, {})[name] = item
 
     def begin_pass(self) -> None:
         """What is beside the parameters now is not what this pass brings."""
-        framework = self._framework
-        for key, watched in self._watched.items():
-            if key not in self._seen:
-                watched.gradient = framework.identity(framework.gradient_of(watched.parameter))
+        for _, watched in self._unhooked():
+            watched.gradient = self._present(watched)
 
-    def end_pass(self, is_outermost: bool = False) -> None:
+    def end_pass(self, task: int = NO_PASS, is_last: bool = True) -> None:
         """A backward pass is over: its gradients become the latest of their modules.
+
+        Where it ``is_last`` no other pass is under way, around this one or in another thread.
 
         Sharded parameters take no part in it: a framework sets their ``.grad`` by then. It is
         taken now, before it is clipped or set to zero.
         """
-        if is_outermost:
+        if is_last and task != NO_PASS:
             self._found.update(self._take_unhooked())
-        arrived, self._arriving = self._arriving, {}
-        for stem, unordered in arrived.items():
+        passes = list(self._arriving) if is_last else [task]
+        for stem, unordered in self._arrived(passes).items():
             gradients = self._in_order(stem, unordered)
             before = self._latest.pop(stem, None)
             if before is not None:
@@ -96,21 +122,27 @@ class ParameterGradients:
             self._latest[stem] = (self._backward_number.get(stem, 0), gradients)
             self._passes[stem] = self._passes.get(stem, 0) + 1
 
+    def _arrived(self, passes: Sequence[int]) -> dict[str, dict[str, Item]]:
+        arrived: dict[str, dict[str, Item]] = {}
+        for task in passes:
+            for stem, gradients in self._arriving.pop(task, {}).items():
+                arrived.setdefault(stem, {}).update(gradients)
+        return arrived
+
     def _in_order(self, stem: str, gradients: dict[str, Item]) -> dict[str, Item]:
         """As the module names its parameters, not as the engine reached them."""
         if len(gradients) < 2:
             return gradients
-        names = [name for owner, name in self._watched if owner == stem and name in gradients]
+        names = [name for name in self._watched.get(stem, {}) if name in gradients]
         return {**{name: gradients[name] for name in names}, **gradients}
 
     def settle(self) -> None:
         """Hand out the last pass; take ``.grad`` where a framework set it without any."""
         self.end_pass()
         self._take_unhooked(besides=self._found)
-        for stem, gradients in self._arriving.items():
+        for stem, gradients in self._arrived(list(self._arriving)).items():
             latest = self._latest.setdefault(stem, (0, {}))
             latest[1].update(gradients)
-        self._arriving = {}
         for stem, (_, gradients) in self._latest.items():
             self._write_latest(f"{stem}.parameters_grad", gradients)
 
@@ -119,8 +151,8 @@ class ParameterGradients:
         framework = self._framework
         found = []
         with framework.unseen():
-            for key, watched in self._watched.items():
-                if key in self._seen or key in besides or key[0] not in self._kept:
+            for key, watched in self._unhooked():
+                if key in besides:
                     continue
                 gradient = framework.gradient_of(watched.parameter)
                 identity = framework.identity(gradient)
@@ -136,6 +168,7 @@ class ParameterGradients:
             handle.remove()
         self._handles = []
         self._watched = {}
+        self._unread.clear()
         self._seen.clear()
         self._found.clear()
 
@@ -148,10 +181,10 @@ class ParameterGradients:
 
 
 class _Watched:
-    """A parameter and the gradient it had when watching began."""
+    """A parameter and the gradient it had when its module was first called."""
 
     __slots__ = ("gradient", "parameter")
 
-    def __init__(self, parameter: Any, gradient: tuple[int, int] | None) -> None:
+    def __init__(self, parameter: Any) -> None:
         self.parameter = parameter
-        self.gradient = gradient
+        self.gradient: tuple[int, int] | None = None

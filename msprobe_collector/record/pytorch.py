@@ -42,7 +42,7 @@ class PyTorch:
         if not changes:
             return value
         with torch.no_grad():
-            return tree_map_only(torch.Tensor, torch.Tensor.clone, value)
+            return tree_map_only(torch.Tensor, _copied, value)
 
     # -- the graph of gradients ---------------------------------------------------------------
 
@@ -140,6 +140,11 @@ class PyTorch:
 def is_lazy(parameter: torch.nn.Parameter) -> bool:
     """Whether the first forward call has yet to give the parameter its shape."""
     return torch.nn.parameter.is_lazy(parameter)
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of what can be saved; nothing else is read."""
+    return tensor if local_part(tensor) is None else tensor.clone()
 
 
 def _hand_over(arrive: Callable[[torch.Tensor], None], gradient: torch.Tensor) -> None:

@@ -20,6 +20,7 @@ class Selection:
         self._in_scope = not scope
         self._is_over = False  # a name is given once in a step, so no call can begin it again
         self._hits: set[str] = set()
+        self._missed: set[str] = set()  # and it was said
 
     @property
     def keeps_all(self) -> bool:
@@ -33,28 +34,6 @@ class Selection:
         listed = self.lists(call)
         return listed and self._in_scope
 
-    @property
-    def is_over(self) -> bool:
-        """Nothing more of this step is recorded: the scope has ended."""
-        return self._is_over
-
-    def begin_step(self) -> None:
-        """Names are given anew, thus the scope may begin again."""
-        self._is_over = False
-
-    def follows_backward(self, call: Call) -> bool:
-        """Whether the gradients of a call that was decided on may be of interest later.
-
-        What is not followed is neither measured nor saved. A scope may begin in any backward call.
-        """
-        return not self._is_over and (
-            not self._names
-            or bool(self._scope)
-            or call.keeps_inside
-            or (call.parent is not None and call.parent.keeps_inside)
-            or call.backward_name in self._names
-        )
-
     def leave(self, call_name: str) -> None:
         """The call that ends the scope is over."""
         if self._scope and call_name == self._scope[1]:
@@ -67,6 +46,21 @@ class Selection:
         self._enter_scope(call.backward_name, call)
         listed = self._asks_for(call, call.backward_name)
         return listed and (self._in_scope or not self._scope)
+
+    def lists_backward(self, call: Call) -> bool:
+        """Whether a filter asks for the backward call, whenever it comes."""
+        return self._asks_for(call, call.backward_name) or call.backward_name in self._scope
+
+    def may_keep_backward(self, call: Call) -> bool:
+        """Whether a gradient of ``call`` that comes now may be of interest.
+
+        A scope may still begin inside of the call, which is then recorded when it is over.
+        """
+        return not self._is_over and self._asks_for(call, call.backward_name)
+
+    def end_step(self) -> None:
+        """Names are given anew, thus the scope may begin again."""
+        self._is_over = False
 
     def _enter_scope(self, name: str, call: Call) -> None:
         if self._scope and name == self._scope[0]:
@@ -97,12 +91,15 @@ class Selection:
         return found
 
     def warn_of_misses(self) -> None:
-        """Name the filters that matched no call at all."""
-        for text in self._names:
-            if text not in self._hits:
+        """Name the filters that matched no call at all, each once."""
+        for text in (*self._names, *self._scope[:1]):
+            if text in self._hits or text in self._missed:
+                continue
+            self._missed.add(text)
+            if text in self._names:
                 _log.warning("No call matched %r of list; names look like %s.", text, _EXAMPLE)
-        if self._scope and self._scope[0] not in self._hits:
-            _log.warning("The scope never began: no call was named %r.", self._scope[0])
+            else:
+                _log.warning("The scope never began: no call was named %r.", text)
 
 
 _EXAMPLE = "Functional.linear.0.forward or Module.fc.Linear.forward.0"

@@ -128,7 +128,7 @@ class Session:
         pending.has_tensors = bool(inputs)
         if ledger.overflow is not None:
             pending.held = Held(*self.framework.held((list(args), dict(kwargs)), changes))
-        if with_gradients and ledger.selection.follows_backward(call):
+        if with_gradients:
             pending.edges = self.framework.edges_of(inputs) if self.framework.builds_graph() else []
         pending.first_node = self.framework.next_node()
         return pending

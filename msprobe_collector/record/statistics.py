@@ -73,24 +73,45 @@ class Row(NamedTuple):
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
     """The plain tensor whose memory this process can read, None when there is none."""
+    plain = plain_part(tensor)
+    if plain is None or not is_in_memory(plain, plain.untyped_storage().nbytes()):
+        return None
+    return plain
+
+
+def plain_part(tensor: torch.Tensor) -> torch.Tensor | None:
+    """As :func:`local_part`, of which the memory may have been given back."""
     if tensor.is_nested:
         if tensor.layout is torch.jagged:
             values = getattr(tensor, "_values", None)
-            return local_part(values) if isinstance(values, torch.Tensor) else None
+            return plain_part(values) if isinstance(values, torch.Tensor) else None
         return None
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         local = getattr(tensor, "_local_tensor", None)  # DTensor: this rank's shard
         if isinstance(local, torch.Tensor):
-            return local_part(local)
+            return plain_part(local)
         if _is_without_values(tensor):
             return None
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
         return None
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
-    if not tensor.untyped_storage().nbytes() and tensor.numel():
-        return None  # its memory was given back
     return tensor
+
+
+def is_in_memory(tensor: torch.Tensor, size: int) -> bool:
+    """Whether a storage of ``size`` bytes, which may have been shrunk, reaches to the last number.
+
+    Torch does not look when it reads: beyond the end lies whatever the process has there.
+    """
+    offset = tensor.storage_offset()
+    if tensor.is_contiguous():
+        return size >= (offset + tensor.numel()) * tensor.itemsize
+    shape = tensor.shape
+    if 0 in shape:
+        return True
+    last = offset + sum((n - 1) * step for n, step in zip(shape, tensor.stride(), strict=True))
+    return size > last * tensor.itemsize
 
 
 def _is_without_values(tensor: torch.Tensor) -> bool:

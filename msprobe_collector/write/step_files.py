@@ -151,7 +151,9 @@ class StepFiles:
 
     def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
         """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
-        self._data.append(_entry(name, record) if is_final else (name, record))
+        # Made before the list is looked up, which a flush in another thread may exchange.
+        entry = _entry(name, record) if is_final else (name, record)
+        self._data.append(entry)
         self._added += 1
 
     def set_latest(self, name: str, record: Any) -> None:
@@ -165,7 +167,8 @@ class StepFiles:
     def place(self, child: str, parent: str | None) -> None:
         """Note who called ``child``."""
         self._placed.add(child)
-        self._parents.append(f" {_encode_text(child)}: {_encode_parent(parent)}")
+        entry = f" {_encode_text(child)}: {_encode_parent(parent)}"
+        self._parents.append(entry)
 
     def add_stack(self, name: str, stack: int) -> None:
         self._callers.append((name, stack))

@@ -7,7 +7,6 @@ whoever adds more waits for the disk instead of filling the memory.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from pathlib import Path
@@ -18,7 +17,6 @@ from msprobe_collector.unseen import unseen
 from msprobe_collector.write.host_bytes import host_bytes
 from msprobe_collector.write.tensor_store import TensorStore
 
-_log = logging.getLogger("msprobe_collector")
 _WAITING_BYTES = 256 * 1024 * 1024
 
 
@@ -39,18 +37,24 @@ class TensorFiles:
         self._waiting_bytes = 0
         self._waiting_files = 0
         self._thread: threading.Thread | None = None
+        self._failure: OSError | None = None  # of the thread; it writes nothing after it
 
     def save(self, tensor: torch.Tensor, path: str) -> str:
-        """Keep ``tensor`` as it is now; returns the name under which it is found."""
+        """Keep ``tensor`` as it is now; returns the name under which it is found.
+
+        OSError when the disk takes no more, which shows some tensors later.
+        """
+        self._raise_failure()
         assert self.directory is not None, "open a step before saving tensors"
         name = _name_of(path)
         size = tensor.numel() * tensor.element_size()
         self.saved_bytes += size
         store = None
         if self.one_file:
-            if self._store is None:
-                self._store = TensorStore(self.directory)
-            store = self._store
+            with self._room:
+                if self._store is None:
+                    self._store = TensorStore(self.directory)
+                store = self._store
             if tensor.is_cpu:
                 _store(store, name, tensor)
                 return name
@@ -81,46 +85,62 @@ class TensorFiles:
             self._store.flush()
 
     def drain(self) -> None:
-        """Wait until every tensor is on disk."""
+        """Wait until every tensor is on disk; OSError when one is not."""
         with self._room:
             self._room.wait_for(lambda: not self._waiting_files)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def end_step(self) -> None:
         """Finish the store of the step."""
         if self._store is not None:
-            self.drain()
-            store, self._store = self._store, None
             try:
-                store.flush()
+                self.drain()
+                self._store.flush()
             finally:
+                store, self._store = self._store, None
                 store.close()
 
     def close(self) -> None:
-        self.end_step()
-        self.drain()
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+        try:
+            self.end_step()
+            self.drain()
+        finally:
+            if self._thread is not None:
+                self._queue.put(None)
+                self._thread.join()
+                self._thread = None
 
     def _write_all(self) -> None:
         while (job := self._queue.get()) is not None:
             copy, path, store = job
             size = copy.numel() * copy.element_size()
             try:
-                if store is not None:
-                    _store(store, path.name, copy.cpu())
-                else:
-                    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-                    torch.save(copy.cpu(), path)
-                    path.chmod(0o640)
-            except Exception as error:  # a full disk must not end the training
-                _log.warning("%s cannot be written: %s.", path, error)
+                if self._failure is None:
+                    _write(copy.cpu(), path, store)
+            except Exception as error:  # torch has its own for a full disk
+                self._failure = OSError(0, str(error).partition("\n")[0], str(path))
             del copy, job
             with self._room:
                 self._waiting_bytes -= size
                 self._waiting_files -= 1
                 self._room.notify_all()
+
+
+def _write(tensor: torch.Tensor, path: Path, store: TensorStore | None) -> None:
+    if store is not None:
+        _store(store, path.name, tensor)
+        return
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    try:
+        torch.save(tensor, path)
+        path.chmod(0o640)
+    except Exception:
+        path.unlink(missing_ok=True)  # half of a file is worse than none
+        raise
 
 
 def _store(store: TensorStore, name: str, tensor: torch.Tensor) -> None:

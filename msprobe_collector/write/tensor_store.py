@@ -25,7 +25,8 @@ class TensorStore:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-        self._data = os.open(directory / DATA, flags, 0o640)
+        self._path = directory / DATA
+        self._data = os.open(self._path, flags, 0o640)
         self._index = AppendedObject(directory / INDEX, "{", "\n}")
         self._entries: dict[str, str] = {}
         self._waiting: list[str] = []
@@ -33,18 +34,25 @@ class TensorStore:
         self._lock = threading.Lock()
 
     def add(self, name: str, dtype: str, shape: Sequence[int], content: memoryview) -> None:
-        """Write the bytes of a tensor, row by row; OSError when the disk takes no more."""
+        """Write the bytes of a tensor, row by row.
+
+        OSError when the disk takes no more; the index then does not know the tensor.
+        """
         size = len(content)
         with self._lock:
             offset = self._end
             self._end = offset + -(-size // _ALIGNMENT) * _ALIGNMENT
-            entry = f'{{"offset": {offset}, "dtype": "{dtype}", "shape": {list(shape)}}}'
+        written = 0
+        try:
+            while written < size:
+                written += os.pwrite(self._data, content[written:], offset + written)
+        except OSError as error:
+            error.filename = str(self._path)
+            raise
+        entry = f'{{"offset": {offset}, "dtype": "{dtype}", "shape": {list(shape)}}}'
+        with self._lock:
             self._entries[name] = entry
             self._waiting.append(f" {json.dumps(name)}: {entry}")
-        while content:
-            written = os.pwrite(self._data, content, offset)
-            offset += written
-            content = content[written:]
 
     def add_name(self, name: str, known: str) -> None:
         """Call the tensor that is ``known`` by another name, too."""

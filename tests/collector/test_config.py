@@ -103,6 +103,13 @@ def test_the_users_own_example_is_accepted(caplog: pytest.LogCaptureFixture) -> 
     assert [text.split(" ")[0] for text in caplog.messages] == ["is_deterministic", "seed"]
 
 
+def test_a_key_of_another_task_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="msprobe_collector")
+    section = {"file_format": "npy", "check_mode": "all"}
+    parse_config({"dump_path": "d", "check_mode": "all", "statistics": section})
+    assert len(caplog.messages) == 2
+
+
 def test_unknown_keys_are_named(caplog: pytest.LogCaptureFixture) -> None:
     parse_config({"dump_path": "d", "summary_mode": "md5", "statistics": {"scop": []}})
     assert [text.split(" ")[3] for text in caplog.messages] == ["statistics.scop", "summary_mode"]
@@ -125,6 +132,12 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "missing.json")
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b'\xef\xbb\xbf{"dump_path": "d", "level": "L0"}')
+    assert load_config(path).level == "L0"
+
+
 def test_only_selected_steps_are_recorded(tmp_path: Path) -> None:
     debugger = PrecisionDebugger(dump_path=tmp_path, step=[1, "3-4"])
     for _ in range(6):
@@ -133,6 +146,19 @@ def test_only_selected_steps_are_recorded(tmp_path: Path) -> None:
         debugger.stop()
         debugger.step()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step1", "step3", "step4"]
+
+
+def test_selected_steps_that_never_came_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    debugger = PrecisionDebugger(dump_path=tmp_path, step=[7])
+    for _ in range(2):
+        debugger.start()
+        torch.ones(2).sum()
+        debugger.stop()
+        debugger.step()
+    debugger.close()
+    assert [text for text in caplog.messages if "none of these was reached" in text] != []
 
 
 def test_rank_in_an_undistributed_run_counts_as_zero(
@@ -158,6 +184,11 @@ def test_modules_need_a_model(tmp_path: Path) -> None:
         debugger.start()
     with pytest.raises(CollectorError, match="Module or a list"):
         debugger.start([nn.Linear(1, 1), "model"])  # type: ignore[list-item]
+    with pytest.raises(CollectorError, match="call start\\(model\\)"):
+        debugger.start([])
+    for wrong in (nn.Linear, torch.optim.SGD([torch.ones(1)], lr=1.0), 7):
+        with pytest.raises(CollectorError, match="Module or a list"):
+            debugger.start(wrong)  # type: ignore[arg-type]
 
 
 def test_there_is_one_debugger(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 from msprobe_collector import PrecisionDebugger
-from tests.collector.recording import read_dump, record, saved_tensor
+from tests.collector.recording import read_dump, record, saved_tensor, write_config
 from tests.collector.versions import needs_torch
 
 
@@ -158,6 +159,29 @@ def test_memory_that_was_given_back_has_no_numbers(task: str, tmp_path: Path) ->
     assert (after["shape"], after["Max"], after["Norm"]) == ([2, 4], None, None)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("task", ["statistics", "md5", "tensor", "overflow_check"])
+def test_what_a_shrunk_storage_no_longer_reaches_is_not_read(
+    task: str, stride: int, tmp_path: Path
+) -> None:
+    """There lies memory of others, or none, which ends the process."""
+    memory = torch.ones(1 << 22)
+    x = memory if stride == 1 else memory[::stride]
+    at_the_end, beyond, empty = x[:7], x[:8], x[9:9]
+
+    def step() -> None:
+        x.to(x.dtype)
+        x.untyped_storage().resize_(13 * x.itemsize)
+        for tensor in (x, at_the_end, beyond, empty):
+            tensor.to(x.dtype)
+        memory.resize_(4)  # of what is changed in place, overflow_check keeps a copy
+
+    data = record(tmp_path, step, task=task, level="L1").data
+    if task != "overflow_check":
+        numbers = [data[f"Tensor.to.{n}.forward"]["input_args"][0]["Max"] for n in range(5)]
+        assert numbers == [1, None, 1, 1 if stride == 1 else None, None]
+
+
 def test_lazy_modules_are_named_and_followed_as_what_they_become(tmp_path: Path) -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
     dump = record(tmp_path, lambda: model(torch.ones(1, 2)).sum().backward(), model)
@@ -265,9 +289,12 @@ def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("task", ["statistics", "tensor", "files"])
 def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: writing fails half-way."""
+    layout = {"layout": "files"} if task == "files" else {}
+    task = "tensor" if task == "files" else task
+    config = write_config(tmp_path, task=task, tensor=layout)
     answer = run_script(
         tmp_path,
         f"""
@@ -276,8 +303,8 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Pa
         logging.basicConfig(level=logging.WARNING)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(40)))
-        debugger = PrecisionDebugger(
-            dump_path={str(tmp_path / "dump")!r}, level="mix", task="{task}")
+        model.append(torch.nn.Linear(32, 400))
+        debugger = PrecisionDebugger({str(config)!r})
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
         for _ in range(3):
             debugger.start(model)
@@ -293,9 +320,17 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(task: str, tmp_path: Pa
     assert answer.stdout.split() == ["trained", "0", "0"], answer.stderr
     (told,) = (line for line in answer.stderr.splitlines() if "cannot be written" in line)
     assert told.endswith("; nothing is recorded any more and the training goes on.")
+    assert str(tmp_path / "dump" / "step0" / "rank") in told
     assert "Traceback" not in answer.stderr
     for path in (tmp_path / "dump").rglob("*.json"):
-        json.loads(path.read_text())
+        content = json.loads(path.read_text())
+        if path.name == "index.json":
+            size = (path.parent / "tensors.bin").stat().st_size
+            assert content
+            for entry in content.values():
+                assert entry["offset"] + 4 * math.prod(entry["shape"]) <= size
+    for path in (tmp_path / "dump").rglob("*.pt"):
+        torch.load(path)
 
 
 def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
@@ -327,3 +362,39 @@ def test_a_forked_child_ends_while_files_are_pending(tmp_path: Path) -> None:
     dump = read_dump(tmp_path / "dump" / "step0" / "rank")
     assert len(dump.names("Module.")) == 51
     assert saved_tensor(dump.directory, "Module.0.Linear.forward.50.output.0.pt").shape == (256, 64)
+
+
+@pytest.mark.parametrize("task", ["structure", "statistics", "tensor"])
+def test_two_threads_train_a_model_each(task: str, tmp_path: Path) -> None:
+    """One may be freeing its gradients while the backward pass of the other begins or ends."""
+    config = write_config(tmp_path, task=task, level="L0")
+    answer = run_script(
+        tmp_path,
+        f"""
+        import torch
+        from concurrent.futures import ThreadPoolExecutor
+        from torch import nn
+        from msprobe_collector import PrecisionDebugger
+        torch.set_num_threads(1)
+        models = [nn.Sequential(*(nn.Linear(3, 3) for _ in range(5))) for _ in range(2)]
+        debugger = PrecisionDebugger({str(config)!r})
+        def train(model):
+            for _ in range(3):
+                model.zero_grad()
+                model(torch.ones(2, 3)).sum().backward()
+        for _ in range(40):
+            debugger.start(models)
+            with ThreadPoolExecutor(2) as threads:
+                list(threads.map(train, models))
+            debugger.stop()
+            debugger.step()
+        """,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "not recorded" not in answer.stderr
+    for step in range(40):
+        data = read_dump(tmp_path / "dump" / f"step{step}" / "rank").data
+        found = {name: set(record) for name, record in data.items() if "parameters_grad" in name}
+        assert len(found) == 2 * 5 * 3
+        assert len(data) == 3 * len(found)
+        assert all(gradients == {"weight", "bias"} for gradients in found.values())

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,8 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe_collector import PrecisionDebugger
 from tests.collector.models import Decoder, loss_of
-from tests.collector.recording import record, tensors, write_config
+from tests.collector.recording import record
 
 BATCH = torch.tensor([[1, 2, 3, 4]])
 
@@ -64,41 +64,6 @@ def test_a_module_keeps_everything_inside_it(tmp_path: Path) -> None:
     for name in apis:  # the chain up to the root is complete
         while (parent := dump.parents[name]) is not None:
             name = parent
-
-
-@pytest.mark.parametrize(
-    "section",
-    [
-        {"list": ["layers.1.mlp.GatedMLP"]},
-        {"list": ["Functional.linear.3.backward"]},
-        {"scope": ["Module.head.Linear.forward.0", "Module.head.Linear.backward.0"]},
-        {"scope": ["Functional.linear.0.forward", "Functional.linear.1.forward"]},
-    ],
-)
-def test_no_tensor_is_saved_that_no_record_names(tmp_path: Path, section: dict[str, Any]) -> None:
-    model = Decoder(layers=2)
-    dump = record(tmp_path, lambda: step(model), model, task="tensor", tensor=section)
-    named = {
-        entry["data_name"]
-        for one in dump.data.values()
-        for _, entry in tensors(one)
-        if "data_name" in entry
-    }
-    saved = json.loads((dump.directory / "dump_tensor_data" / "index.json").read_text())
-    assert named
-    assert set(saved) == named
-
-
-def test_a_list_that_matches_nothing_saves_no_tensor(tmp_path: Path) -> None:
-    model = Decoder(layers=1)
-    debugger = PrecisionDebugger(
-        config_path=write_config(tmp_path, task="tensor", tensor={"list": ["nowhere"]})
-    )
-    with closing(debugger):
-        debugger.start(model)
-        step(model)
-        debugger.stop()
-    assert [*tmp_path.glob("dump/**/*")] == []
 
 
 def test_a_scope_is_a_range_in_execution_order(tmp_path: Path) -> None:
@@ -166,4 +131,75 @@ def test_filters_that_hit_nothing_are_named(
     with pytest.raises(FileNotFoundError):
         record(tmp_path, lambda: torch.ones(2).sum(), level="L1", statistics={"list": ["lnear"]})
     assert any("Nothing was recorded" in text for text in caplog.messages)
-    assert any("No call matched 'lnear'" in text for text in caplog.messages)
+    assert sum("No call matched 'lnear'" in text for text in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"list": ["Functional.linear.0"]},
+        {"list": ["head"], "data_mode": ["forward"]},
+        {"list": ["nothing"]},
+        {"scope": ["Functional.linear.1.forward", "Functional.linear.2.forward"]},
+        *({"data_mode": [mode]} for mode in ("input", "output", "forward", "backward")),
+    ],
+)
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_no_tensor_is_saved_of_what_is_not_recorded(
+    level: str, section: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """A whole step may not fit on the disk: that is what the filters are for."""
+    if level == "L0" and "scope" in section:
+        section = {"scope": ["Module.layers.0.mlp.GatedMLP.forward.0"] * 2}
+    model = Decoder(layers=1)
+    with suppress(FileNotFoundError):  # of a dump in which nothing is
+        record(tmp_path, lambda: step(model), model, task="tensor", level=level, tensor=section)
+    folder = tmp_path / "dump" / "step0" / "rank"
+    texts = [file.read_text() for file in folder.glob("dump.json")]
+    named = {name for text in texts for name in re.findall(r'"data_name": "([^"]+)"', text)}
+    indexes = [json.loads(file.read_text()) for file in folder.glob("*/index.json")]
+    unnamed = {name for index in indexes for name in index} - named
+    # What is around the end of the scope had its gradient before.
+    assert {name for name in unnamed if "scope" not in section or "Module" not in name} == set()
+    assert len(unnamed) < 5
+
+
+def test_a_scope_reaches_from_the_forward_pass_to_backward_calls_of_before(tmp_path: Path) -> None:
+    scope = ["Functional.linear.4.forward", "Functional.linear.0.backward"]
+    whole = record(tmp_path / "whole", lambda: step(Decoder(layers=1)), level="L1")
+    part = record(
+        tmp_path / "part", lambda: step(Decoder(layers=1)), level="L1", statistics={"scope": scope}
+    )
+    names = list(whole.data)
+    assert list(part.data) == names[names.index(scope[0]) : names.index(scope[1]) + 1]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"list": ["layers.1.mlp.GatedMLP"]},
+        {"list": ["Functional.linear.3.backward"]},
+        {"scope": ["Module.layers.0.mlp.GatedMLP.forward.0"] * 2},
+        {"scope": ["Functional.linear.1.forward", "Functional.linear.2.backward"]},
+        # What is around the first call has its gradient before the scope begins.
+        {"scope": ["Functional.linear.9.backward", "Functional.linear.2.backward"]},
+        {"scope": ["Module.layers.1.mlp.GatedMLP.backward.0"] * 2},
+    ],
+)
+def test_filters_change_nothing_in_what_they_keep(
+    tmp_path: Path, section: dict[str, list[str]]
+) -> None:
+
+    def recorded(name: str, section: dict[str, list[str]]) -> dict[str, Any]:
+        torch.manual_seed(0)
+        model = Decoder(layers=2)
+        return record(tmp_path / name, lambda: step(model), model, statistics=section).data
+
+    whole, part = recorded("whole", {}), recorded("part", section)
+    kept = [name for name in part if ".parameters_grad" not in name]
+    assert 0 < len(kept) < len(whole)
+    for name in kept:
+        own = part[name]
+        if own.get("input_args") == []:  # the scope began inside of it, when they were past
+            own |= {key: whole[name][key] for key in ("input_args", "input_kwargs")}
+        assert own == whole[name]
