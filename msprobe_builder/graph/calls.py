@@ -104,3 +104,8 @@ def carries(calls: Calls) -> Bool:
 def communicates(stem: str) -> bool:
     """Whether a call talks to other ranks; Megatron's functions around collectives are …Region."""
     return stem.startswith(("Distributed.", "MintDistributed.")) or stem.endswith("ParallelRegion")
+
+
+def has_own_gradient(stem: str) -> bool:
+    """Whether it is a class of the program's own, ``torch.autograd.Function``, which calls more."""
+    return stem.startswith("Torch.") and stem[len("Torch.")].isupper()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls, carries
+from msprobe_builder.graph.calls import Calls, carries, has_own_gradient
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
@@ -129,9 +129,10 @@ def flow_of(
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
     visible = np.full(size, np.nan)
-    # Mixed precision casts inside of products and modules, unseen where they cast back; and
-    # gradients are made of what was cast all over.
+    # Mixed precision casts inside of products, modules and own functions, unseen where they cast
+    # back; and gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    coarse |= calls.of_stems(has_own_gradient) == 1
     normalised = put_out_by(npu, normalising(calls))
     coarsest, altered = 0.0, frozenset[int]()
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):

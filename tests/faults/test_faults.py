@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.case import (
+    AUTOCAST,
     FP16,
     HALF,
     KERNELS,
@@ -57,6 +58,7 @@ CONTROLS = [
     Case("labelled", None, kind=NOISE, seed=750),
     Case("answering", None, kind=HALF, seed=801),
     Case("flow", None, kind=HALF, seed=900),
+    Case("reversed", None, kind=AUTOCAST, seed=906),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}

@@ -2,8 +2,6 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { en } from '../../src/i18n/en';
-import { zh } from '../../src/i18n/zh';
 import { toldZh } from '../../src/i18n/zh/told';
 
 // tests/builder/verdict/test_told.py holds this list against what the builder can say.
@@ -58,17 +56,5 @@ describe('a verdict in Chinese', () => {
       const text = part.repeat(4000).slice(0, 4000);
       expect(toldZh(text)).toBe(text);
     }
-  });
-});
-
-describe('the note of memory that nobody has written to', () => {
-  const source = readFileSync('../msprobe_builder/metrics/measure.py', 'utf8');
-  const note = /_UNWRITTEN = "([^"]+)"/.exec(source)![1];
-
-  it('is told in both languages', () => {
-    expect(en.tensors.told(note)).toBe(note);
-    expect(english(zh.tensors.told(note)!)).toEqual([]);
-    expect(zh.tensors.told('shape: [2] against [3]')).toBe('shape: [2] against [3]');
-    expect(zh.tensors.told(undefined)).toBeUndefined();
   });
 });

@@ -187,7 +187,7 @@ function comparisonColumns(
       label: text.tensors.note,
       hint: text.tensors.note,
       numeric: false,
-      cell: (row) => wordCell(text.tensors.told(row.comparison?.note)),
+      cell: (row) => wordCell(row.comparison?.note),
       value: (row) => word(row.comparison?.note),
     },
   ];

@@ -191,7 +191,6 @@ export const en = {
     yes: 'yes',
     no: 'no',
     note: 'Note',
-    told: (note: string | undefined) => note,
     errors: 'Error',
     differences: 'Difference',
     onlyDebug: 'Only on the debug side',

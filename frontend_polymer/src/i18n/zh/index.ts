@@ -186,8 +186,6 @@ export const zh: Texts = {
     yes: '是',
     no: '否',
     note: '备注',
-    told: (note) =>
-      note?.startsWith('unwritten: ') ? '未写入：尚无人写入这块内存，其内容每次运行都不同' : note,
     errors: '误差',
     differences: '差值',
     onlyDebug: '仅调试侧存在',
