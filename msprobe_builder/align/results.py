@@ -88,6 +88,8 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
     own = npu.parameters.count[nodes], bench.parameters.count[other]
     works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
+    if not npu.below[0].any():  # without calls nothing else shows an addition at the end
+        works_otherwise |= is_module
     moves = [number for name, number in operators.items() if name in MOVES | HAND_ON]
     hands_on = (pairs.known.hands_on[nodes] == 1) & (pairs.known.other_hands_on[other] == 1)
     moves_another = np.isin(npu.operator[nodes], moves) | hands_on

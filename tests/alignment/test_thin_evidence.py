@@ -164,3 +164,60 @@ def test_a_norm_that_holds_its_activation_is_no_norm_alone(tmp_path: Path, seed:
             assert found[f"Module.blocks.{block}.{own}.forward.0"] == (
                 f"Module.features.{block}.{other}.forward.0"
             )
+
+
+class Bare(nn.Module):
+    """Blocks that activate; their host adds what they were given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+            for _ in range(2)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for step in self.steps:
+            x = x + step(x)
+        return x
+
+
+class Adding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.relu(self.norm(self.conv(x)))
+
+
+class Whole(nn.Module):
+    """The same; the blocks add."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Adding() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_without_calls_another_result_shows_where_all_ends_agree(tmp_path: Path) -> None:
+    sides = []
+    for folder, model_class in (("a", Bare), ("b", Whole)):
+        torch.manual_seed(1)
+        model, last = model_class(), nn.Conv2d(4, 2, 1)
+        both, x = nn.Sequential(model, last), torch.randn(2, 4, 6, 6)
+
+        def step(model: nn.Module = both, x: torch.Tensor = x) -> None:
+            model(x).square().mean().backward()
+
+        sides.append(without_calls(recording(record(tmp_path / folder, step, both).directory)))
+    found = partners(sides[0].source(), sides[1].source())
+    for number in range(2):
+        assert f"Module.0.steps.{number}.Sequential.forward.0" not in found
+        assert found[f"Module.0.steps.{number}.0.Conv2d.forward.0"] == (
+            f"Module.0.layers.{number}.conv.Conv2d.forward.0"
+        )
