@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import pair_across
+from msprobe_builder.align.alike import same_code
 from msprobe_builder.align.anchors import (
     Aligned,
     Candidates,
@@ -20,6 +21,7 @@ from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
+from msprobe_builder.align.kept import is_settled, let_go_of_collections, stays, with_content
 from msprobe_builder.align.operators import LAYOUTS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.parts import take_back_parts
@@ -42,7 +44,7 @@ from msprobe_builder.align.weights import (
     twins_by_weights,
 )
 from msprobe_builder.align.words import Words
-from msprobe_builder.align.wrappers import cores
+from msprobe_builder.align.wrappers import cores, pair_wrappers, transparent
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind
@@ -79,7 +81,7 @@ def align_rest(
     # The same line that puts out something else has another fault than its place.
     elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
     elsewhere &= ~asked
-    if _is_settled(npu, bench, partner) and not elsewhere.any():
+    if is_settled(npu, bench, partner) and not elsewhere.any():
         return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
@@ -107,10 +109,10 @@ def align_rest(
     known.twin, known.other_twin = in_order(left, right, *both_kinds(twins, hosts))
     elsewhere |= contradicted(left, right, partner, *twins)
     if (twins[0] < 0).all():  # where weights do not tell, one author may count from one
-        elsewhere |= _with_content(npu, known.words.recounted(known.other_words, partner) & ~asked)
+        elsewhere |= with_content(npu, known.words.recounted(known.other_words, partner) & ~asked)
     by_name = np.where(elsewhere & ~asked, -1, partner)
     known.exact[:] = by_name
-    kept = np.where(asked | _stays(left, right, by_name, known), partner, -1)
+    kept = np.where(asked | stays(left, right, by_name, known), partner, -1)
     pairs = Pairs(
         left,
         right,
@@ -127,22 +129,25 @@ def align_rest(
     _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
+    if not known.trust.equal and not left.below[0].any():
+        known.same_code = same_code(pairs, core, other_core)
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
     pair_inside(
         pairs,
         forward,
         other_forward,
-        _transparent(left, pairs.partner, core),
-        _transparent(right, pairs.back, other_core),
+        transparent(left, pairs.partner, core),
+        transparent(right, pairs.back, other_core),
     )
     pair_across(pairs)
     pair_by_weights(pairs, *both_kinds(twins, hosts))
-    _pair_wrappers(pairs, core, other_core)
+    pair_wrappers(pairs, core, other_core)
     take_back(pairs)
     take_back_other_results(pairs, operators)
     take_back_other_values(pairs, operators)
     take_back_parts(pairs, npu.table, bench.table, operators)
     groups = _grouped(pairs, npu.table, bench.table, operators)
+    let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
         pairs.add(node, int(collected[node]), Evidence.COLLECTION, 0.0)
@@ -175,73 +180,10 @@ def _grouped(
     return groups + backward_groups(pairs, groups, flow, other_flow)
 
 
-def _with_content(side: Side, nodes: Bool) -> Bool:
-    """The nodes and all below them."""
-    change = np.zeros(len(nodes) + 1, dtype=np.int64)
-    np.add.at(change, np.flatnonzero(nodes), 1)
-    np.add.at(change, side.tree.subtree_end[nodes] + 1, -1)
-    return np.asarray(np.cumsum(change)[:-1] > 0)
-
-
-def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
-    """Whether equal names leave nothing over, and nothing speaks against them."""
-    tree, other = npu.tree, bench.tree
-    return bool(
-        len(tree) == len(other)
-        and (partner >= 0).all()
-        and np.array_equal(tree.micro_step, other.micro_step[partner])
-        and np.array_equal(tree.is_recompute, other.is_recompute[partner])
-    )
-
-
 def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
     return np.array(
         [ids.setdefault(name.stem, len(ids)) for name in side.tree.parsed], dtype=np.int64
     )
-
-
-def _stays(npu: Traits, bench: Traits, partner: Int, known: Known) -> Bool:
-    """Which pairs of the documented rule nothing contradicts.
-
-    A pair across micro-steps, or of a first call and a recomputed one, only has equal numbers,
-    as have the first call of a module and the second one where a host makes both.
-    Calls stay where their hosts make the same calls in the same order; elsewhere a counter may
-    have shifted, and their names are evidence among other.
-    """
-    nodes = np.arange(len(partner))
-    result = partner >= 0
-    tree, other_tree = npu.outline.tree, bench.outline.tree
-    result &= tree.micro_step == other_tree.micro_step[partner]
-    result &= tree.is_recompute == other_tree.is_recompute[partner]
-    host, other_host = npu.outline.host, bench.outline.host
-    calls, other_calls = npu.outline.kind == Kind.API, bench.outline.kind == Kind.API
-    result &= (npu.outline.kind == Kind.MODULE) | (host == 0) | (partner[host] >= 0)
-    same = result & (other_host[partner] == partner[host])
-    turn, other_turn = _turns(npu, known.stem), _turns(bench, known.other_stem)
-    result &= ~same | calls | (turn == other_turn[partner])
-    matched = np.bincount(host[calls & same], minlength=len(host))
-    complete = (matched == np.bincount(host[calls], minlength=len(host))) & (
-        matched == np.r_[np.bincount(other_host[other_calls], minlength=len(bench)), 0][partner]
-    )
-    order = nodes[calls & same]
-    order = order[np.argsort(host[order], kind="stable")]
-    crossing = (host[order[1:]] == host[order[:-1]]) & (partner[order[1:]] < partner[order[:-1]])
-    complete[host[order[1:]][crossing]] = False
-    result &= ~calls | complete[host]
-    return np.asarray(result)
-
-
-def _turns(side: Traits, stem: Int) -> Int:
-    """Which call of its module a call is, from 0, among those that one host makes of it."""
-    outline = side.outline
-    keys = stem, outline.host, outline.tree.micro_step, outline.tree.is_recompute, side.direction
-    order = np.lexsort(keys)
-    starts = np.ones(len(order), dtype=bool)
-    starts[1:] = np.any([key[order[1:]] != key[order[:-1]] for key in keys], axis=0)
-    place = np.arange(len(order))
-    result = np.empty(len(order), dtype=np.int64)
-    result[order] = place - np.maximum.accumulate(np.where(starts, place, 0))
-    return result
 
 
 def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:
@@ -346,53 +288,3 @@ def _nested(pairs: Pairs, i: int, j: int) -> bool:
     host = int(pairs.partner[above]) if above >= 0 else 0
     other_host = int(pairs.back[around]) if around >= 0 else 0
     return bool(host <= j <= other_end[host] and other_host <= i <= end[other_host])
-
-
-def _transparent(side: Traits, partner: Int, core: Int) -> Bool:
-    """Modules without a partner that hold matched nodes, or only pass through."""
-    tree = side.outline.tree
-    sums = np.r_[0, np.cumsum((partner >= 0) & side.forward)]
-    held = sums[tree.subtree_end + 1] - sums[:-1]
-    modules = side.forward & (side.outline.kind == Kind.MODULE) & (partner < 0)
-    return np.asarray(modules & ((held > 0) | (core != np.arange(len(core)))))
-
-
-def _pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
-    """Match modules that pass through to a pair, level by level, as far as both sides have them.
-
-    Where one side has more levels those are matched that alone take in and put out the same.
-    """
-    npu, bench = pairs.npu, pairs.bench
-    for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
-        chain = _around(npu, core, node)
-        other_chain = _around(bench, other_core, int(pairs.partner[node]))
-        if len(chain) != len(other_chain):
-            chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
-        for mine, theirs in zip(chain, other_chain, strict=True):
-            pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
-
-
-def _around(side: Traits, core: Int, node: int) -> list[int]:
-    """The modules around a module that only pass through to it, the innermost first."""
-    result = []
-    above = int(side.outline.tree.parent[node])
-    while above > 0 and core[above] == node:
-        result.append(above)
-        above = int(side.outline.tree.parent[above])
-    return result
-
-
-def _of_one_shape(
-    npu: Traits, bench: Traits, chain: list[int], other_chain: list[int]
-) -> tuple[list[int], list[int]]:
-    """The modules of both chains that alone take in and put out tensors of these shapes."""
-    shapes, other_shapes = (
-        [(int(side.inputs.shapes[one]), int(side.outputs.shapes[one])) for one in modules]
-        for side, modules in ((npu, chain), (bench, other_chain))
-    )
-    found = [
-        (one, other_chain[other_shapes.index(shape)])
-        for one, shape in zip(chain, shapes, strict=True)
-        if shapes.count(shape) == other_shapes.count(shape) == 1
-    ]
-    return [one for one, _ in found], [other for _, other in found]

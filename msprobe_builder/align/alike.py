@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
+from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.hashing import mixed, same_ids
 from msprobe_builder.match.sequence import align, longest_increasing
 
@@ -30,9 +31,40 @@ def order_tells(pairs: Pairs, a: Int, b: Int) -> bool:
     trust = pairs.known.trust
     if trust.equal or trust.near:
         return True
+    if not pairs.known.same_code:
+        return False
     mine, theirs = _keys(pairs.npu, pairs, a), _keys(pairs.bench, pairs, b)
     common, _ = align(*same_ids(mine, theirs))
     return len(common) >= _SAME_CODE * max(len(a), len(b))
+
+
+def same_code(pairs: Pairs, core: Int, other_core: Int) -> bool:
+    """Whether two sides without calls hold equal modules in an equal hierarchy, as one code does.
+
+    A list of modules looks alike in any two models; where one author makes a module of what the
+    other one writes out, order tells nothing anywhere. Modules that only pass through do not count.
+    """
+    mine, theirs = _hierarchy(pairs.npu, pairs, core), _hierarchy(pairs.bench, pairs, other_core)
+    common, _ = align(*same_ids(mine, theirs))
+    return len(common) >= _SAME_CODE * min(len(mine), len(theirs))
+
+
+def _hierarchy(side: Traits, pairs: Pairs, core: Int) -> NDArray[np.uint64]:
+    """Of each leaf what is known of it, and the levels from the one before it up and down to it."""
+    nodes = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
+    level = np.zeros(len(side), dtype=np.int64)
+    above = np.maximum(side.outline.tree.parent, 0)
+    for node in nodes.tolist():
+        level[node] = level[above[node]] + (core[node] == node)
+    around = level[nodes] - (core[nodes] == nodes)
+    is_leaf = side.outline.tree.subtree_end[nodes] == nodes
+    place = np.flatnonzero(is_leaf)
+    if not len(place):
+        return np.empty(0, np.uint64)
+    meeting = np.minimum.reduceat(around, np.r_[0, place[:-1] + 1])
+    before = np.r_[0, around[place[:-1]]]
+    up, down = before - meeting, around[place] - meeting
+    return mixed(_keys(side, pairs, nodes[place]).view(np.int64), up, down)
 
 
 def _keys(side: Traits, pairs: Pairs, nodes: Int) -> NDArray[np.uint64]:

@@ -180,7 +180,7 @@ def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
-    if _look_alike(pairs, a, b):
+    if pairs.known.same_code and _look_alike(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
@@ -272,22 +272,25 @@ def pair_gap(
 def _parallel(side: Traits, nodes: Int) -> Bool:
     """Which of some nodes are given the very tensor of another: neither needs the other first.
 
-    Without statistics, which may be: simple ones between which nothing puts out a tensor of that
-    shape, and that are no steps of a loop.
+    Without statistics, which may be: those with the weights of one module between which nothing
+    puts out a tensor of that shape, and that are no steps of a loop.
     """
     same = levels(side.inputs, side.inputs, nodes[:, None], nodes[None, :]) == 2
     result = np.asarray(same.sum(axis=1) > 1)
-    if not side.below[0].any() or not np.isnan(side.inputs.values[0, nodes]).all():
+    if not np.isnan(side.inputs.values[0, nodes]).all():
         return result
+    sizes, ends = side.parameters.numel, side.outline.tree.subtree_end
     last: dict[tuple[int, int], int] = {}  # place of the last node that does the same, by shapes
     keys = list(zip(side.operator[nodes].tolist(), side.inputs.shapes[nodes].tolist(), strict=True))
     number = Counter(keys)
     for place, (node, key) in enumerate(zip(nodes.tolist(), keys, strict=True)):
-        if number[key] >= LOOP or side.parameters_below[1, node] > side.parameters.numel[node]:
+        inside = slice(node, int(ends[node]) + 1)
+        if number[key] >= LOOP or side.parameters_below[1, node] > sizes[inside].max():
             continue
         before = last.get(key)
         if before is not None:
-            between = slice(int(side.outline.tree.subtree_end[nodes[before]]) + 1, node)
+            between = np.arange(int(ends[nodes[before]]) + 1, node)
+            between = between[ends[between] < node]  # what is around the node comes of it
             if key[1] not in side.outputs.shapes[between]:
                 result[[before, place]] = True
         last[key] = place

@@ -88,6 +88,8 @@ def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
     sizes = npu.parameters_below[1, nodes], bench.parameters_below[1, other]
     own = npu.parameters.count[nodes], bench.parameters.count[other]
     works_otherwise = is_module & ((sizes[0] != sizes[1]) | (own[0] != own[1]))
+    if not npu.below[0].any():  # without calls nothing else shows an addition at the end
+        works_otherwise |= is_module
     moves = [number for name, number in operators.items() if name in MOVES | HAND_ON]
     hands_on = (pairs.known.hands_on[nodes] == 1) & (pairs.known.other_hands_on[other] == 1)
     moves_another = np.isin(npu.operator[nodes], moves) | hands_on
@@ -140,7 +142,10 @@ def _modules(side: Traits) -> Bool:
 
 
 def _results(side: Traits, modules: Int, forms: Int) -> Results:
-    """The calls that put out what a module does; without statistics, the last of its size."""
+    """The calls that put out what a module does; without statistics, the last of its size.
+
+    A module that holds nothing makes its result itself.
+    """
     leaves = np.flatnonzero(is_leaf(side))
     if not len(leaves):
         empty = np.full((len(modules), _LAST), -1, dtype=np.int64)
@@ -156,7 +161,10 @@ def _results(side: Traits, modules: Int, forms: Int) -> Results:
     last &= np.cumsum(last, axis=1) == 1
     last &= side.outputs.numel[calls] == side.outputs.numel[own]
     is_known = ~np.isnan(side.outputs.values[0, own])
-    return Results(modules, calls, np.where(is_known, equal, last))
+    makes = np.where(is_known, equal, last)
+    holds_nothing = side.outline.tree.subtree_end[modules] == modules
+    calls[holds_nothing, 0], makes[holds_nothing, 0] = modules[holds_nothing], True
+    return Results(modules, calls, makes)
 
 
 def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -> Bool:
@@ -170,7 +178,7 @@ def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -
     wanted = np.where(theirs.makes, theirs.calls, 0)[:, None, :]
     both = makes[:, :, None] & theirs.makes[:, None, :]
     modules = theirs.modules[:, None, None]
-    same = (modules < found) & (found <= other.outline.tree.subtree_end[modules])
+    same = (modules <= found) & (found <= other.outline.tree.subtree_end[modules])
     same = same | (levels(other.outputs, other.outputs, found, wanted) > 0)
     torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
     return np.asarray(torn | _more_is_done(makes, found[:, :, 0], theirs, other))

@@ -53,6 +53,7 @@ class Trust:
 # are of other sizes, and only numbers of dimensions can agree.
 _LEAST_AGREEMENT = 0.08
 _LEAST_EQUAL_WEIGHTS = 0.5  # norms begin with ones in any run
+_ROUNDED = 2.0**-8  # what bfloat16 rounds off; norms of large drawn weights are near by chance
 _LEAST_NEAR = 0.4  # what norms put out is near anywhere
 _LEAST_SAME_SIZES = 0.5
 
@@ -64,7 +65,9 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     """
     of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
     level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
-    weights = 1.5 if not len(level) or (level > 0).mean() >= _LEAST_EQUAL_WEIGHTS else 0.0
+    others = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    tell = not len(level) or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
+    weights = 1.5 if tell and not others else 0.0
     some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
     a, b = a[some], b[some]
     if not len(a):
@@ -79,12 +82,26 @@ def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
     level = levels(npu.outputs, bench.outputs, a, b)
     equal, near = (level == 2).mean(), (level >= 1).mean()
     return Trust(
-        2.0 * (equal >= _LEAST_AGREEMENT),
-        1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR),
+        2.0 * (equal >= _LEAST_AGREEMENT and not others),
+        1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR and not others),
         bool(same_sizes),
         bool(same_shapes),
         weights,
     )
+
+
+def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
+    """Whether most weights of pairs of equal size differ; then what agrees does not depend on any.
+
+    Such are positions, masks and numbers of tokens, which every layer has alike.
+    """
+    known = ~np.isnan(mine.values[:, a] + theirs.values[:, b]).any(axis=0)
+    known &= mine.numel[a] == theirs.numel[b]
+    a, b = a[known], b[known]
+    x, y = mine.values[:, a], theirs.values[:, b]
+    with np.errstate(invalid="ignore"):
+        same = (np.abs(x - y) <= _ROUNDED * np.maximum(np.abs(x), np.abs(y))).all(axis=0)
+    return bool(mine.numel[a][same].sum() < _LEAST_EQUAL_WEIGHTS * mine.numel[a].sum())
 
 
 _ALL = Trust(2.0, 1.0)
@@ -102,7 +119,9 @@ class Known:
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
     what tells them apart is what they are given. ``site`` numbers the lines that make the calls,
     see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on`` tells which modules put
-    out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`.
+    out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is
+    False where no statistics tell and the hierarchies show two authors, see
+    :func:`~msprobe_builder.align.alike.same_code`.
     """
 
     exact: Int
@@ -120,6 +139,7 @@ class Known:
     other_site: Int
     hands_on: Int
     other_hands_on: Int
+    same_code: bool = True
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.operators import CASTS
+from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
+from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 
 def cores(side: Traits, operators: dict[str, int]) -> Int:
@@ -36,7 +39,57 @@ def cores(side: Traits, operators: dict[str, int]) -> Int:
     return result
 
 
-def _same_size(side: Traits, child: Int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _same_size(side: Traits, child: Int) -> Bool:
     """Whether what comes out is of the child's size, as far as that is known."""
     out, inner = side.outputs.numel, side.outputs.numel[child]
     return np.asarray((out == inner) | (side.outputs.count == 0) | (side.outputs.count[child] == 0))
+
+
+def transparent(side: Traits, partner: Int, core: Int) -> Bool:
+    """Modules without a partner that hold matched nodes, or only pass through."""
+    tree = side.outline.tree
+    sums = np.r_[0, np.cumsum((partner >= 0) & side.forward)]
+    held = sums[tree.subtree_end + 1] - sums[:-1]
+    modules = side.forward & (side.outline.kind == Kind.MODULE) & (partner < 0)
+    return np.asarray(modules & ((held > 0) | (core != np.arange(len(core)))))
+
+
+def pair_wrappers(pairs: Pairs, core: Int, other_core: Int) -> None:
+    """Match modules that pass through to a pair, level by level, as far as both sides have them.
+
+    Where one side has more levels those are matched that alone take in and put out the same.
+    """
+    npu, bench = pairs.npu, pairs.bench
+    for node in np.flatnonzero((pairs.partner > 0) & (core == np.arange(len(core)))).tolist():
+        chain = _around(npu, core, node)
+        other_chain = _around(bench, other_core, int(pairs.partner[node]))
+        if len(chain) != len(other_chain):
+            chain, other_chain = _of_one_shape(npu, bench, chain, other_chain)
+        for mine, theirs in zip(chain, other_chain, strict=True):
+            pairs.add(mine, theirs, Evidence.WRAPPER, 2.0)
+
+
+def _around(side: Traits, core: Int, node: int) -> list[int]:
+    """The modules around a module that only pass through to it, the innermost first."""
+    result = []
+    above = int(side.outline.tree.parent[node])
+    while above > 0 and core[above] == node:
+        result.append(above)
+        above = int(side.outline.tree.parent[above])
+    return result
+
+
+def _of_one_shape(
+    npu: Traits, bench: Traits, chain: list[int], other_chain: list[int]
+) -> tuple[list[int], list[int]]:
+    """The modules of both chains that alone take in and put out tensors of these shapes."""
+    shapes, other_shapes = (
+        [(int(side.inputs.shapes[one]), int(side.outputs.shapes[one])) for one in modules]
+        for side, modules in ((npu, chain), (bench, other_chain))
+    )
+    found = [
+        (one, other_chain[other_shapes.index(shape)])
+        for one, shape in zip(chain, shapes, strict=True)
+        if shapes.count(shape) == other_shapes.count(shape) == 1
+    ]
+    return [one for one, _ in found], [other for _, other in found]

@@ -103,8 +103,13 @@ def match_nodes(
     evidence, certainty = np.zeros(len(left), dtype=np.int64), np.zeros(len(left))
     aligned = Alignment(partner, evidence, certainty)
     if align is not None:
-        # What a person asked for stays; equal names give way to evidence.
+        # What a person asked for stays; equal names give way to evidence, and so does the order in
+        # which a mapping of layers pairs the calls inside: nobody asked for that. Their collections
+        # follow from the calls.
         asked = (fixed >= 0) if outcome.source is Source.EXACT else partner >= 0
+        if outcome.source is Source.MAPPING:
+            asked &= (fixed >= 0) | (left.kind == Kind.MODULE)
+            partner = np.where(asked | (left.kind == Kind.API), partner, -1)
         aligned = align(npu, bench, left, right, partner, asked, texts)
         partner, evidence, certainty = aligned.partner, aligned.evidence, aligned.certainty
     rejected = []

@@ -129,6 +129,29 @@ def test_towers_in_another_order(tmp_path: Path, is_structure: bool) -> None:
         assert stem not in SAME or other.startswith(SAME[stem]), (name, other)
 
 
+def test_a_tower_that_goes_first_on_one_side_is_matched_as_a_whole(pairs: Path) -> None:
+    """`towers`: image and text, each author in another order; layers without a partner around it.
+
+    By shapes alone: what stands in two layers alike is far better than nothing else by itself.
+    """
+    npu, bench = (
+        without_statistics(recording(pairs / "towers" / side / "step0" / "rank0"))
+        for side in ("npu", "bench")
+    )
+    found = partners(npu.source(), bench.source())
+    same = {
+        "patch.Conv2d": "vision_model.patch_embedding.Conv2d",
+        "ln_post.LayerNorm": "vision_model.post_layernorm.LayerNorm",
+        "ln_final.LayerNorm": "text_model.final_layer_norm.LayerNorm",
+    }
+    for own, other in (("visual", "vision_model"), ("text", "text_model")):
+        for layer, norm in ((0, 1), (0, 2), (1, 1), (1, 2)):
+            theirs = f"{other}.encoder.layers.{layer}.layer_norm{norm}"
+            same[f"{own}.{layer}.ln_{norm}.LayerNorm"] = f"{theirs}.LayerNorm"
+    for own, other in same.items():
+        assert found.get(f"Module.{own}.forward.0") == f"Module.{other}.forward.0"
+
+
 class Inside(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -37,6 +37,29 @@ def test_the_file_leads_to_the_same_modules(
     assert again == found
 
 
+@pytest.mark.parametrize("name", ["own_llama", "bert"])
+def test_the_file_leads_to_the_same_calls_and_groups(
+    pairs: Path, build_database: BuildDatabase, tmp_path: Path, name: str
+) -> None:
+    """The file tells of layers alone: which calls inside belong together evidence decides again."""
+    runs = rank(pairs / name / "npu"), rank(pairs / name / "bench")
+    mapping = tmp_path / "mapping.yaml"
+    found = everything(build_database(*runs, "--write-mapping", str(mapping)))
+    again = everything(build_database(*runs, "-lm", str(mapping)))
+    assert len(found) > 300
+    assert again == found
+
+
+def everything(database: Path) -> dict[str, tuple[str | None, int | None]]:
+    """Of each node of the npu side its partner and its group."""
+    query = (
+        "SELECT name, matched, call_group_id FROM node_view LEFT JOIN group_member USING (node_id)"
+        " WHERE side = 'npu'"
+    )
+    with closing(sqlite3.connect(database)) as connection:
+        return {name: (other, group) for name, other, group in connection.execute(query)}
+
+
 def test_a_file_that_exists_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
