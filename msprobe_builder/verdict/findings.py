@@ -36,6 +36,7 @@ class Cause(IntEnum):
     WEIGHTS = 11  # most parameters differ
     NUMBER = 12  # a number of one rank does not follow from what its call took in
     ORDER = 13  # values stand at other places, which no statistic of the output tells
+    PART = 14  # an update of the rank's own parameters is unlike all of the reference's
 
 
 class Place(NamedTuple):
