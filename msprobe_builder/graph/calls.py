@@ -49,6 +49,12 @@ class Calls:
         """Calls on the way forward that are no modules."""
         return np.asarray(self.is_api & (self.direction == Direction.FORWARD))
 
+    @cached_property
+    def last_pass(self) -> int:
+        """The last module that ran forward or backward; the optimizer runs in none."""
+        passes = self.is_module & (self.direction != Direction.NONE)
+        return int(np.flatnonzero(passes).max(initial=0))
+
     def are(self, operators: Collection[str]) -> Bool:
         """Calls of one of these operators."""
         known = self.of_stems(lambda stem: operator_of(stem) in operators) == 1

@@ -76,8 +76,7 @@ def accusations(
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
     calls = flow.npu.calls
-    passes = calls.is_module & (calls.direction != Direction.NONE)  # the optimizer runs in none
-    last = int(np.flatnonzero(passes).max(initial=0))
+    last = calls.last_pass
     is_behind_backward = calls.direction[last] == Direction.BACKWARD
     own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
     half = half_unit(flow, result.texts)

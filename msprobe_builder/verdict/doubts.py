@@ -92,10 +92,16 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 
 
 def given_unknown(flow: Flow, node: int) -> list[int]:
-    """The rows of tensors that a call is given of which one side alone has statistics."""
+    """The rows of tensors that a call is given of which one side alone has statistics.
+
+    A call on the way back works with what the one on the way forward was given.
+    """
     table = flow.npu.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    rows = np.arange(first, last)
+    back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
+    nodes = [node, int(flow.twin[node])] if back and flow.twin[node] >= 0 else [node]
+    rows = np.concatenate(
+        [np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist()) for one in nodes]
+    )
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]

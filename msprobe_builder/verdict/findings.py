@@ -37,6 +37,7 @@ class Cause(IntEnum):
     NUMBER = 12  # a number of one rank does not follow from what its call took in
     ORDER = 13  # values stand at other places, which no statistic of the output tells
     UNRECORDED = 14  # calls outside of all modules, where modules alone were recorded
+    PART = 15  # an update of the rank's own parameters is unlike all of the reference's
 
 
 class Place(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
 from msprobe_builder.verdict.conclusion import (
     CLEAN,
+    FAULT,
     UNDECIDED,
     conclude,
     told_of_flags,
@@ -32,6 +34,7 @@ from msprobe_builder.verdict.flow import Flow, flow_of
 from msprobe_builder.verdict.onesided import called_more_often
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
+from msprobe_builder.verdict.parts_of_updates import Updates, updates_of_parts
 from msprobe_builder.verdict.passes import judge
 from msprobe_builder.verdict.reordered import bits_of, may_have_moved_before
 from msprobe_builder.verdict.splitting import (
@@ -126,10 +129,14 @@ def judge_pair(result: PairResult) -> Judgement | None:
     otherwise = done_otherwise(flow)
     bits = bits_of(result.comparisons, len(flow.npu.table))
     found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
+    parts = updates_of_parts(flow, result.npu.provenance, result.texts)
+    if parts is not None:
+        found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
+        found += [Accusation(-1, one, Strength.WEAK, 0, (-1.0, inf)) for one in parts.findings]
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
-    suspects = [_suspect(flow, one, result, norms, bits) for one in ordered]
+    suspects = [_suspect(flow, one, result, norms, bits, parts) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
     inside = (flow.grouped.npu >= 0) | otherwise
@@ -146,6 +153,9 @@ def judge_pair(result: PairResult) -> Judgement | None:
         names = result.npu.tree.names
         told = told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)
         sentence += f" {told}"
+    if parts is not None and conclusion != FAULT:
+        conclusion = UNDECIDED if parts.uncompared else conclusion
+        sentence += f" {parts.sentence()}"
     return Judgement(
         step=result.step,
         rank=result.rank,
@@ -225,7 +235,12 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
 
 
 def _suspect(
-    flow: Flow, accusation: Accusation, result: PairResult, norms: OwnNorms, bits: Int | None
+    flow: Flow,
+    accusation: Accusation,
+    result: PairResult,
+    norms: OwnNorms,
+    bits: Int | None,
+    parts: Updates | None,
 ) -> Suspect:
     one = accusation.finding
     assert result.bench is not None
@@ -248,7 +263,9 @@ def _suspect(
         heirs=heirs,
         evidence=" ".join(
             [
-                evidence(flow, one, arguments, heirs, result.texts),
+                parts.told[one.side, one.node]
+                if parts is not None and one.cause is Cause.PART
+                else evidence(flow, one, arguments, heirs, result.texts),
                 *_told_of_order(flow, one, bits),
                 *_told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),

@@ -21,6 +21,7 @@ from msprobe_builder.merge.flow.operators import (
     REDUCTIONS,
     operator_of,
 )
+from msprobe_builder.merge.flow.parallel_layers import LAST, TALKING_PRODUCTS, TalkingProduct
 from msprobe_builder.merge.flow.rules import Output, decide
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
 
@@ -75,6 +76,9 @@ def _follow_call(known: Knowledge, node: int) -> None:
     if name.stem in PEER_CALLS:
         for row in outputs:  # each rank has a peer of its own, and what came in is new
             known.put(row, known.look_up(row) or known.by_numbers(row))
+        return
+    if operator in TALKING_PRODUCTS:
+        _talking_product(known, TALKING_PRODUCTS[operator], inputs, outputs)
         return
     _correct_inputs(known, operator, inputs, outputs)
     inputs = _read(known, node, operator, inputs)
@@ -144,6 +148,16 @@ def _conclude_from_output(known: Knowledge, inputs: list[int], outputs: list[int
         is_alike = known.ranks.shape(row) == known.ranks.shape(outputs[0])
         if is_alike and known.state[row].share is Share.UNKNOWN:
             known.correct(row, found.cut)
+
+
+def _talking_product(
+    known: Knowledge, product: TalkingProduct, inputs: list[int], outputs: list[int]
+) -> None:
+    """Rows of a sequence are gathered before, or the product is reduced or scattered behind."""
+    for row, cut in zip(inputs, product.inputs, strict=False):
+        known.correct(row, Cut(len(known.ranks.shape(row)) - 1) if cut == LAST else cut)
+    for row, state in zip(outputs, product.outputs, strict=False):
+        known.put(row, state.because("the function talks to the other ranks itself"))
 
 
 def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msprobe_builder.dump.names import Direction, Name, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.merge.flow.dimensions import PER_EXPERT, Cut
@@ -10,6 +12,21 @@ from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 LAST = Cut(-1)
 # All experts of a rank as one matrix: [hidden, experts · inner] and [experts · inner, hidden].
 _GROUPED = {"weight1": Cut(1, PER_EXPERT), "weight2": Cut(0, PER_EXPERT)}
+
+
+class TalkingProduct(NamedTuple):
+    """A product that gathers what it takes in, or reduces what it puts out, within one kernel."""
+
+    inputs: tuple[Cut, Cut]  # of the rows, and of the matrix
+    outputs: tuple[State, ...]
+
+
+# Of rows [tokens, inputs] and a matrix [inputs, outputs]; what was gathered is put out, too.
+TALKING_PRODUCTS = {
+    "npu_all_gather_base_mm": TalkingProduct((Cut(0), LAST), (State(Share.SHARD, LAST), REPLICA)),
+    "npu_mm_reduce_scatter_base": TalkingProduct((LAST, Cut(0)), (State(Share.SHARD, Cut(0)),)),
+    "npu_mm_all_reduce_base": TalkingProduct((LAST, Cut(0)), (REPLICA,)),
+}
 
 
 def module_class(name: Name) -> str:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-SAYING = ("conclusion", "evidence", "across", "judgement", "disagreeing")
+SAYING = ("conclusion", "evidence", "across", "judgement", "disagreeing", "parts_of_updates")
 SENTENCES = json.loads((ROOT / "frontend_polymer/test/i18n/told.json").read_text("utf-8"))
 
 

@@ -58,6 +58,14 @@ function values(text: string): string {
   return text.replaceAll(/(max|min|mean|norm) /g, (_, name: string) => `${STATISTICS[name]} `);
 }
 
+/** What is said of an optimizer that goes through other parameters than the reference's. */
+const OF_PARTS = told(
+  "Behind the last backward pass the rank goes through other parts of parameters than the reference: ([\\d,]+) of their tensors agree with one of the reference's, whatever its turn(?:; ([\\d,]+) are slices and were not compared)?\\.",
+  (alike, slices) =>
+    `最后一次反向之后，该 rank 处理的参数部分与标杆不同：其中 ${alike} 个张量不论次序与标杆的某个张量一致` +
+    `${slices ? `；${slices} 个只是参数的切片，未作比较` : ''}。`,
+);
+
 /** In the order in which they are tried: what is more of a sentence stands first. */
 const SENTENCES: readonly Told[] = [
   told(
@@ -262,10 +270,28 @@ const SENTENCES: readonly Told[] = [
     (some, all) => `仅出现在 rank ${ranks(some)} 上（共 ${all} 个）。`,
   ),
   told('On all (\\d+) ranks alike\\.', (all) => `在全部 ${all} 个 rank 上均如此。`),
+  told(
+    'It is given ([-+.\\w]+); the reference gives ([-+.\\w]+(?:, [-+.\\w]+)*) to the function\\.',
+    (own, theirs) => `传入的是 ${own}；标杆传给该函数的是 ${names(theirs)}。`,
+  ),
+  told(
+    'The rank never gives it ([-+.\\w]+(?:, [-+.\\w]+)*), as the reference does\\.',
+    (lost) => `该 rank 从未像标杆那样传入 ${names(lost)}。`,
+  ),
+  told(
+    `No update of the reference has ${NAME} like this, whose norm is ([-+.\\w]+)\\.`,
+    (name, norm) => `标杆的更新中没有与此处的 ${name} 相同的张量，其范数为 ${norm}。`,
+  ),
+  told(
+    'The rank never calls (\\w+(?:, \\w+)*) behind the last backward pass, as the reference does\\.',
+    (lacking) => `最后一次反向之后，该 rank 从未像标杆那样调用 ${names(lacking)}。`,
+  ),
+  OF_PARTS,
 ];
 
 /** Sentences that accuse nobody. */
 const OTHERS: readonly Told[] = [
+  OF_PARTS,
   told(
     'No fault beyond rounding in ([\\d,]+) nodes\\.',
     (count) => `${count} 个节点中没有超出舍入的误差。`,
