@@ -19,7 +19,7 @@ from msprobe_builder.database.trends.open import STATISTICS
 from msprobe_builder.database.trends.write import Target, TrendWriter
 from viewer import Figure, chromium_path, generate, show, tensorboard
 from viewer_browser import Opened, open_viewer, speed
-from viewer_server import most_memory
+from viewer_server import memory
 
 SMALL = "small.vis.db"
 FIRST, SECOND = "first.trend.db", "second.trend.db"
@@ -111,7 +111,7 @@ def measure(logdir: Path, rows: int) -> Iterator[Figure]:
             executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"]
         )
         open_page(browser, address)[0].close()  # the graph's part of TensorBoard is loaded
-        before = most_memory(process)
+        before = memory(process, "VmHWM")
         first, seconds = open_page(browser, address, is_opened=True)
         first.close()
         yield Figure("first picture, nobody asked before", seconds * 1000, "ms", 2000)
@@ -121,7 +121,7 @@ def measure(logdir: Path, rows: int) -> Iterator[Figure]:
             visit.close()
         yield from page_figures(again[0][0])
         browser.close()
-        after = most_memory(process)
+        after = memory(process, "VmHWM")
         yield Figure("memory of TensorBoard, at most, before", before / 1e6, "MB")
         yield Figure("and after all this", after / 1e6, "MB")
 

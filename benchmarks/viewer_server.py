@@ -85,7 +85,7 @@ def measure_server(address: str, file: str, process: int) -> Asked:
         subtree=npu.subtree_size[top],
         match=match,
         undo=undo,
-        memory_bytes=most_memory(process),
+        memory_bytes=memory(process, "VmHWM"),
     )
 
 
@@ -126,8 +126,9 @@ def best_if_answered(action: Callable[[], object]) -> float | None:
         return None
 
 
-def most_memory(process: int) -> int:
+def memory(process: int, which: str) -> int:
+    """Bytes of a process: VmHWM, the most it held, or VmRSS, now; 0 where no system tells."""
     status = Path(f"/proc/{process}/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
-    sizes = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    sizes = [line.split()[1] for line in lines if line.startswith(f"{which}:")]
     return int(sizes[0]) * 1024 if sizes else 0

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.encode.answers import encode_problem
+from tb_graph_ascend.http.at_once import AtOnce
 from tb_graph_ascend.http.responses import METHODS, is_known, make_etag, not_modified, respond
 from tb_graph_ascend.problems import ProblemError, bad_request, internal_error
 
@@ -26,6 +27,7 @@ Build = Callable[[Connection], Message]  # an answer from an open file
 _log = logging.getLogger(__name__)
 # A restarted server may be a newer one that answers differently about the same file.
 _SERVER = secrets.token_hex(4)
+_at_once = AtOnce()
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def answer(
         etag = make_etag(_SERVER, request.full_path, found.revision)
         if is_known(request, etag):
             return not_modified(etag)
-        body = _serialise(found.build(), content_type)
+        # The tag names all that the answer depends on.
+        body = _at_once.make(etag, lambda: _serialise(found.build(), content_type))
     except ProblemError as error:
         return refuse(request, error, methods)
     except Exception:

@@ -214,7 +214,7 @@ def test_the_cells_of_many_ranks_are_small_and_all_graphs_are_counted(
     expect(frame.locator("ga-overview .cell")).to_have_count(210)
     width = cell(frame, 0, 0).evaluate("(button) => button.getBoundingClientRect().width")
     assert width < 20
-    headings = frame.locator("ga-overview .map thead th").all_text_contents()
+    headings = frame.locator("ga-overview .map .head .heading").all_text_contents()
     assert headings[1:] == [str(rank) for rank in range(0, 70, 8)]
     # A walk along the row brings the last rank into view.
     cell(frame, 0, 0).focus()
@@ -226,9 +226,57 @@ def test_the_cells_of_many_ranks_are_small_and_all_graphs_are_counted(
     assert not frame.evaluate("document.scrollingElement.scrollWidth > innerWidth")
     # Below the totals, a row per graph, the later ones once somebody looks there.
     rows = frame.locator("ga-overview .counts tbody tr")
-    expect(rows).to_have_count(1 + 200)
-    rows.last.scroll_into_view_if_needed()
-    expect(rows).to_have_count(1 + 210)
+    for graphs in (50, 100, 150, 200, 210):
+        expect(rows).to_have_count(1 + graphs)
+        rows.last.scroll_into_view_if_needed()
     last = rows.last.get_by_role("button", name="Step 2, rank 69")
     last.click()
     shows(frame, 2, 69)
+
+
+def test_of_many_cells_those_in_view_are_there_and_that_of_the_keyboard(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    ranks, steps = 300, 2
+    generate(tmp_path / "r.vis.db", "--layers", "0", "--steps", str(steps), "--ranks", str(ranks))
+    frame = open_page(page, tensorboard_server(tmp_path))
+    cells = frame.locator("ga-overview .cell")
+    expect(cell(frame, 0, 0)).to_be_in_viewport()
+    assert cells.count() < ranks
+    grid = frame.get_by_role("grid")
+    expect(grid).to_have_attribute("aria-rowcount", str(1 + steps))
+    expect(grid).to_have_attribute("aria-colcount", str(1 + ranks))
+
+    cell(frame, 0, 0).focus()
+    page.keyboard.press("End")
+    last = cell(frame, 0, ranks - 1)
+    expect(last).to_be_focused()
+    expect(last).to_be_in_viewport()
+    page.keyboard.press("ArrowDown")
+    last = cell(frame, 1, ranks - 1)
+    expect(last).to_be_focused()
+    expect(last.locator("xpath=..")).to_have_attribute("aria-colindex", str(1 + ranks))
+    # A cell lies below the heading of its rank.
+    headings = frame.locator("ga-overview .map .head .heading")
+    heading = headings.filter(has_text=re.compile(r"^296$")).bounding_box()
+    box = cell(frame, 0, 296).bounding_box()
+    assert heading is not None
+    assert box is not None
+    assert abs(heading["x"] - box["x"]) < 1
+
+    # Who scrolls away keeps the focus; what comes into view is there, what leaves it is not.
+    frame.locator("ga-overview #map").evaluate("(map) => map.scrollTo(0, 0)")
+    expect(cell(frame, 1, 0)).to_be_in_viewport()
+    expect(last).to_be_focused()
+    expect(cell(frame, 0, ranks - 1)).to_have_count(0)
+    assert cells.count() < ranks
+    # One cell alone is in the tab order, and the cells of a row stand in order.
+    expect(frame.locator("ga-overview .cell[tabindex='0']")).to_have_count(1)
+    order = frame.locator("ga-overview .cell[data-step='1']").evaluate_all(
+        "(cells) => cells.map((cell) => Number(cell.dataset.rank))"
+    )
+    assert order == sorted(order)
+    cell(frame, 1, 5).click()
+    shows(frame, 1, 5)
+    page.keyboard.press("o")
+    expect(cell(frame, 1, 5)).to_be_focused()

@@ -119,6 +119,12 @@ def test_a_rejected_group_ends_and_undo_brings_it_back(ask: Ask, database: Path)
     check_sound(database)
     rejected = {("rejected", index) for _, index in candidates}
     assert reasons(ask, ended) == rejected
+    # Every call tells of it, by the two calls that were named.
+    assert len(ended.npu) + len(ended.bench) > 2
+    for side, index in [*(("npu", at) for at in ended.npu), *(("bench", at) for at in ended.bench)]:
+        [edit] = node(ask, file=FILE, side=side, index=index).history
+        assert (edit.action, edit.undone) == (pb.MATCH_ACTION_REJECT, False)
+        assert (edit.npu, edit.bench) == (ended.npu[-1], ended.bench[-1])
     again = operation(ended.npu[0], ended.bench[0], "REJECT")
     assert problem_of(change(ask, FILE, again)).code == "not_automatic"
     report(post(ask, "undo", {"file": FILE, "revision": revision_of(ask, FILE)}))

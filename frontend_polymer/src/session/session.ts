@@ -221,8 +221,8 @@ export class Session {
       const node = nodeIn(graphs, this.state.view);
       this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
       this.finding.run();
-      void this.loadMeasures(signal);
       await this.loadDetail();
+      void this.loadMeasures(signal);
     } catch (error) {
       this.fail(error, signal);
     }
@@ -284,8 +284,8 @@ export class Session {
       view: { ...reached, colours },
     });
     this.finding.run();
-    void this.loadMeasures(signal);
     await this.loadDetail();
+    void this.loadMeasures(signal);
   }
 
   /** Colours can do without them; they come when everything else is there. */

@@ -85,11 +85,16 @@ export class Line {
     return this.asked.splice(place, 1)[0]!;
   }
 
-  /** Answers with both sides; returns the request for their measures. */
-  async skeletons(): Promise<Asked> {
+  /** Answers with both sides. */
+  async graphs(): Promise<void> {
     const [npu, bench] = [this.next('skeleton'), this.next('skeleton')];
     await npu.answer(SKELETONS[0]);
     await bench.answer(SKELETONS[1]!);
+  }
+
+  /** The same where no node is selected; returns the request for their measures. */
+  async skeletons(): Promise<Asked> {
+    await this.graphs();
     return this.next('measures');
   }
 }

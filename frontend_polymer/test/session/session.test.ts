@@ -191,11 +191,14 @@ describe('a file that changes', () => {
     await line.next('node').answer(detail());
     void session.reload();
     await line.next('catalog').answer(catalog());
-    await line.skeletons();
+    await line.graphs();
     expect(session.state.selected).toEqual({ side: Side.BENCH, index: 2 });
     expect(session.state).toMatchObject({ detail: null, busy: null, news: null });
-    await line.next('node').answer(detail());
+    const asked = line.next('node');
+    expect(() => line.next('measures'), 'they wait for what is looked at').toThrow();
+    await asked.answer(detail());
     expect(session.state.detail).not.toBeNull();
+    line.next('measures');
   });
 });
 

@@ -63,13 +63,21 @@ class ManualMatch:
 
 
 def read_history(connection: sqlite3.Connection, nodes: Iterable[int | None]) -> list[Edit]:
-    """Edits of one or two nodes, the npu one first; oldest first."""
+    """Edits of one or two nodes, the npu one first; oldest first.
+
+    The rejection of a group names two of its calls and is an edit of all of them.
+    """
     npu, bench = nodes
     query = (
         f"{_EDITS} WHERE edit_id IN (SELECT edit_id FROM edit WHERE npu_node = ?"
-        " UNION SELECT edit_id FROM edit WHERE bench_node = ?) ORDER BY edit_id"
+        " UNION SELECT edit_id FROM edit WHERE bench_node = ?"
+        " UNION SELECT edit_id FROM group_member AS own"
+        " JOIN group_member AS named USING (call_group_id)"
+        " JOIN edit ON npu_node = named.node_id JOIN group_member AS other"
+        " ON other.call_group_id = own.call_group_id AND other.node_id = bench_node"
+        " WHERE own.node_id IN (?, ?) AND action = 'reject') ORDER BY edit_id"
     )
-    return _edits(connection, query, (npu, bench))
+    return _edits(connection, query, (npu, bench, npu, bench))
 
 
 def read_edit_state(connection: sqlite3.Connection) -> EditState:

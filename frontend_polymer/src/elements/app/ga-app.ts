@@ -26,7 +26,7 @@ import { appParts } from './app-parts';
 import { appStyles } from './app-styles';
 import { Agreement } from './agreement';
 import { commandsOf, placesOf, type Command, type CommandTarget } from './commands';
-import { copyText } from '../parts/ga-copy';
+import { copyText } from '../parts/copy-text';
 import { focusLater, ownsFocus } from '../parts/focus';
 import type { GraphPlace } from '../overview/ga-overview';
 import type { GaHelp } from './ga-help';

@@ -3,7 +3,7 @@ import type { NodeRef } from '../../layout/hierarchy';
 import { moduleAt } from '../../session/conditions';
 import { searchBelow } from '../../session/finding';
 import type { Session } from '../../session/session';
-import { copyText } from '../parts/ga-copy';
+import { copyText } from '../parts/copy-text';
 import type { NodeAction } from './ga-node-menu';
 
 /** What can be done with a node of the graph. */
@@ -22,7 +22,7 @@ export function nodeActions(
   };
   return [
     ...(path === '' ? [] : [below]),
-    { label: text.view.expandBelow, run: expand },
+    ...(graph.hasChildren(index) ? [{ label: text.view.expandBelow, run: expand }] : []),
     {
       label: text.details.copyName,
       run: () => void copyText(graph.name(index)).then(() => say(text.details.copied)),

@@ -10,7 +10,8 @@ import './ga-file-facts';
 import './ga-verdict';
 import '../parts/ga-icon';
 import { graphCounts } from './graph-counts';
-import { firstWrongGraph, heatMap, worstGraph } from './heat-map';
+import { firstWrongGraph, worstGraph } from './heat-cell';
+import { HeatMap } from './heat-map';
 import { overviewStyles } from './overview-styles';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
@@ -61,6 +62,7 @@ export class GaOverview extends LocalizedElement {
             on-click="_click"
             on-keydown="_key"
             on-focusin="_focused"
+            on-scroll="_look"
           ></div>
         </section>
         <section>
@@ -100,6 +102,18 @@ export class GaOverview extends LocalizedElement {
   /** The first wrong graph, where it is not the worst one. */
   declare first: GraphPlace | null;
   private moreCounts: () => void = () => undefined;
+  private heatMap: HeatMap | undefined;
+  private readonly resized = new ResizeObserver(() => this._look());
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.resized.observe(this.map);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.resized.disconnect();
+  }
 
   _file(state: AppState): DatabaseFile | undefined {
     return fileOf(state);
@@ -153,9 +167,10 @@ export class GaOverview extends LocalizedElement {
 
   _render(file: DatabaseFile | undefined, text: Texts): void {
     if (!file || file.problem) return;
-    const map = heatMap(file, text);
-    map.setAttribute('aria-labelledby', 'mapTitle');
-    this.map.replaceChildren(map);
+    this.heatMap = new HeatMap(file, text, this.map);
+    const { element } = this.heatMap;
+    element.setAttribute('aria-labelledby', 'mapTitle');
+    this.map.replaceChildren(element);
     const { table, more } = graphCounts(file, text);
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
@@ -165,6 +180,11 @@ export class GaOverview extends LocalizedElement {
   _placeChanged(_step: number, _rank: number, page: string): void {
     const cell = this.makeCurrent();
     if (page === 'overview') cell?.focus();
+  }
+
+  /** Cells are there as soon as they come into view. */
+  _look(): void {
+    this.heatMap?.look();
   }
 
   /** The next rows are there before the last one is in view. */
@@ -188,57 +208,28 @@ export class GaOverview extends LocalizedElement {
 
   /** Only one cell is in the tab order; the arrows move between them. */
   _focused(event: Event): void {
-    for (const cell of this.cells) cell.tabIndex = cell === event.target ? 0 : -1;
+    const { target } = event;
+    if (target instanceof HTMLButtonElement) this.heatMap?.makeCurrent(placeOf(target));
   }
 
   _key(event: KeyboardEvent): void {
-    const cell = (event.target as HTMLElement).closest('td');
-    const row = cell?.parentElement as HTMLTableRowElement | undefined;
-    const rows = [...(this.map.querySelector('tbody')?.rows ?? [])];
-    if (!cell || !row) return;
-    const buttons = (line: HTMLTableRowElement) => [...line.querySelectorAll('button')];
-    const column = (line: HTMLTableRowElement) =>
-      line.cells[cell.cellIndex]?.querySelector('button');
-    const own = buttons(row);
-    const at = own.findIndex((button) => cell.contains(button));
-    const place = rows.indexOf(row);
-    const found = (lines: HTMLTableRowElement[]) => lines.map(column).find(Boolean);
-    const targets: Record<string, HTMLElement | null | undefined> = {
-      ArrowLeft: own[at - 1],
-      ArrowRight: own[at + 1],
-      Home: own[0],
-      End: own.at(-1),
-      ArrowUp: found(rows.slice(0, place).reverse()),
-      ArrowDown: found(rows.slice(place + 1)),
-    };
-    if (!(event.key in targets)) return;
+    const button = (event.target as HTMLElement).closest('button');
+    if (!button || !this.heatMap || !HeatMap.KEYS.includes(event.key)) return;
     event.preventDefault();
-    targets[event.key]?.focus();
+    const target = this.heatMap.target(placeOf(button), event.key);
+    if (target) this.heatMap.makeCurrent(target)?.focus();
   }
 
   /** The cell of the graph shown last, else of the first suspect, the first wrong or the worst one, is where the keyboard begins. */
   private makeCurrent(): HTMLElement | undefined {
-    const { step, rank } = this.state.graphs
+    const place = this.state.graphs
       ? this.state.view
       : (verdictOf(this.state)?.suspects[0] ?? this.first ?? this.worst ?? this.state.view);
-    const { cells } = this;
-    const isCurrent = (cell: HTMLElement) => {
-      const place = placeOf(cell);
-      return place.step === step && place.rank === rank;
-    };
-    const current = cells.find(isCurrent) ?? cells[0];
-    for (const cell of cells) {
-      cell.tabIndex = cell === current ? 0 : -1;
-    }
-    return current;
+    return this.heatMap?.makeCurrent({ step: place.step, rank: place.rank });
   }
 
   private get map(): HTMLElement {
     return this.$['map'] as HTMLElement;
-  }
-
-  private get cells(): HTMLElement[] {
-    return [...this.map.querySelectorAll('button')];
   }
 
   private enter(detail: GraphPlace): void {

@@ -6,7 +6,7 @@ import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
 import { gradeName, overflowName } from '../parts/words';
 
 /** Rows are made so many at a time: a file may hold tens of thousands of graphs. */
-const ROWS_AT_ONCE = 200;
+const ROWS_AT_ONCE = 50;
 
 interface Count {
   readonly name: string;

@@ -1,215 +1,238 @@
-import {
-  Grade,
-  Overflow,
-  Side,
-  type DatabaseFile,
-  type GraphPair,
-  type Suspect,
-} from '../../generated/graph_pb';
+import type { DatabaseFile, GraphPair } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { isLittleInCommon } from '../../session/verdict';
 import { create } from '../parts/create';
-import { formatCount } from '../parts/format';
-import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
-import { gradeName, overflowName, type OverflowLevel } from '../parts/words';
+import { graphCell, noCell, placeKey, shownOf, type Place, type Shown } from './heat-cell';
 
-const LEVELS: readonly OverflowLevel[] = [Overflow.CRITICAL, Overflow.HIGH, Overflow.MEDIUM];
-const WRONG: readonly Grade[] = [Grade.SEVERE, Grade.SERIOUS, Grade.MODERATE];
-const ERRORS: readonly Grade[] = [...WRONG, Grade.SLIGHT];
-
-/** From this many ranks on cells are small, and the smallest have a heading only now and then. */
-const NARROW_FROM = 24;
-const TINY_FROM = 64;
-const RANKS_PER_HEADING = 8;
-
-/** What the cells of a map have in common. */
-interface Shown {
-  readonly file: DatabaseFile;
-  readonly text: Texts;
-  /** The likeliest suspect of each graph that has one, by its place. */
-  readonly suspects: ReadonlyMap<string, Suspect>;
-  /** The place to begin at: of the first suspect, or of the first wrong graph. */
-  readonly lead: string;
+/** Width and height of a cell and the gap between two, in pixels. */
+interface Size {
+  readonly name: string;
+  readonly fromRanks: number;
+  readonly width: number;
+  readonly height: number;
+  readonly gap: number;
+  /** Cells that are narrower than a number have a heading only now and then. */
+  readonly ranksPerHeading: number;
 }
 
-/** The worst level of overflow among these counts; none when nothing overflows or was checked. */
-export function worstOverflow(counts: readonly number[]): Overflow {
-  return LEVELS.find((level) => (counts[level] ?? 0) > 0) ?? Overflow.NONE;
+const SIZES: readonly Size[] = [
+  { name: 'map tiny', fromRanks: 64, width: 14, height: 18, gap: 1, ranksPerHeading: 8 },
+  { name: 'map narrow', fromRanks: 24, width: 28, height: 24, gap: 1, ranksPerHeading: 1 },
+  { name: 'map', fromRanks: 0, width: 44, height: 30, gap: 3, ranksPerHeading: 1 },
+];
+
+/** Cells are made and taken away so many at a time, in both directions. */
+const BLOCK = 16;
+
+/** A row of the map, and those of its cells that are there, by the place of their rank. */
+interface Row {
+  readonly element: HTMLElement;
+  readonly cells: Map<number, HTMLElement>;
 }
 
-/** The graph to look at first: the worst grade, then the most nodes of it, then the earliest. */
-export function worstGraph(file: DatabaseFile): GraphPair | undefined {
-  const key = (pair: GraphPair) => [
-    pair.worstGrade,
-    pair.gradeCounts[pair.worstGrade] ?? 0,
-    worstOverflow(pair.overflowCounts),
-  ];
-  let worst: GraphPair | undefined;
-  for (const pair of file.graphs) {
-    if (!worst || isGreater(key(pair), key(worst))) worst = pair;
+/**
+ * A row per step, a column per rank, a button per graph that carries its place. A file may hold tens
+ * of thousands of graphs, so only what is in view is there, and the cell where the keyboard is.
+ */
+export class HeatMap {
+  readonly element: HTMLElement;
+  private readonly steps: readonly number[];
+  private readonly ranks: readonly number[];
+  private readonly graphs: ReadonlyMap<string, GraphPair>;
+  private readonly failed: ReadonlyMap<string, string>;
+  private readonly shown: Shown;
+  private readonly size: Size;
+  private readonly body = create('div', 'part');
+  private readonly rows = new Map<number, Row>();
+  private current: Place | undefined;
+  private seen = '';
+
+  /** `scroller` is the element around it that scrolls. */
+  constructor(
+    file: DatabaseFile,
+    private readonly text: Texts,
+    private readonly scroller: HTMLElement,
+  ) {
+    const places = [...file.graphs, ...file.failedRanks];
+    this.steps = ascending(places.map((place) => place.step));
+    this.ranks = ascending(places.map((place) => place.rank));
+    this.graphs = new Map(file.graphs.map((pair) => [placeKey(pair), pair]));
+    this.failed = new Map(file.failedRanks.map((rank) => [placeKey(rank), rank.reason]));
+    this.shown = shownOf(file, text);
+    this.size = SIZES.find(({ fromRanks }) => this.ranks.length >= fromRanks)!;
+    this.element = this.makeGrid();
   }
-  return worst;
-}
 
-/** The earliest graph with an error of moderate or worse: later ones may only follow from it. */
-export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
-  return file.graphs
-    .filter(({ worstGrade }) => WRONG.includes(worstGrade))
-    .sort((one, other) => one.step - other.step || one.rank - other.rank)[0];
-}
+  /** Makes the cells that are in view now. */
+  look(): void {
+    const { width, height, gap } = this.size;
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = this.scroller;
+    const columns = blocks(scrollLeft, clientWidth, width + gap, this.ranks.length);
+    const lines = blocks(scrollTop, clientHeight, height + gap, this.steps.length);
+    const seen = [...columns, ...lines].join();
+    if (seen === this.seen) return;
+    this.seen = seen;
+    this.fill(columns, lines);
+  }
 
-function isGreater(one: readonly number[], other: readonly number[]): boolean {
-  const place = one.findIndex((value, at) => value !== other[at]);
-  return place >= 0 && one[place]! > other[place]!;
-}
+  /** The cell of a graph is the only one in the tab order from now on; else the first one is. */
+  makeCurrent(place: Place): HTMLElement | undefined {
+    const before = this.cellAt(this.current);
+    const isThere = this.graphs.has(placeKey(place));
+    this.current = isThere ? place : [...this.graphs.values()][0];
+    this.seen = '';
+    this.look();
+    const cell = this.cellAt(this.current);
+    if (before) before.tabIndex = -1;
+    if (cell) cell.tabIndex = 0;
+    return cell;
+  }
 
-/** A row per step, a column per rank, a button per graph that carries its place. */
-export function heatMap(file: DatabaseFile, text: Texts): HTMLTableElement {
-  const places = [...file.graphs, ...file.failedRanks];
-  const steps = ascending(places.map((place) => place.step));
-  const ranks = ascending(places.map((place) => place.rank));
-  const graphs = new Map(file.graphs.map((pair) => [placeKey(pair), pair]));
-  const failed = new Map(file.failedRanks.map((rank) => [placeKey(rank), rank.reason]));
-  const shown = shownOf(file, text);
-  const table = create('table', mapClass(ranks.length));
-  table.setAttribute('role', 'grid');
-  const body = create('tbody', '');
-  for (const step of steps) {
-    const row = create('tr', '');
-    const name = create('th', '', String(step));
-    name.scope = 'row';
-    row.append(name);
-    for (const rank of ranks) {
-      const key = placeKey({ step, rank });
-      const pair = graphs.get(key);
-      const cell = create('td', '');
-      cell.append(pair ? graphCell(pair, shown) : noCell(step, rank, failed.get(key), text));
-      row.append(cell);
+  /** Where a key leads from a graph, over places without one; nowhere at the edge. */
+  static readonly KEYS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End'];
+
+  target({ step, rank }: Place, key: string): Place | undefined {
+    const isAlongRow = key !== 'ArrowUp' && key !== 'ArrowDown';
+    const [own, all] = isAlongRow ? [rank, this.ranks] : [step, this.steps];
+    const isBack = ['ArrowLeft', 'ArrowUp', 'End'].includes(key);
+    const isJump = key === 'Home' || key === 'End';
+    const ahead = isJump ? all : all.filter((one) => (isBack ? one < own : one > own));
+    const ordered = isBack ? [...ahead].reverse() : ahead;
+    return ordered
+      .map((one) => (isAlongRow ? { step, rank: one } : { step: one, rank }))
+      .find((place) => this.graphs.has(placeKey(place)));
+  }
+
+  private cellAt(place: Place | undefined): HTMLElement | undefined {
+    if (!place) return undefined;
+    const row = this.rows.get(this.steps.indexOf(place.step));
+    const cell = row?.cells.get(this.ranks.indexOf(place.rank));
+    return cell?.firstElementChild as HTMLElement | undefined;
+  }
+
+  private fill(columns: readonly number[], lines: readonly number[]): void {
+    const { current, steps, ranks } = this;
+    const line = current ? steps.indexOf(current.step) : -1;
+    const column = current ? ranks.indexOf(current.rank) : -1;
+    const own = (at: number) => (at === line ? [column] : []);
+    keep(this.rows, union(lines, line < 0 ? [] : [line]), {
+      parent: this.body,
+      element: (row) => row.element,
+      make: (at) => this.makeRow(at),
+    });
+    for (const [at, row] of this.rows) {
+      const seen = lines.includes(at) ? columns : [];
+      keep(row.cells, union(seen, own(at)), {
+        parent: row.element,
+        element: (cell) => cell,
+        make: (place) => this.makeCell(at, place),
+      });
     }
-    body.append(row);
   }
-  table.append(mapHead(ranks, text), body);
-  return table;
-}
 
-function shownOf(file: DatabaseFile, text: Texts): Shown {
-  const suspects = new Map<string, Suspect>();
-  for (const suspect of file.verdict?.suspects ?? []) {
-    const key = placeKey(suspect);
-    if (!suspects.has(key)) suspects.set(key, suspect);
+  private makeGrid(): HTMLElement {
+    const { steps, ranks, size } = this;
+    const { width, height, gap } = size;
+    const grid = create('div', size.name);
+    grid.role = 'grid';
+    grid.ariaRowCount = String(steps.length + 1);
+    grid.ariaColCount = String(ranks.length + 1);
+    grid.style.gridTemplateColumns = `max-content repeat(${ranks.length}, ${width}px)`;
+    grid.style.gridTemplateRows = `max-content repeat(${steps.length}, ${height}px)`;
+    grid.style.gap = `${gap}px`;
+    this.body.role = 'rowgroup';
+    grid.append(this.makeHead(), this.body);
+    return grid;
   }
-  const first = file.verdict?.suspects[0] ?? firstWrongGraph(file);
-  return { file, text, suspects, lead: first ? placeKey(first) : '' };
-}
 
-function mapClass(ranks: number): string {
-  if (ranks >= TINY_FROM) return 'map tiny';
-  return ranks >= NARROW_FROM ? 'map narrow' : 'map';
-}
-
-/** A heading per rank; where cells are narrower than its number, one for some of them. */
-function mapHead(ranks: readonly number[], text: Texts): HTMLElement {
-  const each = ranks.length >= TINY_FROM ? RANKS_PER_HEADING : 1;
-  const header = create('tr', '');
-  header.append(columnHeader(`${text.toolbar.step} \\ ${text.toolbar.rank}`, 'corner'));
-  for (let at = 0; at < ranks.length; at += each) {
-    const heading = columnHeader(String(ranks[at]), '');
-    heading.colSpan = Math.min(each, ranks.length - at);
-    if (each > 1) heading.scope = 'colgroup';
-    header.append(heading);
+  private makeHead(): HTMLElement {
+    const { ranks, text } = this;
+    const each = this.size.ranksPerHeading;
+    const row = create('div', 'part head');
+    row.role = 'row';
+    row.ariaRowIndex = '1';
+    const corner = create('div', 'heading corner', `${text.toolbar.step} \\ ${text.toolbar.rank}`);
+    corner.role = 'columnheader';
+    row.append(corner);
+    for (let at = 0; at < ranks.length; at += each) {
+      const heading = create('div', 'heading', String(ranks[at]));
+      heading.role = 'columnheader';
+      heading.ariaColIndex = String(at + 2);
+      heading.style.gridArea = `1 / ${at + 2} / 2 / ${Math.min(at + each, ranks.length) + 2}`;
+      row.append(heading);
+    }
+    const head = create('div', 'part');
+    head.role = 'rowgroup';
+    head.append(row);
+    return head;
   }
-  const head = create('thead', '');
-  head.append(header);
-  return head;
-}
 
-function graphCell(pair: GraphPair, { file, text, suspects, lead }: Shown): HTMLElement {
-  const { step, rank } = pair;
-  const button = create('button', 'cell');
-  button.type = 'button';
-  button.tabIndex = -1;
-  Object.assign(button.dataset, { step, rank, grade: pair.worstGrade });
-  const level = worstOverflow(pair.overflowCounts);
-  const isGraded = pair.worstGrade !== Grade.UNGRADED;
-  if (!isGraded && level !== Overflow.NONE) button.style.cssText = overflowStyle(level);
-  else button.style.cssText = gradeStyle(isHollow(pair) ? Grade.UNMATCHED : pair.worstGrade);
-  const bars = create('span', 'bars');
-  bars.style.cssText = gradeBars(pair.worstGrade);
-  button.append(bars);
-  if (level !== Overflow.NONE) button.append(create('span', 'flag', '!'));
-  if (file.isComparison && pair.benchNodes === 0) button.classList.add('alone');
-  const key = placeKey(pair);
-  const suspect = suspects.get(key);
-  if (suspect) button.append(suspectMark(suspect, pair));
-  const told = suspect ? [text.overview.suspect(suspect.name)] : [];
-  if (key === lead) {
-    button.classList.add('lead');
-    if (!suspect) told.push(text.overview.leads);
+  private makeRow(at: number): Row {
+    const element = create('div', 'part');
+    element.role = 'row';
+    element.ariaRowIndex = String(at + 2);
+    const name = create('div', 'heading step', String(this.steps[at]));
+    name.role = 'rowheader';
+    name.style.gridArea = `${at + 2} / 1`;
+    element.append(name);
+    return { element, cells: new Map() };
   }
-  const lines = [text.overview.cell(step, rank), ...facts(pair, file, text), ...told];
-  button.title = lines.join('\n');
-  button.ariaLabel = button.title.replaceAll('\n', ', ');
-  return button;
+
+  private makeCell(line: number, column: number): HTMLElement {
+    const place = { step: this.steps[line]!, rank: this.ranks[column]! };
+    const key = placeKey(place);
+    const pair = this.graphs.get(key);
+    const cell = create('div', '');
+    cell.role = 'gridcell';
+    cell.ariaColIndex = String(column + 2);
+    cell.style.gridArea = `${line + 2} / ${column + 2}`;
+    cell.append(
+      pair ? graphCell(pair, this.shown) : noCell(place, this.failed.get(key), this.text),
+    );
+    return cell;
+  }
 }
 
-/** Where among the nodes of its graph a suspect lies, the first at the left. */
-function suspectMark({ side, index }: Suspect, pair: GraphPair): HTMLElement {
-  const nodes = side === Side.BENCH ? pair.benchNodes : pair.npuNodes;
-  const mark = create('span', 'mark');
-  mark.style.left = `${10 + (80 * index) / Math.max(1, nodes)}%`;
-  return mark;
+/** The places between two edges, whole blocks of them; none where nothing is shown. */
+function blocks(start: number, length: number, pitch: number, count: number): number[] {
+  if (length === 0) return [];
+  const first = Math.floor(start / pitch / BLOCK) * BLOCK;
+  const end = Math.min(count, Math.ceil((start + length) / pitch / BLOCK) * BLOCK);
+  return Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at);
 }
 
-/** A graph of which most was not compared must not look clean. */
-function isHollow(pair: GraphPair): boolean {
-  return isLittleInCommon(pair) && !WRONG.includes(pair.worstGrade);
+/** Makes and takes away children until those of the wanted places are there, in order. */
+function keep<Made>(
+  made: Map<number, Made>,
+  wanted: readonly number[],
+  of: {
+    readonly parent: HTMLElement;
+    readonly element: (made: Made) => HTMLElement;
+    readonly make: (place: number) => Made;
+  },
+): void {
+  const kept = new Set(wanted);
+  for (const [place, one] of made) {
+    if (kept.has(place)) continue;
+    of.element(one).remove();
+    made.delete(place);
+  }
+  // What is there stays where it is: an element that is moved loses the focus.
+  let before: Element | null = null;
+  for (const place of [...wanted].reverse()) {
+    let one = made.get(place);
+    if (!one) {
+      made.set(place, (one = of.make(place)));
+      of.parent.insertBefore(of.element(one), before);
+    }
+    before = of.element(one);
+  }
 }
 
-/** What is remarkable about a graph, worst first. */
-function facts(pair: GraphPair, file: DatabaseFile, text: Texts): string[] {
-  const named = (name: string, count: number) => `${name}: ${formatCount(count)}`;
-  const lines = ERRORS.map(
-    (grade) => [gradeName(grade, text), pair.gradeCounts[grade] ?? 0] as const,
-  );
-  const levels = LEVELS.map((level) => {
-    const name = text.overview.overflow(overflowName(level, text).name);
-    return [name, pair.overflowCounts[level] ?? 0] as const;
-  });
-  const unmatched = [
-    [text.overview.unmatchedDebug, pair.npuUnmatched],
-    [text.overview.unmatchedReference, pair.benchUnmatched],
-  ] as const;
-  const counted = [...lines, ...(file.isComparison ? unmatched : []), ...levels]
-    .filter(([, count]) => count > 0)
-    .map(([name, count]) => named(name, count));
-  const isAlone = file.isComparison && pair.benchNodes === 0;
-  return [
-    ...(isAlone ? [text.overview.oneSided] : [gradeName(pair.worstGrade, text)]),
-    ...counted,
-    named(text.overview.nodes, pair.npuNodes),
-  ];
-}
-
-function noCell(step: number, rank: number, reason: string | undefined, text: Texts): HTMLElement {
-  const cell = create('span', reason === undefined ? 'none' : 'none failed');
-  const why = reason === undefined ? text.overview.missing : text.overview.failed(reason);
-  cell.textContent = reason === undefined ? '' : '×';
-  cell.title = `${text.overview.cell(step, rank)}: ${why}`;
-  cell.role = 'img';
-  cell.ariaLabel = cell.title;
-  return cell;
-}
-
-function columnHeader(title: string, className: string): HTMLTableCellElement {
-  const header = create('th', className, title);
-  header.scope = 'col';
-  return header;
+function union(one: readonly number[], other: readonly number[]): readonly number[] {
+  const isIn = other.every((place) => one.includes(place));
+  return isIn ? one : ascending([...one, ...other]);
 }
 
 function ascending(values: readonly number[]): number[] {
   return [...new Set(values)].sort((one, other) => one - other);
-}
-
-function placeKey({ step, rank }: { readonly step: number; readonly rank: number }): string {
-  return `${step}/${rank}`;
 }

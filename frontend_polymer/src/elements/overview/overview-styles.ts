@@ -56,39 +56,52 @@ export const overviewStyles = html`<style>
     font-variant-numeric: tabular-nums;
   }
   .map {
-    border-spacing: 3px;
+    display: grid;
+    width: max-content;
+    font-variant-numeric: tabular-nums;
   }
-  .map th {
+  .map .part {
+    display: contents;
+  }
+  .map .heading {
     position: sticky;
-    left: 0;
-    top: 0;
-    z-index: 1;
+    z-index: 2;
     padding: 0 6px;
     background: var(--ga-surface);
     color: var(--ga-muted);
-    font-weight: normal;
+    text-align: center;
     white-space: nowrap;
   }
-  .map .corner {
-    z-index: 2;
-    text-align: left;
+  .map .head .heading {
+    top: 0;
   }
-  .map td {
-    padding: 0;
+  .map .step {
+    left: 0;
+    align-content: center;
+  }
+  .map .corner {
+    left: 0;
+    z-index: 3;
+    text-align: left;
   }
   .cell,
   .none {
     position: relative;
     display: grid;
     place-items: center;
-    width: 44px;
-    height: 30px;
+    box-sizing: border-box;
+    width: 100%;
+    height: 100%;
     padding: 0;
     border: 1px solid;
     border-radius: 5px;
+    scroll-margin: 32px 16px 16px 112px; /* headings stay in view, on top of cells */
   }
   .cell:hover:not(:disabled) {
     outline: 2px solid var(--ga-accent);
+  }
+  .cell:is(:hover, :focus-visible) {
+    z-index: 1; /* an outline lies on the cells beside it */
   }
   .cell .bars {
     transform: scale(1.3);
@@ -109,21 +122,13 @@ export const overviewStyles = html`<style>
   .cell.lead .mark {
     background: currentColor;
   }
-  .map.narrow,
-  .map.tiny {
-    border-spacing: 1px;
-  }
   .narrow :is(.cell, .none) {
-    width: 28px;
-    height: 24px;
     border-radius: 3px;
   }
   .narrow .cell .bars {
     transform: none;
   }
   .tiny :is(.cell, .none) {
-    width: 14px;
-    height: 18px;
     border-radius: 2px;
   }
   .tiny .cell .bars {
@@ -141,7 +146,7 @@ export const overviewStyles = html`<style>
   section:has(.tiny) {
     grid-column: 1 / -1;
   }
-  .tiny thead th {
+  .tiny .head .heading {
     text-align: left;
   }
   .cell .flag {
