@@ -17,7 +17,7 @@ from msprobe_builder.base.texts import is_text
 SUFFIX = ".vis.db"
 _LONGEST_NAME = 200  # bytes; the temporary name beside it is longer, and may have 255
 # Of a build that was killed, on this machine.
-_TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-z-]+)\.(?P<process>[0-9]+)\.building\Z")
+_TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-z-]+)\.(?P<process>[0-9]+)\.building(?:-journal)?\Z")
 
 
 def file_name(name: str) -> str:

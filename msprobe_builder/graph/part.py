@@ -22,9 +22,10 @@ class Part:
     calls: Calls
 
 
-def part_of(tree: Tree, table: ParameterTable) -> Part:
-    """One side with its calls as columns."""
-    return Part(tree, table, calls_of(tree))
+def part_of(tree: Tree, table: ParameterTable, other: Part | None = None) -> Part:
+    """One side with its calls as columns; ``other`` may have the same tree."""
+    has_calls = other is not None and other.tree is tree
+    return Part(tree, table, other.calls if other and has_calls else calls_of(tree))
 
 
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:

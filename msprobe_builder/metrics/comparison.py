@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +26,8 @@ class Comparisons:
     """Everything measured on the pairs; ``error`` is what a pair contributes to its node."""
 
     pairs: Pairs
-    metrics: dict[str, Metric]
+    metrics: dict[str, Metric]  # from the elements of the tensors
+    of_statistics: Callable[[slice], dict[str, Metric]]  # of some of the pairs, made anew
     error: Float  # 0…1, NaN where the pair says nothing
     requires_grad_equal: NDArray[np.int64]  # -1 unknown, 0, 1
     md5_equal: NDArray[np.int64] | None = None  # -1 unknown, 0, 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.graph.tree import operator_mask
@@ -38,6 +40,7 @@ from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
     compare_statistics,
+    errors_of,
     recorded_on_one_side,
 )
 from msprobe_builder.metrics.tensor import RealData, compare_real_data
@@ -89,17 +92,18 @@ def compare_rows(
     """
     statistics = compare_statistics(npu.table, bench.table, pairs, texts)
     md5_equal = equal_checksums(npu.table, bench.table, pairs)
-    metrics = _metrics(statistics)
+    metrics: dict[str, Metric] = {}
     data = RealData({}, {}, [], ({}, {}))
     if task is Task.TENSOR:
         data = compare_real_data(npu, bench, pairs, threads, device)
-        metrics |= data.metrics
+        metrics = data.metrics
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
     if no_data is None:
         no_data = operator_mask(npu.tree, UNINITIALISED)[npu.table.node[pairs.npu]]
     comparisons = Comparisons(
         pairs=pairs,
         metrics=metrics,
+        of_statistics=partial(_of_statistics, npu.table, bench.table, pairs),
         error=_pair_errors(task, npu, pairs, statistics, md5_equal, data, no_data),
         requires_grad_equal=_equal_flags(
             npu.table.requires_grad[pairs.npu], bench.table.requires_grad[pairs.bench]
@@ -129,7 +133,7 @@ def measure(
     compared = compare_rows(task, npu, bench, pairs, texts, threads, device, no_data)
     data, comparisons = compared.data, compared.comparisons
     npu, bench = _with_ranks_apart(npu, bench, pairs, data)
-    is_open = compared.statistics.unknown.all(axis=0) & (npu.table.numel[pairs.npu] != 0)
+    is_open = compared.statistics.is_open & (npu.table.numel[pairs.npu] != 0)
     if task is Task.MD5:
         is_open = np.isin(np.arange(len(pairs)), list(comparisons.notes))
     fresh[pairs.npu[no_data]] = True
@@ -238,7 +242,10 @@ def _unmerged(npu: Side, bench: Side, pairs: Pairs) -> dict[int, str]:
     return found
 
 
-def _metrics(errors: StatisticsErrors) -> dict[str, Metric]:
+def _of_statistics(
+    npu: ParameterTable, bench: ParameterTable, pairs: Pairs, block: slice
+) -> dict[str, Metric]:
+    errors = errors_of(npu, bench, pairs, block)
     values = [*errors.diff, *errors.relative]
     known = [*~errors.unknown, *~errors.unknown]
     return {

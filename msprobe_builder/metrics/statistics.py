@@ -29,16 +29,13 @@ MEAN = 2
 
 @dataclass(frozen=True)
 class StatisticsErrors:
-    """Errors of n pairs, shape (4, n) in the order max, min, mean, norm.
+    """Errors of n pairs.
 
-    ``unknown`` marks statistics that one side did not record; their errors are NaN.
-    ``worst`` is the largest relative error of each pair that says something, clipped to
-    0…1, NaN where there is none.
+    ``is_open`` marks pairs of which no statistic is known of both sides. ``worst`` is the largest
+    relative error of each pair that says something, clipped to 0…1, NaN where there is none.
     """
 
-    diff: Float
-    relative: Float
-    unknown: NDArray[np.bool_]
+    is_open: NDArray[np.bool_]
     worst: Float
 
 
@@ -46,22 +43,48 @@ def compare_statistics(
     npu: ParameterTable, bench: ParameterTable, pairs: Pairs, texts: Texts
 ) -> StatisticsErrors:
     """Errors of all pairs of tensors."""
-    n = npu.statistics[:, pairs.npu]
-    b = bench.statistics[:, pairs.bench]
+    own, other = epsilons(npu.dtype_id, texts), epsilons(bench.dtype_id, texts)
+    is_open, worst = np.empty(len(pairs), dtype=bool), np.empty(len(pairs))
+    for first in range(0, len(pairs), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        left, right = pairs.npu[block], pairs.bench[block]
+        n, b = npu.statistics[:, left], bench.statistics[:, right]
+        errors = errors_of(npu, bench, pairs, block)
+        says_something = ~errors.unknown
+        is_open[block] = errors.unknown.all(axis=0)
+        epsilon = np.maximum(own[left], other[right])
+        both_zero = mean_is_zero(n, npu.numel[left], epsilon)
+        both_zero &= mean_is_zero(b, bench.numel[right], epsilon)
+        says_something[MEAN] &= ~both_zero
+        worst[block] = worst_error(errors.relative, says_something)
+    return StatisticsErrors(is_open, worst)
+
+
+_BLOCK = 1 << 16  # pairs at a time: errors take more memory than what they are made of
+
+
+@dataclass(frozen=True)
+class PairErrors:
+    """Errors of n pairs, shape (4, n) in the order max, min, mean, norm.
+
+    ``unknown`` marks statistics that one side did not record; their errors are NaN.
+    """
+
+    diff: Float
+    relative: Float
+    unknown: NDArray[np.bool_]
+
+
+def errors_of(npu: ParameterTable, bench: ParameterTable, pairs: Pairs, block: slice) -> PairErrors:
+    """Errors of some of the pairs, made when they are needed: all are as large as both sides."""
+    rows, others = pairs.npu[block], pairs.bench[block]
+    n, b = npu.statistics[:, rows], bench.statistics[:, others]
     bits = (1 << np.arange(len(n)))[:, None]
-    unknown = ((npu.missing[pairs.npu] | bench.missing[pairs.bench]) & bits) != 0
+    unknown = ((npu.missing[rows] | bench.missing[others]) & bits) != 0
     diff, relative = statistic_errors(n, b)
     diff[unknown] = np.nan
     relative[unknown] = np.nan
-
-    says_something = ~unknown
-    epsilon = np.maximum(
-        epsilons(npu.dtype_id, texts)[pairs.npu], epsilons(bench.dtype_id, texts)[pairs.bench]
-    )
-    both_zero = mean_is_zero(n, npu.numel[pairs.npu], epsilon)
-    both_zero &= mean_is_zero(b, bench.numel[pairs.bench], epsilon)
-    says_something[MEAN] &= ~both_zero
-    return StatisticsErrors(diff, relative, unknown, worst_error(relative, says_something))
+    return PairErrors(diff, relative, unknown)
 
 
 def recorded_on_one_side(

@@ -96,9 +96,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
         return None
     if result.task is Task.STRUCTURE:
         return _without_numbers(result)
+    npu = part_of(result.npu.tree, result.npu.table)
     flow = flow_of(
-        part_of(result.npu.tree, result.npu.table),
-        part_of(result.bench.tree, result.bench.table),
+        npu,
+        part_of(result.bench.tree, result.bench.table, npu),
         result.matching.npu,
         result.matching.bench,
         result.comparisons,

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import METRICS
-from msprobe_builder.database.write.rows import insert_rows
+from msprobe_builder.database.late_columns import require_columns
+from msprobe_builder.database.write.rows import BLOCK, insert_rows
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.comparison import Comparisons, Metric
 
 
 def write_comparisons(
@@ -41,27 +42,35 @@ def insert_comparisons(
     text_id: Callable[[str], int],
 ) -> None:
     """Store errors in a table that has the metrics' columns; ``key`` are its other columns."""
-    measured = [name for name in METRICS if name in comparisons.metrics]
-    flags = np.zeros(len(comparisons.pairs), dtype=np.int64)
-    for name in measured:
-        metric = comparisons.metrics[name]
-        flags |= (np.isnan(metric.value) & metric.known).astype(np.int64) << METRICS.index(name)
-    columns = key | {
-        name: np.where(comparisons.metrics[name].known, comparisons.metrics[name].value, np.nan)
-        for name in measured
-    }
-    places = ["?"] * len(columns)
-    if comparisons.md5_equal is not None and (comparisons.md5_equal >= 0).any():
-        columns["md5_equal"] = comparisons.md5_equal
+    count = len(comparisons.pairs)
+    md5_equal = comparisons.md5_equal
+    if md5_equal is not None and not (md5_equal >= 0).any():
+        md5_equal = None
+    note_ids = _note_ids(comparisons, text_id) if comparisons.notes else None
+    for first in range(0, count, BLOCK):
+        block = slice(first, min(first + BLOCK, count))
+        columns = {name: column[block] for name, column in key.items()}
+        metrics = comparisons.of_statistics(block) | {
+            name: Metric(metric.value[block], metric.known[block])
+            for name, metric in comparisons.metrics.items()
+        }
+        flags = np.zeros(block.stop - first, dtype=np.int64)
+        for name, metric in metrics.items():
+            flags |= (np.isnan(metric.value) & metric.known).astype(np.int64) << METRICS.index(name)
+            columns[name] = np.where(metric.known, metric.value, np.nan)
+        places = ["?"] * len(columns)
+        if md5_equal is not None:
+            columns["md5_equal"] = md5_equal[block]
+            places.append("nullif(?, -1)")
+        columns["requires_grad_equal"] = comparisons.requires_grad_equal[block]
         places.append("nullif(?, -1)")
-    columns["requires_grad_equal"] = comparisons.requires_grad_equal
-    places.append("nullif(?, -1)")
-    columns |= {"error": comparisons.error, "nan_flags": flags}
-    if comparisons.notes:
-        columns["note_id"] = _note_ids(comparisons, text_id)
-    places += ["?"] * (len(columns) - len(places))
-    into = f"{table} ({', '.join(columns)})"
-    insert_rows(connection, into, ", ".join(places), list(columns.values()))
+        columns |= {"error": comparisons.error[block], "nan_flags": flags}
+        if note_ids is not None:
+            columns["note_id"] = note_ids[block]
+        places += ["?"] * (len(columns) - len(places))
+        require_columns(connection, table, columns)
+        into = f"{table} ({', '.join(columns)})"
+        insert_rows(connection, into, ", ".join(places), list(columns.values()))
 
 
 def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> list[int | None]:

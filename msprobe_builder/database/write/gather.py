@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from msprobe_builder.database.late_columns import complete, require_columns
 from msprobe_builder.database.layout import current_layout, schema_text
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.write.packed import pack
@@ -95,17 +96,23 @@ class Gatherer:
         run("INSERT OR IGNORE INTO main.unmatched_reason SELECT * FROM shard.unmatched_reason")
         shift = {table: self._last_id(table) for table in _numbered()}
         for table, kinds in references().items():
-            columns = [row[1] for row in run(f"PRAGMA main.table_info({table})")]
+            columns = [row[1] for row in run(f"PRAGMA shard.table_info({table})")]
+            require_columns(self._connection, table, columns)
             values = [_translated(column, kinds.get(column), shift) for column in columns]
             # Table and column names are our own schema's.
-            run(f"INSERT INTO main.{table} SELECT {', '.join(values)} FROM shard.{table}")
+            run(
+                f"INSERT INTO main.{table} ({', '.join(columns)})"
+                f" SELECT {', '.join(values)} FROM shard.{table}"
+            )
         run("DROP TABLE temp.text_map")
         run("COMMIT")
         run("DETACH shard")
 
     def begin(self) -> None:
-        """Begin the transaction for what follows from all shards."""
-        self._connection.execute("BEGIN")
+        """Begin the transaction for what follows from all shards, in a database with everything."""
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN")
+        complete(self._connection)
 
     def _last_id(self, table: str) -> int:
         column = f"{table}_id"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from msprobe_builder.base.codes import Source
+from msprobe_builder.database.late_columns import require_columns
 from msprobe_builder.database.write.comparisons import insert_comparisons
 from msprobe_builder.database.write.rows import clean, insert_rows
 from msprobe_builder.match.matching import Likely, Matching, Unmatched
@@ -26,15 +27,17 @@ def write_matching(
         [matched + npu_base, matching.npu[matched] + bench_base, matching.source[matched]],
     )
     found = matched[matching.source[matched] == Source.AUTOMATIC]
-    connection.executemany(
-        "UPDATE match SET evidence = ?, certainty = ? WHERE npu_node = ?",
-        zip(
-            matching.evidence[found].tolist(),
-            matching.certainty[found].tolist(),
-            (found + npu_base).tolist(),
-            strict=True,
-        ),
-    )
+    if len(found):
+        require_columns(connection, "match", ["evidence", "certainty"])
+        connection.executemany(
+            "UPDATE match SET evidence = ?, certainty = ? WHERE npu_node = ?",
+            zip(
+                matching.evidence[found].tolist(),
+                matching.certainty[found].tolist(),
+                (found + npu_base).tolist(),
+                strict=True,
+            ),
+        )
     _write_unmatched(connection, matching.npu_unmatched, npu_base, bench_base)
     _write_unmatched(connection, matching.bench_unmatched, bench_base, npu_base)
     _write_likely(connection, matching.npu_likely, npu_base, bench_base)

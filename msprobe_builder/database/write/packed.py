@@ -31,8 +31,11 @@ def pack(path: Path) -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 connection.execute("VACUUM INTO ?", (str(copy),))
             copy.replace(path)
+        except sqlite3.OperationalError:
+            pass  # no room for both: the file is whole, with its gaps
         finally:
-            copy.unlink(missing_ok=True)
+            for left in (copy, copy.with_name(f"{copy.name}-journal")):
+                left.unlink(missing_ok=True)
     write_packed_columns(path)
 
 

@@ -8,26 +8,32 @@ from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.database.migrations import lay_out
+from msprobe_builder.database.late_columns import lay_out_short, require_columns
 from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.database.write.matching import write_groups, write_matching
 from msprobe_builder.database.write.merged import write_merge
-from msprobe_builder.database.write.rows import clean, insert_rows
+from msprobe_builder.database.write.rows import BLOCK, clean, insert_rows
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.metrics.rollup import roll_up
 
 _ROOT_NODE = 1
+_NODE = (
+    "node_id, graph_id, parent_id, subtree_end, kind, stem_id, direction, call, micro_step,"
+    " is_recompute, stack_id, error, grade"
+)
 
 
 def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
-    """A new database with the schema and the grading profile.
+    """A new database with the tables and the grading profile, to be completed in the end.
 
     The file has a temporary name until it is complete, so nothing is lost by writing it
     without a journal.
@@ -39,8 +45,8 @@ def create(path: Path, profile: Iterable[Band]) -> sqlite3.Connection:
         # the whole row.
         "PRAGMA cache_size = -16384; PRAGMA ignore_check_constraints = ON;"
     )
-    lay_out(connection)
     connection.execute("BEGIN")
+    lay_out_short(connection)
     connection.executemany(
         "INSERT INTO grade VALUES (?, ?, ?, ?, ?)",
         [(int(band.grade), band.name, band.low, band.high, band.colour) for band in profile],
@@ -143,10 +149,14 @@ def _write_graph(
             result.inputs[side],
         ),
     )
+    overflow = [graph.overflow] if graph.overflow.any() else []
+    if overflow:
+        require_columns(connection, "node", ["overflow"])
     insert_rows(
         connection,
-        "node",
-        "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, nullif(?, 0)",
+        f"node ({_NODE}{', overflow' if overflow else ''})",
+        "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?"
+        + (", nullif(?, 0)" if overflow else ""),
         [
             range(base, base + len(tree)),
             repeat(graph_id),
@@ -161,7 +171,7 @@ def _write_graph(
             stacks.of_nodes(graph),
             graph.error,  # SQLite stores NaN as NULL
             graph.grade,
-            graph.overflow,
+            *overflow,
         ],
     )
     insert_rows(connection, "unrecorded", "?", [np.flatnonzero(tree.record < 0) + base])
@@ -185,7 +195,15 @@ def _write_graph(
 
 def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -> None:
     table = graph.table
-    rows = np.flatnonzero(table.is_tensor)
+    for first in range(0, len(table), BLOCK):
+        rows = np.arange(first, min(first + BLOCK, len(table)))
+        _write_tensors(connection, table, rows[table.is_tensor[rows]], base)
+        _write_arguments(connection, table, rows[~table.is_tensor[rows]], base)
+
+
+def _write_tensors(
+    connection: sqlite3.Connection, table: ParameterTable, rows: NDArray[np.int64], base: int
+) -> None:
     statistics = table.statistics[:, rows]
     bits = (1 << np.arange(len(statistics)))[:, None]
     is_nan = np.isnan(statistics) & ((table.missing[rows] & bits) == 0)
@@ -204,10 +222,15 @@ def _write_parameters(connection: sqlite3.Connection, graph: Graph, base: int) -
     places = "?, ?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, -1), ?, ?, ?, ?, ?"
     for name, of_row in (("md5", table.md5), ("file", table.file)):
         if of_row:
+            require_columns(connection, "tensor", [name])
             columns[name] = [of_row.get(row) for row in rows.tolist()]
             places += ", ?"
     insert_rows(connection, f"tensor ({', '.join(columns)})", places, list(columns.values()))
-    rows = np.flatnonzero(~table.is_tensor)
+
+
+def _write_arguments(
+    connection: sqlite3.Connection, table: ParameterTable, rows: NDArray[np.int64], base: int
+) -> None:
     insert_rows(
         connection,
         "argument",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _BLOCK = 4096  # numbers that are Python objects at a time: they take eight times their column
+BLOCK = 16 * _BLOCK  # rows whose columns are made for storing them, at a time
 _TOGETHER = 16  # rows of one statement: beginning and ending it costs as much as a row
 
 

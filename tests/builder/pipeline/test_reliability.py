@@ -139,7 +139,11 @@ def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     host = publish._host()
-    gone = [f".a.vis.db.{host}.{dead.pid}.building"]
+    gone = [
+        f"{start}.a.vis.db.{host}.{dead.pid}.building{end}"
+        for start in ("", ".copy")  # the second is written when gaps are closed
+        for end in ("", "-journal")  # SQLite's own, beside either
+    ]
     kept = [
         f".a.vis.db.{host}.{os.getpid()}.building",  # of a build that runs
         f".a.vis.db.elsewhere-{host}.{dead.pid}.building",  # of another machine
@@ -247,3 +251,32 @@ def test_what_looks_like_a_missing_rank_is_named(tmp_path: Path) -> None:
             write_dump(tmp_path / side / rank, RECORD)
     with pytest.raises(BuildError, match=r"lacks step 0 rank 1 \(rank01 has no such name\)"):
         build(BuildConfig(tmp_path / "npu", tmp_path / "bench"), tmp_path / "out")
+
+
+def test_a_disk_without_room_for_a_second_copy_gets_the_file_with_its_gaps(
+    compare: Path, tmp_path: Path
+) -> None:
+    assert shell(compare, "--output-name room") == 0
+    whole = tmp_path / "out" / "room.vis.db"
+    small, at_end = tmp_path / "small", tmp_path / "at_end"
+    small.mkdir()
+    at_end.mkdir()
+    size = whole.stat().st_size * 8 // 5
+    build_there = f"{sys.executable} -m msprobe_builder -i {compare} -o {small} --output-name tight"
+    mount = f"mount -t tmpfs -o size={size} tmpfs {small}"
+    mounted = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", mount], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("no small disk can be made here")
+    script = f"{mount} && {build_there} && cp -a {small}/. {at_end}"
+    subprocess.run(["unshare", "-rm", "sh", "-c", script], check=True, capture_output=True)
+    assert [path.name for path in at_end.iterdir()] == ["tight.vis.db"]
+    tight = at_end / "tight.vis.db"
+    assert tight.stat().st_size > whole.stat().st_size
+    check(tight).close()
+    with closing(sqlite3.connect(tight)) as connection:
+        connection.execute("ATTACH ? AS other", (str(whole),))
+        for table in ("node", "tensor", "comparison"):
+            both = f"SELECT * FROM main.{table} EXCEPT SELECT * FROM other.{table}"
+            assert connection.execute(both).fetchall() == []

@@ -10,6 +10,8 @@ from unittest.mock import patch
 import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.database.late_columns import complete
+from msprobe_builder.database.layout import current_layout
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Matching, Unmatched, inverse
 from msprobe_builder.pipeline import compare
@@ -24,8 +26,13 @@ NODES = (
     " serious, severe, rollup.unmatched FROM node_view LEFT JOIN rollup USING (node_id)"
     " ORDER BY side, seq"
 )
+_COMPARED = ", ".join(
+    f"comparison.{column}"
+    for column in current_layout().column_names("comparison")
+    if column not in ("npu_node", "note_id")
+)
 COMPARISONS = (
-    "SELECT own.name, other.name, comparison.*, text.value FROM comparison"
+    f"SELECT own.name, other.name, {_COMPARED}, text.value FROM comparison"
     " JOIN node_name AS own ON own.node_id = npu_node JOIN match USING (npu_node)"
     " JOIN node_name AS other ON other.node_id = bench_node"
     " LEFT JOIN text ON text_id = note_id ORDER BY npu_node, npu_ordinal"
@@ -46,6 +53,8 @@ def rebuild(npu: Path, bench: Path, pairs: Pairs, target: Path) -> Path:
 
     with patch.object(compare, "match_nodes", given_matching):
         store_pair(PairJob(0, 0, npu, bench), target, lambda _: None, Keeper())
+    with closing(sqlite3.connect(target)) as connection:
+        complete(connection)
     return target
 
 
@@ -62,8 +71,10 @@ def matched(database: Path) -> Pairs:
 def content(database: Path) -> dict[str, list[tuple[object, ...]]]:
     """Everything that follows from the matches, without ids of texts."""
     with closing(sqlite3.connect(database)) as connection:
-        comparisons = [(*row[:2], *row[3:-2], row[-1]) for row in connection.execute(COMPARISONS)]
-        return {"nodes": connection.execute(NODES).fetchall(), "comparisons": comparisons}
+        return {
+            "nodes": connection.execute(NODES).fetchall(),
+            "comparisons": connection.execute(COMPARISONS).fetchall(),
+        }
 
 
 def check_sound(database: Path) -> None:
