@@ -11,12 +11,14 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.command.summary import summary_lines
 from msprobe_builder.dump.discover import discover
+from msprobe_builder.dump.source import Source
 from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout, replicas
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.pipeline.build import build
@@ -40,14 +42,7 @@ def main() -> None:
         }
         seconds = time.process_time() - began
         print(f"{len(ranks):,} ranks found in {seconds:.2f} s; {before:,.0f} MB before")
-        for own in replicas(layout):
-            began, texts = time.process_time(), Texts()
-            side, _ = read_replica(
-                ReplicaSource(layout, own, ranks), texts, partial(read_rank, texts=texts)
-            )
-            seconds = time.process_time() - began
-            size = f"{len(side.tree):,} nodes, {len(side.table):,} parameters"
-            print(f"replica {own.label}: {size}, {seconds:.1f} s, peak {_memory():,.0f} MB")
+        _read_replicas(layout, ranks)
         config = BuildConfig(cluster, replica, npu_layout=layout, bench_layout=one)
         began = time.process_time()
         result = build(config, Path(folder) / "out", workers=1)
@@ -57,6 +52,18 @@ def main() -> None:
             f"{result.file_size / 1e6:,.1f} MB database, {len(result.diagnostics):,} findings in "
             f"{len(summary_lines(result)):,} lines"
         )
+
+
+def _read_replicas(layout: ParallelLayout, ranks: Mapping[int, Source]) -> None:
+    """Print one line for each replica; a function of its own, so that none is left behind."""
+    for own in replicas(layout):
+        began, texts = time.process_time(), Texts()
+        side, _ = read_replica(
+            ReplicaSource(layout, own, ranks), texts, partial(read_rank, texts=texts)
+        )
+        seconds = time.process_time() - began
+        size = f"{len(side.tree):,} nodes, {len(side.table):,} parameters"
+        print(f"replica {own.label}: {size}, {seconds:.1f} s, peak {_memory():,.0f} MB")
 
 
 def _link_ranks(layout: ParallelLayout, source: Path, folder: Path) -> None:

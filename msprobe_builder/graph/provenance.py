@@ -25,7 +25,8 @@ class Apart(NamedTuple):
     ``statistics`` are its own max, min, mean and norm. ``shown_rank`` is whose value is shown,
     None where that is made of many; ``suspect`` the rank that is off, None while nothing tells.
     ``difference`` is 0…1 of the size of what is shown, ``is_origin`` false where what the node
-    took in was different already.
+    took in was different already, ``is_from_others`` true where ranks outside of the merged ones
+    had a part in it.
     """
 
     rank: int
@@ -36,6 +37,7 @@ class Apart(NamedTuple):
     suspect: int | None = None
     is_origin: bool = True
     note: str = ""
+    is_from_others: bool = False
 
 
 def in_words(several: Sequence[Apart]) -> str:
@@ -168,7 +170,11 @@ def with_places_of_origin(table: ParameterTable, provenance: Provenance) -> Prov
         row
         for row in rows
         if section[row] == Section.PARAMETERS
-        or (section[row] == Section.OUTPUT and int(table.node[row]) not in fed)
+        or (
+            section[row] == Section.OUTPUT
+            and int(table.node[row]) not in fed
+            and not any(one.is_from_others for one in provenance.apart[row])
+        )
         or (section[row] == Section.PARAMETERS_GRAD and gradients_alone)
     }
     return replace(

@@ -9,37 +9,25 @@ stage has. What is left are replicas. What nothing recorded tells must be declar
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.dump.names import Direction, Kind, Name, module_path
-from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.flow.experts import expert_owners, expert_place
-from msprobe_builder.merge.flow.operators import GATHERS, PEER_CALLS, REDUCTIONS, operator_of
-from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
-from msprobe_builder.merge.flow.share import Share
-from msprobe_builder.merge.ranks.layout import OPTIONAL, ParallelLayout, parse_layout
-from msprobe_builder.merge.ranks.placements import cut_dimension, placements
-from msprobe_builder.merge.ranks.rank_tables import parse_numbers
-
-_EXCHANGES = frozenset({"all_to_all_single", "all_to_all"})
-_PARALLEL = re.compile(r"ColumnParallel|RowParallel|VocabParallel|QKVParallel|ParallelLMHead")
-_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
-_CHUNK = re.compile(r"Module\.(\d+)\.")
-_PEER = re.compile(r"input\.(?:1|dst|src|group_dst|group_src|(?:\d+\.)+peer)\Z")
+from msprobe_builder.merge.clues import Clues, read_clues
+from msprobe_builder.merge.ranks.layout import OPTIONAL, ParallelLayout, parse_layout, replicas
 
 
 @dataclass(frozen=True)
 class AutoLayout:
-    """A layout to be found; ``declared`` are the sizes that are known and win over all others."""
+    """A layout to be found; ``declared`` are the sizes that are known and win over all others.
+
+    ``rank_size`` is None where as many ranks are meant as there are.
+    """
 
     declared: Mapping[str, object] = field(default_factory=dict)
     where: str = "parallel_merge"
+    rank_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,47 +39,32 @@ class FoundLayout:
     is_sure: bool
 
 
-@dataclass
-class _Clues:
-    """Of one rank: the groups of each kind of collective, the peers of sends, the model chunks."""
-
-    tensor: set[tuple[int, ...]] = field(default_factory=set)
-    expert: set[tuple[int, ...]] = field(default_factory=set)
-    context: set[tuple[int, ...]] = field(default_factory=set)
-    peers: set[int] = field(default_factory=set)
-    ring: set[int] = field(default_factory=set)  # peers of sends within attention
-    attention_talks: bool = False
-    chunks: set[int] = field(default_factory=set)
-    weights: dict[tuple[str, str], bytes] = field(default_factory=dict)  # of parallel layers
-    has_words: bool = False
-    has_calls: bool = False
-
-
 def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -> FoundLayout:
     """Find the layout of ``rank_size`` ranks; ``read`` gives a rank.
 
     UsageError when what was recorded fits no layout: it must be declared then.
     """
-    clues = _clues(read(0), rank_size)
+    clues = read_clues(read(0))
+    _check_presence(auto, clues, rank_size)
+    _check_experts(auto, clues, rank_size)
     declared = dict(auto.declared)
     sizes: dict[str, object] = {}
     why: dict[str, str] = {}
     pp, why["pp"] = _stages(clues, rank_size, read)
-    if pp is None and "pp" not in declared:
-        raise UsageError(
-            f"{auto.where}: neither sends between stages nor an embedding on the first rank tell "
-            "the number of pipeline stages; declare pp."
-        )
+    if pp is None:
+        if "pp" not in declared:
+            raise UsageError(f"{auto.where}: {why['pp']}; declare pp.")
+        why["pp"] = ""
     sizes["pp"] = pp or 1
     told = declared.get("pp", pp)
     stage = rank_size // told if isinstance(told, int) and 0 < told <= rank_size else rank_size
-    sizes["tp"], why["tp"] = _parts(clues, stage, read)
+    sizes["tp"], why["tp"], are_alike = _parts(auto, clues, stage, read)
+    of_tensors = range(int(str(declared.get("tp", sizes["tp"]))))
     for name, groups, words in (
         ("ep", clues.expert, "exchanges around experts over ranks {}"),
         ("cp", clues.context - clues.tensor, "attention gathers or exchanges over ranks {}"),
     ):
-        group = min((one for one in groups if 0 in one and len(one) > 1), key=len, default=None)
-        of_tensors = range(int(str(sizes["tp"])))
+        group = _own_group(groups)
         if name == "cp" and group == (*of_tensors,):
             group = None  # of layers that hold their parallel layers themselves
         sizes[name] = 1 if group is None else len(group)
@@ -103,149 +76,173 @@ def find_layout(auto: AutoLayout, rank_size: int, read: Callable[[int], Side]) -
     if sizes["cp"] == 1 and ring and ring[-1] % ring[0] == 0:
         sizes["cp"] = ring[-1] // ring[0] + 1
         why["cp"] = f"sends within attention between rank 0 and {', '.join(map(str, ring))}"
-    sizes["vpp"] = max(len(clues.chunks), 1) if sizes["pp"] != 1 else 1
+    sizes["vpp"] = max(len(clues.chunks), 1) if told != 1 else 1
     if sizes["vpp"] != 1:
         why["vpp"] = "model chunks in names of modules"
-    for name, size in declared.items():
-        if name in sizes and size != sizes[name] and why.get(name):
+    conflicts = [
+        name
+        for name, size in declared.items()
+        if name in sizes and size != sizes[name] and why.get(name)
+    ]
+    for name in declared:
+        if name in conflicts:
             why[name] = f"declared, though the dump tells {sizes[name]}: {why[name]}"
         else:
             why[name] = "declared"
-    layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
+    try:
+        layout = parse_layout({"rank_size": rank_size, **sizes, **declared}, auto.where)
+    except UsageError as error:
+        told_of = {**sizes, **declared}.items()
+        found = [f"{name} {size} ({why[name]})" for name, size in told_of if why.get(name)]
+        raise UsageError(f"{error} Sizes are {', '.join(found)}.") from error
+    other = _other_groups(layout, clues, declared)
+    if other and "order" not in declared:
+        raise UsageError(
+            f"{auto.where}: {other}, which the numbering {'-'.join(layout.order)} does not give; "
+            "declare order, tp, pp and cp."
+        )
     own = layout.sizes()
     if layout.etp != layout.tp:
         own["etp"] = layout.etp
         why.setdefault("etp", "ranks of one tensor-parallel group exchange tokens")
     why["dp"] = "what is left" if layout.dp > 1 else ""
     is_open = clues.attention_talks and layout.cp == 1
-    is_sure = layout.dp == 1 or "cp" in declared or (clues.has_calls and not is_open)
+    if is_open and layout.dp > 1 and "cp" not in declared:
+        raise UsageError(
+            f"{auto.where}: attention talks to other ranks, but neither a group nor a peer tells "
+            "to which; declare cp."
+        )
+    is_told = layout.dp == 1 or "cp" in declared or clues.has_calls
     words = ", ".join(
         f"{name} {size}" + (f" ({why[name]})" if why.get(name) else "")
         for name, size in own.items()
         if size > 1 or name in ("tp", "pp", "etp") or name in declared
     )
-    end = "" if is_sure else "; nothing tells dp from cp for sure: declare cp if there is any"
+    end = "" if is_told else "; nothing tells dp from cp for sure: declare cp if there is any"
+    end += f"; {other}, which the declared order does not give" if other else ""
+    end += "; correct what was declared, or leave it to be found" if conflicts else ""
     ranks = f"{rank_size} ranks were" if rank_size > 1 else "1 rank was"
+    is_sure = is_told and not (conflicts or other) and (are_alike or "tp" in declared)
     return FoundLayout(layout, f"{ranks} found to be {words}{end}.", is_sure)
+
+
+def _check_presence(auto: AutoLayout, clues: Clues, rank_size: int) -> None:
+    """Refuse dumps of some of the ranks only: what is missing may be stages as well as replicas."""
+    absent = max((*clues.named, *clues.peers, *clues.ring, 0))
+    if absent >= rank_size:
+        raise UsageError(
+            f"{auto.where}: rank 0 recorded calls with rank {absent}, but there are dumps of "
+            f"{rank_size} {'ranks' if rank_size > 1 else 'rank'} only; give those of all ranks, or "
+            "declare rank_size, tp, pp and whatever else splits those that are there."
+        )
+
+
+def _check_experts(auto: AutoLayout, clues: Clues, rank_size: int) -> None:
+    """Give exchanges around experts the group that is left to them, or refuse to guess it."""
+    if not clues.experts_talk or clues.expert or "ep" in auto.declared:
+        return
+    if rank_size > 2:
+        raise UsageError(
+            f"{auto.where}: experts exchange tokens, but no group tells between which ranks; "
+            "declare ep, and etp if experts are not split as the rest."
+        )
+    clues.expert.add(tuple(range(rank_size)))
+
+
+def _own_group(groups: set[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The smallest group that rank 0 shares with others, of neighbours if there are several."""
+    own = [one for one in groups if 0 in one and len(one) > 1]
+    return min(own, key=lambda one: (len(one), one), default=None)
+
+
+def _other_groups(layout: ParallelLayout, clues: Clues, declared: Mapping[str, object]) -> str:
+    """In words the group of rank 0 that the layout gives it otherwise, empty if there is none."""
+    stage = next(one for one in replicas(layout)[0].ranks if any(0 in ranks for ranks in one))
+    of_tensors = next(ranks for ranks in stage if 0 in ranks)
+    of_tokens = tuple(ranks[of_tensors.index(0)] for ranks in stage)
+    for name, expected, groups, words in (
+        ("tp", of_tensors, clues.tensor, "collectives of parallel layers"),
+        ("cp", of_tokens, clues.context - clues.tensor, "attention gathers or exchanges"),
+    ):
+        same = [one for one in groups if len(one) == len(expected) > 1 and 0 in one]
+        if name not in declared and same and tuple(sorted(expected)) not in same:
+            verb = "run over" if name == "tp" else "over"
+            return f"{words} {verb} ranks {_shown(min(same))}"
+    return ""
 
 
 def _shown(group: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, group[:8]))}{', …' if len(group) > 8 else ''}]"
 
 
-def _clues(side: Side, rank_size: int) -> _Clues:
-    clues = _Clues()
-    tree, texts = side.tree, side.dump.parameters.texts.values
-    owners = expert_owners(tree)
-    for name in tree.parsed:
-        if name.kind is Kind.MODULE:
-            kind = module_class(name)
-            clues.has_words |= "Embedding" in kind and "Rotary" not in kind
-            if chunk := _CHUNK.match(name.stem):
-                clues.chunks.add(int(chunk[1]))
-    table = side.table
-    # Ranks hold other experts, too, whose layers say nothing of how each is cut.
-    of_layers = [
-        bool(_PARALLEL.search(module_class(name))) and expert_place(name.stem) is None
-        for name in tree.parsed
-    ]
-    distributed = placements(table, side.dump.parameters.texts)
-    for row in np.flatnonzero(table.section == Section.PARAMETERS).tolist():
-        node = int(table.node[row])
-        if cut_dimension(distributed.get(row, "")) is not None:
-            key = tree.names[node], texts[int(table.name_id[row])]
-            clues.weights[key] = table.statistics[:, row].tobytes()
-            continue
-        is_cut = parameter_state(module_class(tree.parsed[node]), texts[int(table.name_id[row])])
-        if of_layers[node] and is_cut.share is Share.SHARD:
-            key = tree.names[node], texts[int(table.name_id[row])]
-            clues.weights[key] = table.statistics[:, row].tobytes()
-    clues.has_calls = any(name.kind is Kind.API for name in tree.parsed)
-    recorded = dict(_groups(side))
-    for node, name in enumerate(tree.parsed):
-        if name.stem in PEER_CALLS:
-            is_ring = _is_in_attention(side, node)
-            clues.attention_talks |= is_ring
-            (clues.ring if is_ring else clues.peers).update(_peers(side, node, texts))
-            continue
-        operator = operator_of(name)
-        if not name.stem.startswith("Distributed."):
-            continue
-        group = recorded.get(node, tuple(range(rank_size)))
-        above = tree.parsed[int(tree.parent[node])]
-        if operator in _EXCHANGES and module_path(above.stem) in owners:
-            clues.expert.add(group)
-        elif (operator in REDUCTIONS or operator in GATHERS) and _is_parallel(above):
-            clues.tensor.add(group)
-        elif node not in recorded and _is_in_attention(side, node):
-            clues.attention_talks = True
-        elif (operator in GATHERS or operator in _EXCHANGES) and _is_in_attention(side, node):
-            clues.context.add(group)
-    return clues
+def _parts(
+    auto: AutoLayout, clues: Clues, stage: int, read: Callable[[int], Side]
+) -> tuple[int, str, bool]:
+    """In how many parts the layers of a stage of so many ranks are cut, how it is known, how sure.
 
-
-def _is_parallel(name: Name) -> bool:
-    return bool(_PARALLEL.search(module_class(name)))
-
-
-def _is_in_attention(side: Side, node: int) -> bool:
-    """Whether a call stands in the forward pass of attention; behind backward it is misplaced."""
-    while node > 0:
-        node = int(side.tree.parent[node])
-        name = side.tree.parsed[node]
-        if _ATTENTION.search(name.stem):
-            return name.direction is Direction.FORWARD
-    return False
-
-
-def _groups(side: Side) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """The ranks of each collective that names a group."""
-    table, values = side.table, side.dump.parameters.texts.values
-    columns = table.node.tolist(), table.type_id.tolist(), table.value_id.tolist()
-    for node, type_id, value_id in zip(*columns, strict=True):
-        if type_id >= 0 and value_id >= 0 and values[type_id].endswith("ProcessGroup"):
-            yield node, tuple(sorted(parse_numbers(values[value_id]) or ()))
-
-
-def _peers(side: Side, node: int, texts: list[str]) -> Iterator[int]:
-    """The ranks that a call sends to or receives from."""
-    table = side.table
-    begin, end = table.node.searchsorted([node, node + 1]).tolist()
-    for row in range(begin, end):
-        if table.value_id[row] >= 0 and _PEER.match(texts[int(table.name_id[row])]):
-            yield from parse_numbers(texts[int(table.value_id[row])]) or ()
-
-
-def _parts(clues: _Clues, stage: int, read: Callable[[int], Side]) -> tuple[int, str]:
-    """In how many parts the layers of a stage of so many ranks are cut, and how it is known."""
-    group = min((one for one in clues.tensor if 0 in one and len(one) > 1), key=len, default=None)
-    if group is not None and group == (*range(len(group)),) and stage % len(group) == 0:
-        return len(group), f"collectives of parallel layers over ranks {_shown(group)}"
-    if not clues.weights or stage == 1:
-        return 1, "" if clues.weights else "no layer is of a parallel class"
+    It is not sure where ranks that should hold the same parts do so for most of them only.
+    """
+    group = _own_group(clues.tensor)
+    if group is not None:
+        words = f"collectives of parallel layers over ranks {_shown(group)}"
+        if stage % len(group) == 0 or "tp" in auto.declared:
+            return len(group), words, True
+        raise UsageError(
+            f"{auto.where}: {words} fit into no stage of {stage} "
+            f"{'ranks' if stage > 1 else 'rank'}; declare tp, pp and order."
+        )
+    if not clues.is_parallel or stage == 1:
+        return 1, "" if clues.is_parallel else "no layer is of a parallel class", True
+    if "tp" in auto.declared:
+        return 1, "", True
+    if not clues.weights:
+        raise UsageError(
+            f"{auto.where}: there are parallel layers, but neither groups nor statistics of "
+            "weights tell in how many parts they are cut; declare tp."
+        )
     for count in range(1, stage):
-        if stage % count == 0 and _clues(read(count), stage).weights == clues.weights:
-            others = "rank 1 holds" if count == 1 else f"rank {count} holds"
-            return count, f"{others} the same parts of parallel layers as rank 0"
-    return stage, "every rank of a stage holds other parts of parallel layers"
+        if stage % count:
+            continue
+        others = read_clues(read(count)).weights
+        alike = sum(others.get(key) == values for key, values in clues.weights.items())
+        if alike * 2 >= len(clues.weights):
+            are_alike = alike == len(clues.weights)
+            parts = "the same parts" if are_alike else f"{alike} of {len(clues.weights)} parts"
+            words = f"rank {count} holds {parts} of parallel layers as rank 0"
+            return count, words, are_alike
+    return stage, "every rank of a stage holds other parts of parallel layers", True
 
 
-def _stages(clues: _Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[int | None, str]:
-    """The number of stages, and how it is known; None when nothing tells."""
+def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[int | None, str]:
+    """The number of stages and how it is known, or None and why it is not."""
     # The way back of a ring is recorded behind the attention, but goes between the same ranks.
     peers = sorted(peer for peer in clues.peers - clues.ring if 0 < peer < rank_size)
     if peers:
         if rank_size % peers[0]:
-            raise UsageError(
-                f"Rank 0 sends to rank {peers[0]}, which divides {rank_size} ranks into no equal "
-                "stages; declare pp in parallel_merge."
+            return None, (
+                f"rank 0 sends to rank {peers[0]}, which divides {rank_size} ranks into no equal "
+                "stages, so dumps may be missing"
+            )
+        next_one = read_clues(read(peers[0]))
+        if next_one.modules == clues.modules and (
+            clues.has_words or (clues.held and next_one.held == clues.held)
+        ):
+            also = "words enter the model on both" if clues.has_words else "their weights are equal"
+            return None, (
+                f"rank 0 sends to rank {peers[0]}, but both run the same modules, and {also}"
             )
         return rank_size // peers[0], f"sends between ranks 0 and {peers[0]}"
-    if not clues.has_words or rank_size == 1:
-        return (1, "") if rank_size == 1 else (None, "")
+    if rank_size == 1:
+        return 1, ""
+    if not clues.has_words:
+        return None, (
+            "neither sends between stages nor an embedding on the first rank tell the number of "
+            "pipeline stages"
+        )
     for count in range(rank_size, 1, -1):
-        if rank_size % count == 0 and not _clues(read(rank_size // count), rank_size).has_words:
-            return count, f"words enter the model on the first {rank_size // count} ranks only"
+        stage = rank_size // count
+        if rank_size % count == 0 and not read_clues(read(stage)).has_words:
+            return count, f"words enter the model on the first {stage} ranks only"
     return 1, "words enter the model on every rank"
 
 
@@ -259,13 +256,15 @@ def parse_side(value: object, where: str) -> ParallelLayout | AutoLayout:
         if "order" in value:
             sizes["order"] = value["order"]
         _check_words(sizes, where)
-        return AutoLayout({key: one for key, one in known.items() if key != "rank_size"}, where)
+        rank_size = known.pop("rank_size", None)
+        return AutoLayout(known, where, None if rank_size is None else int(str(rank_size)))
     return parse_layout(value, where)
 
 
 def _check_words(sizes: Mapping[str, object], where: str) -> None:
     """Refuse unknown keys and sizes that are none, before anything is read."""
     alone = {key: one for key, one in sizes.items() if key not in OPTIONAL or key == "order"}
+    parse_layout({"rank_size": sizes["rank_size"], "tp": 1, "pp": 1}, where)
     product = 1
     for key in ("tp", "pp"):
         size = sizes[key]

@@ -37,7 +37,7 @@ def with_suspects(side: Side, other: ParameterTable, partner: Mapping[int, int])
     found = {
         row: tuple(
             _weighed(one, side.table.statistics[:, row], other.statistics[:, partner[row]])
-            if row in partner and one.suspect is None
+            if row in partner and one.suspect is None and not one.is_from_others
             else one
             for one in several
         )

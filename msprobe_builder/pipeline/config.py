@@ -119,7 +119,7 @@ def _layouts(
         )
     for side in ("npu", "bench") if is_comparison else ("npu",):
         if side not in merge:
-            raise UsageError(f"{where} lacks '{side}'; add its rank_size, tp and pp.")
+            raise UsageError(f"{where} lacks '{side}'; add its rank_size, tp and pp, or \"auto\".")
     if "bench" in merge and not is_comparison:
         raise UsageError(f"{where} has 'bench' without a bench_path; add the path or remove it.")
     npu = parse_side(merge["npu"], f"{where}.npu")

@@ -234,7 +234,7 @@ def _ranks_by_step(
     for place, source in sorted(tree.directories.items()):
         result.setdefault(place.step, {})[place.rank] = source
     for step, ranks in result.items():
-        wrong = _wrong_ranks(sorted(ranks), layout.rank_size)
+        wrong = wrong_ranks(sorted(ranks), layout.rank_size)
         if wrong:
             hint = f" ({tree.strays[0]} has no such name)" if tree.strays else ""
             raise BuildError(
@@ -291,7 +291,7 @@ def _replica_sources(
     }
 
 
-def _wrong_ranks(found: Sequence[int], size: int) -> str:
+def wrong_ranks(found: Sequence[int], size: int) -> str:
     """Which of ``size`` ranks are missing and which are too many, nothing when none are."""
     known = set(found)
     lacking = islice((rank for rank in range(size) if rank not in known), _SHOWN + 1)

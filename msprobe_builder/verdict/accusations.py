@@ -23,7 +23,7 @@ from msprobe_builder.verdict.doubts import (
     was_given_more,
     works_on_other_parts,
 )
-from msprobe_builder.verdict.evidence import is_made_elsewhere
+from msprobe_builder.verdict.elsewhere import is_made_elsewhere
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history

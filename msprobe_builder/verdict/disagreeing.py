@@ -86,11 +86,12 @@ def told_of_ranks(
         f"Argument {names[table.name_id[row]].removeprefix('input.')} is {provenance.factors[row]}."
         for row in own_factors(table, provenance, node)
     ]
-    several = [one for row in range(first, last) for one in provenance.apart.get(row, ())]
-    if not several:
-        return arguments[:_SHOWN]
-    told = in_words(several[:_SHOWN])
-    return [*arguments[:_SHOWN], f"{told[:1].upper()}{told[1:]}."]
+    apart = [
+        f"In {names[table.name_id[row]]} {in_words([one])}."
+        for row in range(first, last)
+        for one in provenance.apart.get(row, ())
+    ]
+    return [*arguments[:_SHOWN], *apart[:_SHOWN]]
 
 
 def told_of_numbers(wrong: Sequence[Wrong]) -> list[str]:

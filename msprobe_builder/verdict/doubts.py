@@ -75,15 +75,21 @@ def is_given_another_size(flow: Flow, finding: Finding) -> bool:
     What it puts out then follows from what it was given, not from what it does. That one statistic
     agrees, such as the maximum of masked scores, says nothing.
     """
+    return bool(given_another_size(flow, finding.at))
+
+
+def given_another_size(flow: Flow, node: int) -> list[int]:
+    """The rows of tensors that a call is given of another size than the reference's."""
     table = flow.npu.table
-    first, last = np.searchsorted(table.node, [finding.at, finding.at + 1]).tolist()
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     is_told = flow.informative[rows] & ~np.isnan(flow.error[rows])
     rows = rows[(flow.bench_of[rows] >= 0) & ~is_told]
     sizes, theirs = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
     # Of what ranks have of their own the size may be unknown, which says nothing.
-    return bool(np.any((sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)))
+    is_other = (sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)
+    return [int(row) for row in rows[is_other]]
 
 
 def is_given_unknown(flow: Flow, finding: Finding) -> bool:

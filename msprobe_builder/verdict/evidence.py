@@ -6,13 +6,12 @@ import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
-from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST, fillers
-from msprobe_builder.verdict.doubts import given_unknown
+from msprobe_builder.verdict.doubts import given_another_size, given_unknown
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS, TURNING
@@ -117,6 +116,10 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         if flow.is_merged:
             return f"Nobody can compare {told}, which merging could not tell; {name} {shown}."
         return f"Nobody can compare {told}, of which one side has no statistics; {name} {shown}."
+    if finding.side == 0 and (resized := given_another_size(flow, finding.node)):
+        given, row = texts.values[table.name_id[resized[0]]], flow.bench_of[resized[0]]
+        own, theirs = int(table.numel[resized[0]]), int(flow.bench.table.numel[row])
+        return f"The size of {given} is {own:,}, in the reference {theirs:,}; {name} {shown}."
     return f"The inputs agree, {name} {shown}."
 
 
@@ -242,23 +245,3 @@ def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
         if frames:
             return f"{str(frames[0].file).rpartition('/')[2]}:{frames[0].line}"
     return None
-
-
-def is_made_elsewhere(flow: Flow, finding: Finding, result: PairResult) -> bool:
-    """Whether another file makes the call outside of all modules, so that it is another call.
-
-    Such calls are paired by their turn: an engine may scale the loss first, another the gradients.
-    """
-    tree, bench = flow.npu.tree, result.bench
-    other = int(flow.partner[finding.node])
-    above = tree.parsed[int(tree.parent[finding.node])]
-    if above.kind is Kind.MODULE and above.direction is not Direction.NONE:
-        return False
-    if finding.side or bench is None or other < 0:
-        return False
-    lines = (
-        source_line(result.npu.dump.stacks, tree.names[finding.node], []),
-        source_line(bench.dump.stacks, bench.tree.names[other], []),
-    )
-    files = {one.rpartition(":")[0] for one in lines if one}
-    return None not in lines and len(files) > 1

@@ -157,7 +157,9 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
         if size is None and key not in _REQUIRED:
             size = sizes["tp"] if key == "etp" else 1
         if size is None:
-            raise UsageError(f"{where} lacks '{key}'; add it as in the training script.")
+            raise UsageError(
+                f"{where} lacks '{key}'; add it as in the training script, or \"auto\"."
+            )
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise UsageError(f"{where}: '{key}' is {size!r}; it must be a whole number above 0.")
         sizes[key] = size

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.parameters import Parameters
+from msprobe_builder.dump.parameters import Parameters, Section
 from msprobe_builder.dump.task import task_of
 from msprobe_builder.graph.parameter_table import ParameterTable, take
-from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.graph.provenance import Apart, Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.sharding import classify
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.placements import with_local_shapes
+from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 from msprobe_builder.merge.values.blocks import find_blocks
 from msprobe_builder.merge.values.combine import combine
 from msprobe_builder.merge.values.data import files_of
@@ -77,8 +79,49 @@ def merge_ranks(
     )
     numbers = numbers_of(sides, rows, ranks, texts)
     shares = combined.provenance.shares | shares_of_norms(numbers, tables, states, ranks)
-    provenance = replace(combined.provenance, numbers=numbers, shares=shares)
+    provenance = replace(
+        combined.provenance,
+        numbers=numbers,
+        shares=shares,
+        apart=_without_suspects(combined.table, combined.provenance.apart, texts, ranks),
+    )
     return StageGraph(dump, first.tree, combined.table, tuple(ranks), provenance), diagnostics
+
+
+def _without_suspects(
+    table: ParameterTable,
+    apart: Mapping[int, tuple[Apart, ...]],
+    texts: Texts,
+    ranks: Sequence[int],
+) -> dict[int, tuple[Apart, ...]]:
+    """The same, with nobody suspected of what came from ranks of other groups.
+
+    A sum over replicas that differs shows that the replicas do, not which of these ranks is off;
+    nor does what follows from it. It is known again by its statistics on the ranks that differ.
+    """
+    if not apart:
+        return {}
+    kinds = [kind for kind, text in enumerate(texts.values) if text.endswith("ProcessGroup")]
+    groups = np.flatnonzero(np.isin(table.type_id, kinds) & (table.value_id >= 0))
+    reaching_out = {
+        int(table.node[row])
+        for row in groups.tolist()
+        if not {*(parse_numbers(texts.values[table.value_id[row]]) or ())} <= {*ranks}
+    }
+    handed: set[tuple[tuple[int, tuple[float, ...]], ...]] = set()
+    found = dict(apart)
+    for node, rows in groupby(sorted(apart), lambda row: int(table.node[row])):
+        keys = {row: tuple((one.rank, one.statistics) for one in apart[row]) for row in rows}
+        is_given = any(
+            table.section[row] == Section.INPUT and key in handed for row, key in keys.items()
+        )
+        for row, key in keys.items():
+            if node in reaching_out or is_given or key in handed:
+                handed.add(key)
+                found[row] = tuple(
+                    one._replace(suspect=None, is_from_others=True) for one in apart[row]
+                )
+    return found
 
 
 def without_parts(

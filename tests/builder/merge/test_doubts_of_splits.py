@@ -90,7 +90,7 @@ def test_norms_that_other_ranks_lack_prove_nothing(dumps: Path, tmp_path: Path) 
         dumps / "sharded_tp2dp2", dumps / "replicas_dp2", tmp_path / "out", layout, whole
     )
     assert {conclusion for conclusion, _ in found} == {"clean"}
-    assert sum("goes through other parts of parameters" in sentence for _, sentence in found) == 2
+    assert all("goes through other parts of parameters" in sentence for _, sentence in found[1:])
     assert not any("does not follow" in sentence for _, sentence in found)
     assert not any("is not what follows" in sentence for _, sentence in found)
 

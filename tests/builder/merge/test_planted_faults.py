@@ -163,4 +163,4 @@ def test_the_verdict_accuses_the_layer_that_lacks_its_reduction(
     )
     assert conclusion == "fault"
     assert f"{layer}.RowParallelLinear.forward.0 (" in sentence.partition(": ")[0]
-    assert "Ranks that should be alike are not. Rank 1 has max " in sentence
+    assert "Ranks that should be alike are not. In output.0 rank 1 has max " in sentence

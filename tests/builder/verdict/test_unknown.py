@@ -123,3 +123,5 @@ def test_who_is_given_another_size_is_not(
     """How many were picked followed from data: which tensors belong together is not known."""
     answer = asked(tmp_path, capsys, picked(1, number(0.5)), picked(2, number(0.5)))
     assert [one["node"] for one in answer["suspects"] if one["strength"] == "strong"] == []
+    [told] = [one for one in answer["suspects"] if one["node"] == "Tensor.sum.0.forward"]
+    assert "The size of input.0 is 12, in the reference 24; output.0" in told["evidence"]

@@ -54,6 +54,12 @@ function ranks(text: string): string {
 
 const VALUES = '(max \\S+, min \\S+, mean \\S+, norm \\S+?)';
 
+function ofRank(note: string): string {
+  return note === 'the same elements in another order'
+    ? '元素相同、次序不同'
+    : note.replace(/^(\S+) times$/, '$1 倍');
+}
+
 function values(text: string): string {
   return text.replaceAll(/(max|min|mean|norm) /g, (_, name: string) => `${STATISTICS[name]} `);
 }
@@ -81,6 +87,11 @@ const SENTENCES: readonly Told[] = [
     `Nobody can compare (\\S{1,500}?(?: and \\S{1,500}?){0,5}), of which one side has no statistics; ${NAME} ${DIFFERENCE}\\.`,
     (inputs, name, how) =>
       `${inputs.replaceAll(' and ', '、')} 只有一侧有统计值，因此无法比较；${name} ${difference(how)}。`,
+  ),
+  told(
+    `The size of ${NAME} is ([\\d,]+), in the reference ([\\d,]+); ${NAME} ${DIFFERENCE}\\.`,
+    (given, own, theirs, name, how) =>
+      `${given} 有 ${own} 个元素，标杆为 ${theirs} 个；${name} ${difference(how)}。`,
   ),
   told(
     `The inputs agree as far as statistics tell, ${NAME} ${DIFFERENCE}: values of an input that stand at other places would explain it\\.`,
@@ -233,14 +244,15 @@ const SENTENCES: readonly Told[] = [
     () => '溢出检测表明 NaN 或无穷值源于此处。',
   ),
   told(
-    `[Tt]he part of rank (\\d+) is not what the reference has there: ${VALUES}\\.`,
-    (rank, shown) => `rank ${rank} 的部分与标杆的相应部分不同：${values(shown)}。`,
+    `In ${NAME} the part of rank (\\d+) is not what the reference has there(?: \\(([^)]{1,80})\\))?: ${VALUES}\\.`,
+    (name, rank, note, shown) =>
+      `${name} 中 rank ${rank} 的部分与标杆的相应部分不同${note ? `（${ofRank(note)}）` : ''}：${values(shown)}。`,
   ),
   told(
-    `(The stage of r|R)ank (\\d+) has ${VALUES}(?:, rank (\\d+) is off)?\\.`,
-    (stage, rank, shown, off) =>
-      `rank ${rank}${stage === 'R' ? '' : ' 所在的流水线阶段'}的值为 ${values(shown)}` +
-      `${off ? `，rank ${off} 有偏差` : ''}。`,
+    `In ${NAME} (the stage of )?rank (\\d+) has ${VALUES}(, its elements differ)?(?:, rank (\\d+) is off)?\\.`,
+    (name, stage, rank, shown, elements, off) =>
+      `${name} 中 rank ${rank}${stage ? ' 所在的流水线阶段' : ''}的值为 ${values(shown)}` +
+      `${elements ? '，其元素不同' : ''}${off ? `，rank ${off} 有偏差` : ''}。`,
   ),
   told(
     'It comes from rank (\\d+), where it was wrong before\\.',
