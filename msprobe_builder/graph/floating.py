@@ -12,15 +12,19 @@ from msprobe_builder.base.texts import Texts
 
 
 class FloatingType(NamedTuple):
-    """``epsilon`` is the distance from 1 to the next larger number, ``lowest`` the lowest one."""
+    """``epsilon`` is the distance from 1 to the next larger number, ``lowest`` the lowest one.
+
+    ``step`` is the distance from 0 to the next larger number, 0 where no training comes near it.
+    """
 
     epsilon: float
     lowest: float
+    step: float = 0.0
 
 
 _FLOAT64 = FloatingType(2.0**-52, -float(np.finfo(np.float64).max))
 _FLOAT32 = FloatingType(2.0**-23, -float(np.finfo(np.float32).max))
-_FLOAT16 = FloatingType(2.0**-10, -65504.0)
+_FLOAT16 = FloatingType(2.0**-10, -65504.0, 2.0**-24)
 # What is no real floating type reaches as far as one likes.
 _OTHER = FloatingType(_FLOAT32.epsilon, -np.inf)
 
@@ -35,10 +39,10 @@ _TYPES = {
     "float16": _FLOAT16,
     "half": _FLOAT16,
     "bfloat16": FloatingType(2.0**-7, -(2.0 - 2.0**-7) * 2.0**127),
-    "float8e4m3fn": FloatingType(2.0**-3, -448.0),
-    "float8e4m3fnuz": FloatingType(2.0**-3, -240.0),
-    "float8e5m2": FloatingType(2.0**-2, -57344.0),
-    "float8e5m2fnuz": FloatingType(2.0**-2, -57344.0),
+    "float8e4m3fn": FloatingType(2.0**-3, -448.0, 2.0**-9),
+    "float8e4m3fnuz": FloatingType(2.0**-3, -240.0, 2.0**-10),
+    "float8e5m2": FloatingType(2.0**-2, -57344.0, 2.0**-16),
+    "float8e5m2fnuz": FloatingType(2.0**-2, -57344.0, 2.0**-17),
 }
 
 
@@ -63,6 +67,18 @@ def rounding_units(texts: Sequence[str]) -> dict[int, float]:
     }
 
 
+def steps(units: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distance from 0 to the next number of the types that round with these units, else 0.
+
+    Of types with one unit the largest.
+    """
+    result = np.zeros(np.shape(units))
+    for one in sorted(_TYPES.values(), key=lambda kind: kind.step):
+        if one.step:
+            result[units == one.epsilon] = one.step
+    return result
+
+
 def is_boolean(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.bool_]:
     """Of each row whether it holds truth values."""
     return np.isin(dtype_id, [n for n, text in enumerate(texts.values) if _name(text) == "bool"])
@@ -76,7 +92,7 @@ def discrete_types(texts: Texts) -> NDArray[np.bool_]:
 
 
 def _column(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
-    """Epsilons and lowest numbers, shape (2, n)."""
+    """Epsilons, lowest numbers and steps, shape (3, n)."""
     table = np.tile(np.array(_OTHER, dtype=np.float64)[:, None], len(texts) + 1)
     present = np.flatnonzero(np.bincount(dtype_id + 1))  # few, and -1 is none
     for own in present[present > 0].tolist():

@@ -15,6 +15,10 @@ is the distance ‖n - b‖ / ‖b‖, or the largest error of an element over t
 of the norm. Of a normalisation the distance alone: it divides by how much a group of elements
 varies, so that where one hardly does, rounding makes a whole element of it.
 
+Below the smallest normal number of a type its numbers are equally far apart, so that rounding
+moves an element by half of that distance, however small it is: of float16 by 2⁻²⁵, which is all of
+it where gradients are that small.
+
 A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
 Truth values beside numbers, as masks of two kernels are, are equal or not known: they may say the
 same in other numbers.
@@ -28,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.floating import epsilons, is_boolean
+from msprobe_builder.graph.floating import epsilons, is_boolean, steps
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 
@@ -48,12 +52,14 @@ _BLOCK = 1 << 16  # pairs at a time: what is worked out of each takes fifty time
 class Distances:
     """Of n pairs: the error, what rounding explains of it, and whether one side alone broke.
 
-    ``error`` is NaN where nothing is known. ``rounding`` is the unit of the coarser type.
-    ``broken`` pairs hold NaN or infinity on one side only.
+    ``error`` is NaN where nothing is known. ``rounding`` is the unit of the coarser type, ``cast``
+    that of what was cast to the coarsest type inside, unseen. ``broken`` pairs hold NaN or
+    infinity on one side only.
     """
 
     error: Float
     rounding: Float
+    cast: Float
     broken: Bool
     informative: Bool  # whether more than one statistic could be compared
     coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
@@ -88,7 +94,7 @@ def distances(
     )
     unknown = other_kind & (worst > 0)
     worst, broken = np.where(unknown, np.nan, worst), broken & ~unknown
-    rounding, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
+    rounding, cast, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
     altered = np.zeros(len(pairs), dtype=bool)
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
@@ -96,7 +102,7 @@ def distances(
         altered = (comparisons.md5_equal == 0) & ~(worst > rounding) & same_type
         changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
-    return Distances(worst, rounding, broken, informative, coarsest, altered, visible)
+    return Distances(worst, rounding, cast, broken, informative, coarsest, altered, visible)
 
 
 def _of_statistics(
@@ -203,10 +209,10 @@ def _rounding(
     texts: Texts,
     *,
     other_types: bool,
-) -> tuple[Float, float]:
+) -> tuple[Float, Float, float]:
     """What one rounding does to an element, and sums in another order: of the coarser type.
 
-    And the unit of the coarsest type among pairs of unequal types.
+    The same of the coarsest type among pairs of unequal types, and its unit.
 
     A pair of unequal types counts as the finer one unless such pairs are the run's habit: a single
     call in another precision is a fault, a run in another precision is none.
@@ -222,7 +228,30 @@ def _rounding(
     # Half precision is rounded once at the end; what is summed in float32 is rounded at every step,
     # the statistics of a float32 tensor beside those of one in float64 as well.
     rounding = np.maximum(unit, _SUMS * np.minimum(unit, _SINGLE))
-    return rounding, float(coarse[coarse != fine].max(initial=0.0))
+    coarsest = float(coarse[coarse != fine].max(initial=0.0))
+    size = _largest_size(npu, bench, comparisons)
+    rounding = np.fmax(rounding, below_normal(unit, size))
+    cast = np.fmax(coarsest, below_normal(np.full(len(pairs), coarsest), size))
+    return rounding, cast, coarsest
+
+
+def below_normal(unit: Float, size: Float) -> Float:
+    """What rounding does below the smallest normal number, as a fraction of the root mean square.
+
+    ``unit`` tells the type. All of it where the elements are smaller than what rounding does.
+    """
+    with np.errstate(all="ignore"):
+        moved = steps(unit) / 2
+        return np.where((moved > 0) & (size <= moved), WORST, np.where(moved > 0, moved / size, 0))
+
+
+def _largest_size(npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons) -> Float:
+    """The root mean square of the side where it is larger: the other may have been rounded to 0."""
+    pairs = comparisons.pairs
+    with np.errstate(all="ignore"):
+        left = npu.statistics[_NORM][pairs.npu] / np.sqrt(npu.numel[pairs.npu])
+        right = bench.statistics[_NORM][pairs.bench] / np.sqrt(bench.numel[pairs.bench])
+    return np.asarray(np.fmax(left, right))
 
 
 def is_other_precision(

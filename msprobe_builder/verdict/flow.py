@@ -145,8 +145,8 @@ def flow_of(
         floor[rows] = found.rounding[new]
         if other_types:
             coarsest = max(coarsest, found.coarsest)
-            inside = rows[coarse[table.node[rows]]]
-            floor[inside] = np.fmax(floor[inside], found.coarsest)
+            inside = coarse[table.node[rows]]
+            floor[rows[inside]] = np.fmax(floor[rows], found.cast[new])[inside]
         altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
         visible[rows] = found.visible[new]

@@ -63,8 +63,12 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
 
 
 def _is_same(flow: Flow, rows: Int) -> Bool:
-    """Whether all statistics are those of the reference, fillers as well."""
+    """Whether all statistics are those of the reference, fillers as well.
+
+    Truth values have extremes alone, and those of any mask that covers a part are the same.
+    """
     result = (flow.bench_of[rows] >= 0) & flow.informative[rows]
+    result &= ~np.isnan(flow.npu.table.statistics[3, rows])
     rows = rows[result]
     own = flow.npu.table.statistics[:, rows]
     theirs = flow.bench.table.statistics[:, flow.bench_of[rows]]

@@ -2,7 +2,7 @@
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
 eighth, ninth, tenth, eleventh, twelfth,
-thirteenth and other-ways.
+thirteenth, fourteenth and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -23,6 +23,7 @@ from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
 from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
+from tests.faults.later_cases import fourteenth
 from tests.faults.record import OUTSIDE, run
 from tests.faults.unseen_cases import (
     eighth,
@@ -99,6 +100,7 @@ def main(arguments: list[str]) -> None:
         "eleventh": eleventh,
         "twelfth": twelfth,
         "thirteenth": thirteenth,
+        "fourteenth": fourteenth,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { toldZh } from '../../src/i18n/zh/told';
+import { notedZh, toldZh } from '../../src/i18n/zh/told';
 
 // tests/builder/verdict/test_told.py holds this list against what the builder can say.
 const SENTENCES = JSON.parse(readFileSync('test/i18n/told.json', 'utf8')) as string[];
@@ -56,5 +56,19 @@ describe('a verdict in Chinese', () => {
       const text = part.repeat(4000).slice(0, 4000);
       expect(toldZh(text)).toBe(text);
     }
+  });
+});
+
+describe('the note beside a pair of tensors in Chinese', () => {
+  // tests/builder/verdict/test_told.py holds this list against what the builder writes.
+  const notes = JSON.parse(readFileSync('test/i18n/noted.json', 'utf8')) as string[];
+
+  it.each(notes)('leaves nothing in English of: %s', (note) => {
+    expect(notedZh(note)).not.toBe(note);
+    expect(english(notedZh(note))).toEqual([]);
+  });
+
+  it('stays as it was written where it is unknown', () => {
+    for (const note of ['', 'constructor', `${notes[0]!} `]) expect(notedZh(note)).toBe(note);
   });
 });

@@ -56,3 +56,16 @@ def test_each_sentence_of_the_verdict_is_in_the_list() -> None:
             said += 1
             assert any(re.search(pattern, sentence) for sentence in SENTENCES), pattern
     assert said > 40
+
+
+def test_the_notes_beside_pairs_of_tensors_are_in_the_list() -> None:
+    notes = {
+        node.value.value
+        for name in ("measure", "tensor")
+        for node in ast.parse((ROOT / f"msprobe_builder/metrics/{name}.py").read_text("utf-8")).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and re.match(r"[a-z]+: ", str(node.value.value))
+    }
+    listed = (ROOT / "frontend_polymer/test/i18n/noted.json").read_text("utf-8")
+    assert notes == set(json.loads(listed))

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.faults.architectures import (
     arrivals,
+    boarders,
     chained,
     decoders,
     foreign,
@@ -85,4 +86,7 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "reversed": (wayfarers.Reversed, "words"),
     "distilled": (wayfarers.Distilled, "pictures"),
     "capsules": (wayfarers.Capsules, "pictures"),
+    "sums": (boarders.Sums, "words"),
+    "levels": (boarders.Levels, "pictures"),
+    "memory": (boarders.Memory, "words"),
 }

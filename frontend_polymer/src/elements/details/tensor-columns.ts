@@ -164,6 +164,8 @@ function comparisonColumns(
     cell: (row: ParameterRow) => equalityCell(row.comparison?.[field], text),
     value: (row: ParameterRow) => row.comparison?.[field],
   });
+  const noted = ({ comparison }: ParameterRow) =>
+    comparison?.note && text.verdict.noted(comparison.note);
   return [
     {
       ...named('error', true),
@@ -187,8 +189,8 @@ function comparisonColumns(
       label: text.tensors.note,
       hint: text.tensors.note,
       numeric: false,
-      cell: (row) => wordCell(row.comparison?.note),
-      value: (row) => word(row.comparison?.note),
+      cell: (row) => wordCell(noted(row)),
+      value: (row) => word(noted(row)),
     },
   ];
 }

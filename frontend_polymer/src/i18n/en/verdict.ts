@@ -4,6 +4,8 @@ export const verdictEn = {
   none: 'This file holds no verdict: it was built without one, or nothing could be judged.',
   /** What the build says of its verdict; it says it in English. */
   told: (sentence: string) => sentence,
+  /** What it notes beside a pair of tensors, in English as well. */
+  noted: (note: string) => note,
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',

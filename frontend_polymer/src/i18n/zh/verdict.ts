@@ -1,11 +1,12 @@
 import type { Texts } from '../en';
-import { toldZh } from './told';
+import { notedZh, toldZh } from './told';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',
   conclusions: { fault: '发现故障', clean: '未发现故障', undecided: '无法确定' },
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   told: toldZh,
+  noted: notedZh,
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',
   copyCheck: '复制命令',
