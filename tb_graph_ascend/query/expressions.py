@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-from msprobe_builder.database.read.search import SEPARATOR
+from msprobe_builder.database.read.fitting import SEPARATOR
 from tb_graph_ascend.limits import (
     EXPRESSION_LENGTH,
     EXPRESSION_MEMORY,
@@ -21,7 +21,7 @@ from tb_graph_ascend.limits import (
 )
 from tb_graph_ascend.problems import ProblemError, bad_request, try_again
 
-_COPIES = 8  # of the names that matching them needs: their bytes, their text, a list, a set
+_COPIES = 8  # of the names that matching them needs: their bytes, their text, a list
 _SCRIPT = """
 import json, re, sys
 try:
@@ -33,8 +33,7 @@ except (ImportError, OSError, ValueError):
 try:
     pattern, *names = sys.stdin.buffer.read().decode().split("\\x1f")
     search = re.compile(json.loads(pattern), re.IGNORECASE).search
-    found = {name for name in set(names) if search(name)}
-    answer = [place for place, name in enumerate(names) if name in found]
+    answer = [place for place, name in enumerate(names) if search(name)]
 except (re.error, RecursionError, OverflowError) as error:
     answer = {"error": str(error)}
 except MemoryError:

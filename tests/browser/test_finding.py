@@ -234,3 +234,34 @@ def test_the_filters_fit_a_small_screen(
     assert filters.evaluate("(box) => box.scrollHeight <= box.clientHeight")
     frame.click("ga-find [data-kind='grades'][data-value='3']")
     expect(frame.locator("ga-hit-list .hit").nth(3)).to_be_in_viewport()
+
+
+def test_the_next_hit_computes_nothing_of_all_nodes(
+    page: Page, demo_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    """Neither colours nor the overview, which is not shown; other colours are computed."""
+    frame = open_viewer(page, tensorboard_server(demo_database.parent))
+    frame.wait_for_function("document.querySelector('ga-app').state.measures")
+    frame.fill("ga-search input", "linear")
+    expect(frame.locator("ga-search .count")).to_contain_text("match")
+    frame.evaluate(
+        """() => {
+          const { shadowRoot } = document.querySelector('ga-app');
+          const { painter } = shadowRoot.querySelector('ga-hierarchy').view;
+          const map = shadowRoot.querySelector('ga-overview').shadowRoot.querySelector('#map');
+          const tones = painter.tones;
+          window.asked = 0;
+          Object.defineProperty(map, 'scrollTop', { get: () => (window.asked++, 0) });
+          window.isSame = () => painter.tones === tones;
+        }"""
+    )
+    for _ in range(3):
+        before = frame.evaluate("document.querySelector('ga-app').state.selected?.index ?? -1")
+        frame.press("ga-search input", "Enter")
+        frame.wait_for_function(
+            "before => document.querySelector('ga-app').state.selected?.index > before",
+            arg=before,
+        )
+    assert frame.evaluate("[isSame(), asked]") == [True, 0]
+    frame.evaluate("document.querySelector('ga-app').nextColours()")
+    assert not frame.evaluate("isSame()")

@@ -68,6 +68,17 @@ def test_they_are_what_is_read(ask: Ask, path: Path) -> None:
     assert list(skeleton(ask).grade) == GRADES
 
 
+def test_expressions_are_tried_on_them(ask: Ask, path: Path) -> None:
+    def found() -> int:
+        response = ask("search", file=EXAMPLE, name=r"\.7[78]\b", regex=1)
+        return pb.SearchResult.FromString(response.data).total
+
+    spoil(path, "UPDATE node SET call = 77")
+    assert found() == 0
+    run(path, "UPDATE node SET call = 78")  # SQLite counts this one
+    assert found() > 0
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_whoever_changes_the_file_is_believed(ask: Ask, path: Path, copied: bool) -> None:
     run(path, "UPDATE node SET grade = 4 WHERE grade = 5")

@@ -6,8 +6,10 @@ as SQLite has counted no change of the file since; after that, the tables are re
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,7 @@ def read_node_columns(
     ``changes`` is what SQLite has counted in the header of the file; without it nothing that is
     packed is believed.
     """
-    found = None if changes is None else _unpacked(connection, graph, changes)
+    found = None if changes is None else read_packed(connection, graph, changes)
     return _from_tables(connection, graph) if found is None else found
 
 
@@ -107,16 +109,23 @@ def _narrowest(values: NDArray[Any]) -> str:
     return "<i2" if low >= -(2**15) and high < 2**15 else "<i4"
 
 
-def _unpacked(connection: sqlite3.Connection, graph: Graph, changes: int) -> Columns | None:
+def read_packed(
+    connection: sqlite3.Connection,
+    graph: Graph,
+    changes: int,
+    wanted: Iterable[str] = (*_COLUMNS, "error"),
+) -> Columns | None:
+    """The wanted columns as the file keeps them packed; None where it does not, or no more."""
+    names = set(wanted)
     rows = connection.execute(
         "SELECT name, type, packed FROM packed_column JOIN meta ON key = ? AND meta.value = ?"
-        " WHERE graph_id = ?",
-        (PACKED_AT, str(changes), graph.graph_id),
+        " WHERE graph_id = ? AND name IN (SELECT value FROM json_each(?))",
+        (PACKED_AT, str(changes), graph.graph_id, json.dumps(sorted(names))),
     ).fetchall()
     if not rows:
         return None
     found = {text(name): _column(graph, text(name), kind, value) for name, kind, value in rows}
-    if found.keys() != {*_COLUMNS, "error"}:
+    if found.keys() != names:
         raise DamagedError("a packed column of a graph is missing")
     return found
 

@@ -7,17 +7,18 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from msprobe_builder.base.codes import Source
-from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.cells import integer, number, optional_integer, text
+from msprobe_builder.database.read.fitting import (
+    FindNames,
+    fitting,
+    packed_nodes,
+    stored_nodes,
+)
+from msprobe_builder.database.read.graphs import Graph, read_graphs
 from msprobe_builder.database.read.names import NAME_SQL, read_names
 
 MAX_PAGE = 10_000
-SEPARATOR = "\x1f"  # of names; no name holds it
-# Places of those names, joined by SEPARATOR, in which an expression is found.
-FindNames = Callable[[str, str], list[int]]
 
 EXECUTION, SEVERITY = "execution", "severity"
 ORDERS = {
@@ -120,9 +121,13 @@ class Hit:
 
 
 def search(
-    connection: sqlite3.Connection, wanted: Search, find: FindNames
+    connection: sqlite3.Connection, wanted: Search, find: FindNames, changes: int | None = None
 ) -> tuple[list[Hit], int]:
-    """One page of hits, and how many there are on all pages; ``find`` knows the expressions."""
+    """One page of hits, and how many there are on all pages; ``find`` knows the expressions.
+
+    ``changes`` is what SQLite has counted in the header of the file; without it no column that the
+    file keeps packed is believed.
+    """
     tests, bound = _tests(wanted)
     # With the graphs in order the nodes come in order too: nothing is left to sort.
     tables = (
@@ -133,7 +138,14 @@ def search(
         tables += " JOIN unmatched USING (node_id) JOIN unmatched_reason USING (reason)"
     query = f"FROM {tables} WHERE {' AND '.join(tests) or '1'} ORDER BY "
     if wanted.name and wanted.regex:
-        nodes = _match(connection, wanted, find, query + ORDERS[EXECUTION], bound)
+        named = None
+        if changes is not None and all(test.startswith("graph.") for test in tests):
+            named = packed_nodes(connection, _graphs(connection, wanted), changes)
+        if named is None:
+            named = stored_nodes(connection, query + ORDERS[EXECUTION], bound)
+        nodes = named.ids[fitting(connection, named, wanted.name, find)].tolist()
+        if wanted.order != EXECUTION:
+            nodes = _ordered(connection, nodes, ORDERS[wanted.order])
     else:
         rows = connection.execute(f"SELECT node_id {query} {ORDERS[wanted.order]}", bound)
         nodes = [node for (node,) in rows]
@@ -141,32 +153,22 @@ def search(
     return _read_hits(connection, page), len(nodes)
 
 
-def _match(
-    connection: sqlite3.Connection,
-    wanted: Search,
-    find: FindNames,
-    query: str,
-    bound: dict[str, object],
-) -> list[int]:
-    """Nodes that the rest of the search has found and whose name matches the expression."""
-    # One text for all names and one for all ids; row by row this would take twice as long.
-    names, ids = connection.execute(
-        f"SELECT group_concat(name, :separator), group_concat(node_id, ' ')"
-        f" FROM (SELECT {NAME_SQL} AS name, node_id {query})",
-        {**bound, "separator": SEPARATOR},
-    ).fetchone()
-    if names is None:
-        return []
-    nodes = np.fromstring(ids, np.int64, sep=" ")
-    if names.count(SEPARATOR) != len(nodes) - 1:
-        raise DamagedError("a name holds a control character")
-    found: list[int] = nodes[find(wanted.name, names)].tolist()
-    if wanted.order == EXECUTION:
-        return found
+def _graphs(connection: sqlite3.Connection, wanted: Search) -> list[Graph]:
+    """Those that are searched, in the order of execution."""
+    return [
+        graph
+        for graph in read_graphs(connection)
+        if wanted.step in (None, graph.step)
+        and wanted.rank in (None, graph.rank)
+        and wanted.side in (None, graph.side)
+    ]
+
+
+def _ordered(connection: sqlite3.Connection, nodes: list[int], order: str) -> list[int]:
     rows = connection.execute(
         "SELECT node_id FROM json_each(?) AS found JOIN node ON node_id = found.value"
-        f" JOIN graph USING (graph_id) ORDER BY {ORDERS[wanted.order]}",
-        (json.dumps(found),),
+        f" JOIN graph USING (graph_id) ORDER BY {order}",
+        (json.dumps(nodes),),
     )
     return [node for (node,) in rows]
 

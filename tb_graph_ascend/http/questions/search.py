@@ -9,6 +9,7 @@ from werkzeug.wrappers import Request
 from msprobe_builder.base.codes import Source, words
 from msprobe_builder.database.read.search import Hit, search
 from tb_graph_ascend.encode.numbers import number
+from tb_graph_ascend.files.discover import changes_of
 from tb_graph_ascend.generated import graph_pb2 as pb
 from tb_graph_ascend.http.answers import Build
 from tb_graph_ascend.http.parameters import read_search
@@ -22,7 +23,7 @@ def question(request: Request, revision: str) -> Build:
     wanted = read_search(request)
 
     def build(connection: Connection) -> pb.SearchResult:
-        hits, total = search(connection, wanted, matching)
+        hits, total = search(connection, wanted, matching, changes_of(revision))
         return _encode(revision, hits, total, wanted.offset + len(hits))
 
     return build

@@ -2,7 +2,7 @@ import { html } from '@polymer/polymer/polymer-element.js';
 
 import type { SceneRow } from '../../canvas/scene';
 import type { Palette } from '../../canvas/palette';
-import type { Marks } from '../../canvas/painter';
+import type { Colours, Marks } from '../../canvas/painter';
 import { HierarchyView } from '../../canvas/view';
 import { ROW_HEIGHT } from '../../canvas/viewport';
 import type { ColourMode } from '../../data/codes';
@@ -34,6 +34,7 @@ import { saveBlob, saveText } from '../parts/save-file';
 import { saveReport, saveTable } from '../parts/save-table';
 import { controls } from '../parts/styles';
 
+const NO_BANDS: readonly GradeBand[] = [];
 const ZOOM_STEP = 1.25;
 /** Milliseconds without a change after which the view rests. */
 const REST = 100;
@@ -94,6 +95,7 @@ export class GaHierarchy extends LocalizedElement {
   private applied: Look | null = null;
   private place = '';
   private marks: Marks | null = null;
+  private colours: Colours | null = null;
   private readonly left = new Map<string, HierarchyState>();
 
   /** The boxes in view of both sides, top to bottom. */
@@ -229,13 +231,18 @@ export class GaHierarchy extends LocalizedElement {
     this.view.setFacts({ values: [values?.npu ?? [], values?.bench ?? []], words });
   }
 
+  /** Comes with every change of state; to look up the colours anew takes all nodes. */
   _coloursChanged(
     mode: ColourMode,
     asPower: boolean,
     measures: Measured | null,
-    bands: readonly GradeBand[] = [],
+    bands: readonly GradeBand[] = NO_BANDS,
   ): void {
-    this.view.setColours({ mode, asPower, known: { measures, bands } });
+    const before = this.colours;
+    const isKnown = before?.known.measures === measures && before.known.bands === bands;
+    if (isKnown && before.mode === mode && before.asPower === asPower) return;
+    this.colours = { mode, asPower, known: { measures, bands } };
+    this.view.setColours(this.colours);
   }
 
   _textChanged(text: Texts): void {

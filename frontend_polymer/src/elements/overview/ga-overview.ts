@@ -177,9 +177,9 @@ export class GaOverview extends LocalizedElement {
     this.makeCurrent();
   }
 
+  /** Comes with every change of state; what is in view of a hidden map costs a layout. */
   _placeChanged(_step: number, _rank: number, page: string): void {
-    const cell = this.makeCurrent();
-    if (page === 'overview') cell?.focus();
+    if (page === 'overview') this.makeCurrent()?.focus();
   }
 
   /** Cells are there as soon as they come into view. */
