@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
 
-import { notedZh, toldZh } from '../../src/i18n/zh/told';
+import { notedZh } from '../../src/i18n/zh/noted';
+import { toldZh } from '../../src/i18n/zh/told';
 
 // tests/builder/verdict/test_told.py holds this list against what the builder can say.
 const SENTENCES = JSON.parse(readFileSync('test/i18n/told.json', 'utf8')) as string[];

@@ -1,5 +1,6 @@
 import type { Texts } from '../en';
-import { notedZh, toldZh } from './told';
+import { notedZh } from './noted';
+import { toldZh } from './told';
 
 export const verdictZh: Texts['verdict'] = {
   title: '结论',
