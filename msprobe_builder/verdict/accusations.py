@@ -23,7 +23,7 @@ from msprobe_builder.verdict.doubts import (
     was_given_more,
     works_on_other_parts,
 )
-from msprobe_builder.verdict.elsewhere import is_made_elsewhere
+from msprobe_builder.verdict.elsewhere import made_elsewhere
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.gradients import cut_off, kept_history
@@ -85,6 +85,7 @@ def accusations(
         for number, one in enumerate(roles.findings)
         if is_open(flow, one, result.npu.provenance)
     }
+    elsewhere = made_elsewhere(flow, roles.findings, result)
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
@@ -93,7 +94,7 @@ def accusations(
             and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
         or number in unsure
-        or (one.cause is Cause.WIRING and is_made_elsewhere(flow, one, result))
+        or number in elsewhere
         or (own_order and one.at > last)
         else _strength(
             flow,

@@ -6,6 +6,7 @@ They are paired by their turn: an engine may scale the loss first, another the g
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,42 +14,58 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.evidence import source_line
-from msprobe_builder.verdict.findings import Finding
+from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
+
+Files = tuple[str, str]  # of the run under debug, and of the reference
 
 _SEVERAL = 4  # calls from which a habit can be told
 _MOST = 0.5
 
 
-def is_made_elsewhere(flow: Flow, finding: Finding, result: PairResult) -> bool:
-    """Whether another file makes the call outside of all modules, so that it is another call.
+def made_elsewhere(flow: Flow, findings: Sequence[Finding], result: PairResult) -> set[int]:
+    """Places of findings whose call another file makes outside of all modules: another call.
 
     A file that has but another name, such as a training script for another device, is the same.
     """
-    other = int(flow.partner[finding.node])
-    if finding.side or result.bench is None or other < 0:
-        return False
-    if not _is_outside(flow.npu.tree, finding.node):
-        return False
-    files = _file(result.npu, finding.node), _file(result.bench, other)
-    if None in files or files[0] == files[1]:
-        return False
-    return not _is_renamed(flow, result.npu, result.bench, files)
+    if result.bench is None:
+        return set()
+    npu, bench = result.npu, result.bench
+    files: dict[int, Files] = {}
+    for number, finding in enumerate(findings):
+        if finding.cause is Cause.WIRING and not finding.side:
+            pair = _files(flow, finding.node, npu, bench)
+            if pair is not None and pair[0] != pair[1]:
+                files[number] = pair
+    if not files:
+        return set()
+    renamed = _renamed(flow, npu, bench)
+    return {number for number, pair in files.items() if pair not in renamed}
 
 
-def _is_renamed(flow: Flow, npu: Graph, bench: Graph, files: tuple[str | None, str | None]) -> bool:
-    """Whether most calls that each of the files makes outside of modules are the other's."""
-    calls = np.flatnonzero(flow.npu.calls.is_forward_call & (flow.partner >= 0))
-    pairs = Counter(
-        (_file(npu, node), _file(bench, int(flow.partner[node])))
-        for node in calls.tolist()
-        if _is_outside(npu.tree, node)
-    )
-    both = pairs[files]
-    of_either = (
-        sum(count for pair, count in pairs.items() if pair[side] == files[side]) for side in (0, 1)
-    )
-    return both >= _SEVERAL and all(both > _MOST * count for count in of_either)
+def _renamed(flow: Flow, npu: Graph, bench: Graph) -> set[Files]:
+    """Pairs of files of which most calls that either makes outside of modules are the other's."""
+    calls = np.flatnonzero(flow.npu.calls.is_forward_call & (flow.partner >= 0)).tolist()
+    found = (_files(flow, node, npu, bench) for node in calls)
+    pairs = Counter(one for one in found if one is not None)
+    own, theirs = Counter[str](), Counter[str]()
+    for (mine, other), count in pairs.items():
+        own[mine] += count
+        theirs[other] += count
+    return {
+        (mine, other)
+        for (mine, other), count in pairs.items()
+        if count >= _SEVERAL and count > _MOST * own[mine] and count > _MOST * theirs[other]
+    }
+
+
+def _files(flow: Flow, node: int, npu: Graph, bench: Graph) -> Files | None:
+    """The files that make a call outside of modules and its partner, where both are known."""
+    other = int(flow.partner[node])
+    if other < 0 or not _is_outside(flow.npu.tree, node):
+        return None
+    mine, theirs = _file(npu, node), _file(bench, other)
+    return None if mine is None or theirs is None else (mine, theirs)
 
 
 def _is_outside(tree: Tree, node: int) -> bool:
