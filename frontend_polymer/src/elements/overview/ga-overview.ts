@@ -103,6 +103,7 @@ export class GaOverview extends LocalizedElement {
   declare first: GraphPlace | null;
   private moreCounts: () => void = () => undefined;
   private heatMap: HeatMap | undefined;
+  private shown = '';
   private readonly resized = new ResizeObserver(() => this._look());
 
   override connectedCallback(): void {
@@ -177,8 +178,12 @@ export class GaOverview extends LocalizedElement {
     this.makeCurrent();
   }
 
-  /** Comes with every change of state; what is in view of a hidden map costs a layout. */
-  _placeChanged(_step: number, _rank: number, page: string): void {
+  /** Called with every change of state: what holds the focus keeps it unless the place is another. */
+  _placeChanged(step: number, rank: number, page: string): void {
+    const shown = `${page} ${step} ${rank}`;
+    if (shown === this.shown) return;
+    this.shown = shown;
+    // What is in view of a hidden map costs a layout.
     if (page === 'overview') this.makeCurrent()?.focus();
   }
 

@@ -58,6 +58,7 @@ export const overviewStyles = html`<style>
   .map {
     display: grid;
     width: max-content;
+    padding: 0 4px 4px 0; /* for the outline of the last cells */
     font-variant-numeric: tabular-nums;
   }
   .map .part {
