@@ -15,6 +15,7 @@ import pytest
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.database.late_columns import complete
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.ranks.layout import parse_layout
@@ -33,6 +34,7 @@ _VIEWS = (
 
 def content(shard: Path) -> list[list[Any]]:
     with closing(sqlite3.connect(shard)) as connection:
+        complete(connection)  # a part has no views until all parts are gathered
         return [connection.execute(one).fetchall() for one in _VIEWS]
 
 
