@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from msprobe_collector.record.framework import Item
+from msprobe_collector.write.records import Leaf
 
 _DEPTH_LIMIT = 400
 _LONGEST_LIST = 1024
@@ -48,7 +49,7 @@ class NestedDescriber:
             return None
         kind = type(value)
         if kind in (int, float, bool, str):
-            return {"type": kind.__name__, "value": value}
+            return Leaf(type=kind.__name__, value=value)
         if depth > _DEPTH_LIMIT:
             return None
         if kind not in (list, tuple, dict):

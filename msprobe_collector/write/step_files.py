@@ -13,19 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-_encode_text = json.encoder.encode_basestring_ascii
-_make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
-
-
-def _compact_encoder() -> Callable[[object], str]:
-    """As ``json.dumps``, but made once instead of for each record."""
-    if _make_encoder is None:
-        return json.JSONEncoder(default=str, check_circular=False).encode
-    chunks = _make_encoder(None, str, _encode_text, None, ": ", ", ", False, False, True)
-    return lambda value: "".join(chunks(value, 0))
-
-
-_encode = _compact_encoder()
+from msprobe_collector.write.records import encode, encode_text, record_text
 
 
 class AppendedObject:
@@ -167,7 +155,7 @@ class StepFiles:
     def place(self, child: str, parent: str | None) -> None:
         """Note who called ``child``."""
         self._placed.add(child)
-        entry = f" {_encode_text(child)}: {_encode_parent(parent)}"
+        entry = f" {encode_text(child)}: {_encode_parent(parent)}"
         self._parents.append(entry)
 
     def add_stack(self, name: str, stack: int) -> None:
@@ -214,7 +202,7 @@ class StepFiles:
             shared.setdefault(tuple(lines(stack)), []).extend(names)
         entries = []
         for text, names in shared.items():
-            content = _encode([names, text])
+            content = encode([names, text])
             entries.append(f' "{self._groups}": {content}')
             self._groups += 1
         return entries
@@ -225,11 +213,11 @@ class StepFiles:
 
 
 def _entry(name: str, record: Any) -> str:
-    return f"  {_encode_text(name)}: {_encode(record)}"
+    return f"  {encode_text(name)}: {record_text(record)}"
 
 
 def _encode_parent(name: str | None) -> str:
-    return "null" if name is None else _encode_text(name)
+    return "null" if name is None else encode_text(name)
 
 
 def tensor_directory(directory: Path) -> Path:
