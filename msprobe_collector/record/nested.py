@@ -58,7 +58,7 @@ class NestedDescriber:
                 found = self.single(value, path, leaves)
             if found is not None:
                 return found
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        if isinstance(value, (list, tuple)) and not hasattr(kind, "_fields"):
             if len(value) > _LONGEST_LIST and not isinstance(value[0], self.kind):
                 return None  # data, not arguments: torch.tensor([...])
             return [
@@ -92,7 +92,7 @@ class NestedDescriber:
         """The named parts of a mapping, named tuple or dataclass, None for anything else."""
         if isinstance(value, dict):
             return list(value.items())
-        fields = getattr(value, "_fields", None)
+        fields = getattr(type(value), "_fields", None)
         if fields is not None and isinstance(value, tuple):
             return list(zip(fields, value, strict=True))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

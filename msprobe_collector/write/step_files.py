@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.write.records import encode, encode_text, record_text
 
 
@@ -139,9 +140,7 @@ class StepFiles:
 
     def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
         """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
-        # Made before the list is looked up, which a flush in another thread may exchange.
-        entry = _entry(name, record) if is_final else (name, record)
-        self._data.append(entry)
+        self._data.append(_entry(name, record) if is_final else (name, record))
         self._added += 1
 
     def set_latest(self, name: str, record: Any) -> None:
@@ -177,15 +176,26 @@ class StepFiles:
 
     def flush(self, lines: Callable[[int], list[str]]) -> None:
         """Append what came since the last flush; ``lines`` gives the text of a stack."""
-        data, self._data = self._data, []
-        parents, self._parents = self._parents, []
-        callers, self._callers = self._callers, []
+        try:
+            self._append_all(lines)
+        except Exception as error:
+            pass_on_if_of_signal(error)
+            for waiting in (self._data, self._parents, self._callers):
+                waiting.clear()  # it would fail again
+            raise
+
+    def _append_all(self, lines: Callable[[int], list[str]]) -> None:
+        """What is appended goes off the lists after that: an interrupt loses nothing."""
+        data, parents, callers = self._data[:], self._parents[:], self._callers[:]
         self._dump.append(
             [entry if isinstance(entry, str) else _entry(*entry) for entry in data],
             [_entry(name, record) for name, record in self._latest.items()],
         )
+        del self._data[: len(data)]
         self._construct.append(parents)
+        del self._parents[: len(parents)]
         self._stack.append(self._stack_groups(callers, lines))
+        del self._callers[: len(callers)]
 
     def _stack_groups(
         self, callers: Sequence[tuple[str, int]], lines: Callable[[int], list[str]]
