@@ -210,7 +210,8 @@ def test_a_limit_of_time_anywhere_lets_the_training_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     signal.signal(signal.SIGUSR1, with_any_arguments)
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.LayerNorm(4))
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(layer, nn.ReLU(), nn.LayerNorm(4))
     x = torch.ones(2, 4)
 
     def train() -> None:
@@ -222,7 +223,7 @@ def test_a_limit_of_time_anywhere_lets_the_training_go_on(
         with pytest.raises(TooLongError), interrupt_at(number, signal.SIGUSR1):
             train()
         assert torch._C._is_torch_function_enabled(), number
-        assert (x * model[0].weight.sum()).requires_grad, number
+        assert (x * layer.weight.sum()).requires_grad, number
     debugger.stop()
     assert not [text for text in caplog.messages if "not recorded" in text]
 
