@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.metrics.pairing import Pairs
+
+if TYPE_CHECKING:
+    from msprobe_builder.metrics.replicas import Copy
 
 Float = NDArray[np.float64]
 
@@ -19,6 +24,16 @@ class Metric:
 
     value: Float
     known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RealData:
+    """Errors from the tensors themselves; a note says of a pair without them why there are none."""
+
+    metrics: dict[str, Metric]
+    notes: dict[int, str]  # by position among the pairs
+    diagnostics: list[Diagnostic]
+    apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
@@ -25,9 +25,8 @@ from msprobe_builder.graph.part import part_of
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
-from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.grading import grades
-from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
@@ -97,6 +96,8 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
     groups = None
     if matching.groups:
+        from msprobe_builder.metrics.groups import measure_groups
+
         groups = measure_groups(
             task, npu, bench, matching.groups, measured.profile, texts, job.threads
         )
@@ -210,6 +211,8 @@ def _read(
 
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
+
+    from msprobe_builder.merge.replica import read_replica
 
     read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, shared=shared)
     return read_replica(source, texts, read, begin_stage)
