@@ -44,6 +44,6 @@ class Comparisons:
     metrics: dict[str, Metric]  # from the elements of the tensors
     of_statistics: Callable[[slice], dict[str, Metric]]  # of some of the pairs, made anew
     error: Float  # 0…1, NaN where the pair says nothing
-    requires_grad_equal: NDArray[np.int64]  # -1 unknown, 0, 1
-    md5_equal: NDArray[np.int64] | None = None  # -1 unknown, 0, 1
+    requires_grad_equal: NDArray[np.int8]  # -1 unknown, 0, 1
+    md5_equal: NDArray[np.int8] | None = None  # -1 unknown, 0, 1
     notes: dict[int, str] = field(default_factory=dict)  # by position among the pairs

@@ -207,7 +207,7 @@ def _pair_errors(
     npu: Side,
     pairs: Pairs,
     statistics: StatisticsErrors,
-    md5_equal: Int,
+    md5_equal: NDArray[np.int8],
     data: RealData,
     no_data: Bool,
 ) -> Float:
@@ -256,6 +256,6 @@ def _of_statistics(
     }
 
 
-def _equal_flags(n: Int, b: Int) -> Int:
+def _equal_flags(n: Int, b: Int) -> NDArray[np.int8]:
     """-1 where either is unknown, else whether they are equal."""
-    return np.where((n < 0) | (b < 0), -1, (n == b).astype(np.int64))
+    return np.where((n < 0) | (b < 0), np.int8(-1), (n == b).astype(np.int8))

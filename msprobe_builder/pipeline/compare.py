@@ -243,8 +243,8 @@ def read_rank(
     shared: Shared | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One rank with its hierarchy, of which ``shared`` may know parts from another."""
-    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     shared = shared or Shared()
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat, names=shared.names)
     tree, found = shared.tree(dump)
     found += about(
         "warning",
@@ -283,7 +283,10 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    return Side(dump.without_calls(), tree, shared.table(tree, dump.parameters)), found
+    table = shared.table(tree, dump.parameters)
+    return Side(
+        replace(dump.without_calls(), stacks=shared.stacks(dump.stacks)), tree, table
+    ), found
 
 
 def _ungraded(side: Side) -> Graph:
