@@ -209,10 +209,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build, or only write merged dumps; returns the exit status."""
+    from msprobe_builder.base.memory import give_back_arrays
     from msprobe_builder.pipeline.build import build
     from msprobe_builder.pipeline.config import read_config
 
     _check(options)
+    give_back_arrays()
     if options.write_mapping is not None and options.write_mapping.exists():
         raise UsageError(
             f"{options.write_mapping} exists already; give --write-mapping another name."

@@ -7,7 +7,6 @@ order of execution among siblings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ def read_construct(content: Any, path: Path, names: dict[str, str] | None = None
 
     ``names`` are those that are known: a name stands in many places, and all have one object.
     """
-    one = _once({} if names is None else names)
+    known = ({} if names is None else names).setdefault
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
     if not content:
@@ -41,7 +40,12 @@ def read_construct(content: Any, path: Path, names: dict[str, str] | None = None
             "dump again with level L0 or mix."
         )
     if _MICRO_STEPS not in content:
-        parent = {one(child): _parent(value, child, path, one) for child, value in content.items()}
+        parent = {
+            known(child, child): known(value, value)
+            if type(value) is str
+            else _no_parent(value, child, path)
+            for child, value in content.items()
+        }
         return Construct(parent, None, 0)
     highest = content[_MICRO_STEPS]
     if not _is_micro_step(highest):
@@ -58,16 +62,18 @@ def read_construct(content: Any, path: Path, names: dict[str, str] | None = None
             if len(value) != 2 or not _is_micro_step(value[1]):
                 raise _bad(child, path)
             value, micro_step[child] = value
-        parents[one(child)] = _parent(value, child, path, one)
+        is_named = type(value) is str
+        parents[known(child, child)] = (
+            known(value, value) if is_named else _no_parent(value, child, path)
+        )
     return Construct(parents, micro_step, highest + 1)
 
 
-def _parent(value: Any, child: str, path: Path, one: Callable[[str], str]) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return one(value)
-    raise _bad(child, path)
+def _no_parent(value: Any, child: str, path: Path) -> str | None:
+    """None for that of a call in none; BuildError for what is no name."""
+    if value is not None:
+        raise _bad(child, path)
+    return None
 
 
 def _is_micro_step(value: Any) -> bool:
@@ -79,11 +85,6 @@ def _bad(child: str, path: Path) -> BuildError:
         f"{path} gives {child[:200]!r} neither a parent nor a parent and a micro-step; "
         "dump this step again."
     )
-
-
-def _once(names: dict[str, str]) -> Callable[[str], str]:
-    known = names.setdefault
-    return lambda name: known(name, name)
 
 
 def construct_path(directory: Path) -> Path:

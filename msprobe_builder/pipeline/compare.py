@@ -15,7 +15,7 @@ from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
+from msprobe_builder.base.options import CPU, DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
@@ -81,6 +81,13 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     task = common_task(npu.dump, bench.dump)
     if job.options.exact and not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
+    if job.options.device != CPU and task is not Task.TENSOR:
+        message = (
+            f"--device {job.options.device} computes errors of single elements, which dumps of task"
+            f" {task.value} do not hold; it changed nothing."
+        )
+        unused = Diagnostic("warning", "device_without_use", message)
+        diagnostics.append(unused.at(step=job.step, rank=job.rank))
     report("match")
     matching, found = match_nodes(
         npu,
