@@ -31,6 +31,7 @@ from msprobe_builder.verdict.onesided import in_common
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.reordered import may_have_moved_before, moved_values
+from msprobe_builder.verdict.second_pass import made_later
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
@@ -71,6 +72,7 @@ def accusations(
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
+    later = made_later(flow, roles)
     drifted = _has_drifted(flow, roles)
     same_calls = in_common(flow, more_often) >= _SAME_CALLS
     merged = is_merged(result)
@@ -93,6 +95,7 @@ def accusations(
             one.cause is Cause.OUTPUT
             and (is_within(flow, one, half) or is_given_another_size(flow, one))
         )
+        or number in later.unshown
         or number in unsure
         or number in elsewhere
         or (own_order and one.at > last)
@@ -107,6 +110,8 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
+    for number, source in later.root.items():
+        strength[number] = min(strength[number], strength[source])
     for number, one in enumerate(roles.findings):
         if may_have_moved_before(flow, one, bits):
             strength[number:] = [Strength.WEAK] * (len(strength) - number)
@@ -134,7 +139,7 @@ def accusations(
         follows = merged and one.cause is Cause.OUTPUT and not explained.issuperset(range(number))
         if follows and is_given_unknown(flow, one):
             continue  # it may have been given what differs since an earlier finding
-        root = one.root
+        root = later.root.get(number, -1) if one.root < 0 else one.root
         while root in explained:
             root = roles.findings[root].root
         while root >= 0 and root not in moved and strength[number] > strength[root]:
@@ -195,8 +200,9 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    for turn, one in enumerate(unshown(flow, result.texts) if same_calls and not found else ()):
-        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(turn))))
+    if same_calls and later.unshown.issuperset(one.number for one in found):
+        for turn, one in enumerate(unshown(flow, result.texts, is_blind=bool(roles.choices))):
+            found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -inf, float(turn))))
     if not merged and was_given_more(flow):
         # As with other micro-batches: the numbers belong to other data, gradients are other sums.
         return [

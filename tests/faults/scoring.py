@@ -74,7 +74,8 @@ def _named(connection: sqlite3.Connection, suspect: Suspect) -> set[str]:
         (suspect.node_id,),
     )
     told = {f"{OUTSIDE}{suspect.node}"} if suspect.cause in _BEFORE else set()
-    return {suspect.node, *told, *(str(name) for (name,) in members)}
+    node = set() if suspect.is_unrecorded else {suspect.node}
+    return {*node, *told, *(str(name) for (name,) in members)}
 
 
 _BEFORE = (

@@ -336,9 +336,9 @@ class Penalised(nn.Module):
             steep = slope.square().sum((1, 2, 3)).sqrt().mean()  # culprit: norm_not_squared
         else:
             steep = slope.square().sum((1, 2, 3)).mean()  # culprit: norm_not_squared
-        of_made = -self.judged(fake).mean()
-        if planted("sign_turned", False, True):
-            of_made = self.judged(fake).mean()  # culprit: sign_turned
+        of_made = self.judged(fake).mean()
+        if not planted("sign_turned", False, True):
+            of_made = -of_made  # culprit: sign_turned
         heavy = planted("penalty_heavier", 0.1, 0.2)
         return (
             of_judge + of_made + heavy * steep

@@ -58,7 +58,8 @@ class ParallelBlock(nn.Module):
         else:
             q = _turned(q, cos, sin)
         if not planted("key_not_turned", False, True, self.layer):
-            k = _turned(k, cos, sin)
+            a, b_ = k.chunk(2, -1)
+            k = torch.cat([a * cos - b_ * sin, b_ * cos + a * sin], -1)  # culprit: key_not_turned
         scale = planted("scale_of_width", self.d, c, self.layer) ** -0.5
         if self.fused:
             wide = (b, self.heads, n, self.d)
@@ -234,7 +235,7 @@ class BoundedRoot(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):  # type: ignore[no-untyped-def]
         ctx.save_for_backward(x)
-        return x.sqrt()
+        return x.sqrt()  # culprit: input_not_scaled
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
