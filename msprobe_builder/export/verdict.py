@@ -73,7 +73,7 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
 
 
 def _suspect_json(one: Suspect) -> dict[str, Any]:
-    """Where no recorded node is to blame ``node`` is null: whoever shows a fault has not made it."""
+    """Where no recorded node is to blame ``node`` is null: what shows a fault is innocent."""
     return {
         **asdict(one),
         "node": None if one.is_unrecorded else one.node,

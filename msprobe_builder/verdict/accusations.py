@@ -13,6 +13,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.converging import meets_again
 from msprobe_builder.verdict.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
@@ -26,7 +27,7 @@ from msprobe_builder.verdict.doubts import (
 from msprobe_builder.verdict.elsewhere import made_elsewhere
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.gradients import cut_off, kept_history
+from msprobe_builder.verdict.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.onesided import in_common
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
@@ -168,13 +169,15 @@ def accusations(
     known = {(each.finding.side, each.finding.node) for each in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
-    for place, row in cut_off(flow, kept_history(flow, rows)):
+    lost = lost_gradients(flow)
+    hardly = lost is not None and lost <= 1.0
+    for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)
         ):
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            sure = Strength.WEAK if merged else Strength.STRONG
+            sure = Strength.WEAK if merged or hardly else Strength.STRONG
             order = (-float(sure), _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
@@ -331,6 +334,8 @@ def _strength(
     # Of modules alone: what a gradient shows may have begun in forward calls that nobody recorded.
     alone = finding.cause is Cause.BETWEEN and not flow.npu.calls.is_api.any()
     if alone and _direction(flow, finding.at) is Direction.BACKWARD:
+        return Strength.WEAK
+    if meets_again(flow, finding):
         return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
     if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):

@@ -174,7 +174,8 @@ def fillers(n: Float, b: Float) -> Bool:
     with np.errstate(all="ignore"):
         for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
             far, far_there = (
-                (np.abs(one[filler]) > _FILLER * np.abs(one[other])) & (np.abs(one[filler]) >= _FILLER)
+                (np.abs(one[filler]) > _FILLER * np.abs(one[other]))
+                & (np.abs(one[filler]) >= _FILLER)
                 for one in (n, b)
             )
             alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64

@@ -54,8 +54,8 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         producer = flow.bench_producer if finding.side else flow.producer
         if np.any(part.table.node[producer[producer >= 0]] == finding.node):
             return (
-                f"{lacks} does not make the call, and none in its place; what comes behind it agrees"
-                " within rounding, or cannot be compared."
+                f"{lacks} does not make the call, and none in its place; what comes behind it"
+                " agrees within rounding, or cannot be compared."
             )
         return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
     if finding.cause is Cause.RANK:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -33,14 +33,13 @@ def sizes_behind_masks(npu: Part, producer: Int, visible: Float, whole: Bool) ->
     known = table.is_tensor & ~whole & np.isnan(visible) & np.isfinite(extreme)
     known &= table.statistics[0] != table.statistics[1]
     for row in filled.tolist():
-        made_by, node = int(producer[row]), int(table.node[row])
-        size = 0.0
-        if made_by >= 0:
-            size = result[made_by] if result[made_by] == result[made_by] else 0.0
-        elif table.section[row] == Section.OUTPUT:
-            first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-            rows = np.arange(first, last)[table.section[first:last] == Section.INPUT]
+        made_by = row if table.section[row] == Section.OUTPUT else int(producer[row])
+        if made_by < 0:
+            continue
+        if np.isnan(result[made_by]) or made_by == row:
+            rows = inputs_of(table, int(table.node[made_by]))
             sizes = np.where(known[rows], extreme[rows], np.nan_to_num(result[rows]))
-            size = float(sizes.max(initial=0.0))
-        result[row] = max(result[row], size)
+            result[row] = max(result[row], float(sizes.max(initial=0.0)))
+        else:
+            result[row] = max(result[row], result[made_by])
     return result

@@ -103,7 +103,7 @@ class Anchorless(nn.Module):
             aims.append(torch.stack(torch.meshgrid(grid, grid, indexing="ij"), -1).flatten(0, 1))
             strides.append(stride)
         at = torch.cat(aims)
-        box = torch.stack([labels % 4, labels // 4, labels % 5 + 8, labels // 3 + 9], -1).float()
+        box = torch.stack([labels % 4, labels // 4, labels % 5 + 8, labels // 3 + 9], -1) + 0.3
         near, far = at - box[:, None, :2], box[:, None, 2:] - at
         truth = torch.cat([near, far], -1)
         inside = truth.amin(-1) > 0
