@@ -17,6 +17,7 @@ from msprobe_builder.verdict.converging import meets_again
 from msprobe_builder.verdict.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
+    is_cast_of_habit,
     is_given_another_size,
     is_given_unknown,
     is_open,
@@ -169,7 +170,14 @@ def accusations(
     known = {(each.finding.side, each.finding.node) for each in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
-    lost = lost_gradients(flow)
+    # A parameter that no module holds shows in what is given back to the calls that use it.
+    is_given_back = any(
+        one.root < 0
+        and _times(one) >= SUSPICIOUS
+        and _direction(flow, one.at) is Direction.BACKWARD
+        for one in roles.findings
+    )
+    lost = None if is_given_back else lost_gradients(flow)
     hardly = lost is not None and lost <= 1.0
     for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
@@ -335,7 +343,7 @@ def _strength(
     alone = finding.cause is Cause.BETWEEN and not flow.npu.calls.is_api.any()
     if alone and _direction(flow, finding.at) is Direction.BACKWARD:
         return Strength.WEAK
-    if meets_again(flow, finding):
+    if meets_again(flow, finding) or is_cast_of_habit(flow, finding, texts):
         return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
     if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Finding
 from msprobe_builder.verdict.flow import Flow
@@ -27,21 +28,21 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
         return False
     if not calls.is_api.any() or (finding.node in flow.arguments and not finding.side):
         return False
-    between, met = _until_it_agrees(flow, node)
+    between, met = _until_it_agrees(flow, node, finding.expected)
     if not met:
         return False
     own = (flow.lone | (flow.grouped.npu >= 0))[between].any()
     return bool((own or not finding.side) and _theirs(flow, finding, [*between, *met]))
 
 
-def _until_it_agrees(flow: Flow, start: int) -> tuple[list[int], list[int]]:
+def _until_it_agrees(flow: Flow, start: int, expected: float) -> tuple[list[int], list[int]]:
     """Calls that are off, and those behind them that agree; none where one has no end."""
     between, met, waiting = [start], [], [*_behind(flow, start)]
     known = {start, *waiting}
     while waiting:
         node = waiting.pop()
         behind = _behind(flow, node)
-        if _agrees(flow, node):
+        if _agrees(flow, node, expected):
             met.append(node)
         elif len(between) >= _MOST or not behind:
             return between, []
@@ -53,17 +54,25 @@ def _until_it_agrees(flow: Flow, start: int) -> tuple[list[int], list[int]]:
 
 
 def _behind(flow: Flow, node: int) -> list[int]:
-    is_forward = flow.npu.calls.is_forward_call
-    return [one for one in set(flow.consumers.of(node)) if is_forward[one]]
+    """The forward calls that are given what a call puts out, and read it."""
+    calls = flow.npu.calls
+    return [
+        one
+        for one in set(flow.consumers.of(node))
+        if calls.kind[one] == Kind.API and calls.direction[one] == Direction.FORWARD
+        if not operator_of(flow.npu.tree.parsed[one].stem).endswith("_like")
+    ]
 
 
-def _agrees(flow: Flow, node: int) -> bool:
+def _agrees(flow: Flow, node: int, expected: float) -> bool:
+    """Whether a call puts out the same but for rounding, which its inputs may bring along."""
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)[table.section[first:last] == Section.OUTPUT]
-    tells = flow.informative[rows] | (table.numel[rows] == 1)
+    tells = (flow.informative[rows] | (table.numel[rows] == 1)) & ~flow.discrete[rows]
     rows = rows[table.is_tensor[rows] & tells & ~np.isnan(flow.error[rows])]
-    return bool(len(rows) and (flow.error[rows] <= SUSPICIOUS * flow.floor[rows]).all())
+    rounding = SUSPICIOUS * np.fmax(flow.floor[rows], expected)
+    return bool(len(rows) and (flow.error[rows] <= rounding).all())
 
 
 def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:

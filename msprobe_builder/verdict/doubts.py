@@ -14,9 +14,9 @@ from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.disagreeing import own_factors
-from msprobe_builder.verdict.findings import CERTAIN, Cause, Finding
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import Family, families
+from msprobe_builder.verdict.operators import CASTS, Family, families
 
 _ATTENTION = frozenset(
     "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
@@ -40,6 +40,17 @@ def unit_of_products(part: Part, texts: Texts) -> float:
     rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)
     units = epsilons(table.dtype_id, texts)[rows]
     return float(np.quantile(units, 1 - _MANY)) if len(units) >= _SEVERAL else 0.0
+
+
+def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
+    """Whether it is a cast of one side alone that rounds no more than that side's products do."""
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part = flow.bench if finding.side else flow.npu
+    return bool(
+        part.calls.are(CASTS)[finding.node]
+        and finding.error < SUSPICIOUS * unit_of_products(part, texts)
+    )
 
 
 def is_within(flow: Flow, finding: Finding, half: float) -> bool:

@@ -76,7 +76,7 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
 
 
 def lost_gradients(flow: Flow) -> float | None:
-    """How far gradients of parameters are off that a cut-off branch would lack; None if unknown.
+    """How far gradients are off that a cut-off branch would lack; None if unknown.
 
     0 where all agree within rounding: then nothing was cut off, though a formula may go through
     other tensors, or through a function with a gradient of its own. At most 1 where rounding of
