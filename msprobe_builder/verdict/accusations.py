@@ -18,6 +18,7 @@ from msprobe_builder.verdict.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
     is_cast_of_habit,
+    is_cast_once,
     is_given_another_size,
     is_given_unknown,
     is_open,
@@ -95,7 +96,11 @@ def accusations(
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
         or (
             one.cause is Cause.OUTPUT
-            and (is_within(flow, one, half) or is_given_another_size(flow, one))
+            and (
+                is_within(flow, one, half)
+                or is_given_another_size(flow, one)
+                or is_cast_once(flow, one)
+            )
         )
         or number in later.unshown
         or number in unsure
