@@ -1,7 +1,7 @@
 """A fifteenth part: layers that bring derivatives of their own, forces, penalties on gradients."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return, index, operator"
-# mypy: disable-error-code="assignment, misc, has-type"
+# mypy: disable-error-code="assignment, misc, has-type, call-overload"
 # torch is typed in part only.
 
 from __future__ import annotations

@@ -45,7 +45,10 @@ const FOUND: readonly (readonly [RegExp, string])[] = [
     'share of a weight that several pipeline stages hold; their sum was not recorded',
     '多个流水线阶段共有的权重的一份；其总和未被采集',
   ],
-  ['checksum unknown: those of parts say nothing of the whole', '校验和未知：各部分的校验和不能说明整体'],
+  [
+    'checksum unknown: those of parts say nothing of the whole',
+    '校验和未知：各部分的校验和不能说明整体',
+  ],
   ['the ranks have other checksums', '各 rank 的校验和不同'],
 ].map(([english, chinese]) => [new RegExp(`^${english}$`), chinese!] as const);
 
