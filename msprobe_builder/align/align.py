@@ -14,6 +14,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.apart import take_back_apart
 from msprobe_builder.align.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
@@ -22,7 +23,7 @@ from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.kept import is_settled, let_go_of_collections, stays, with_content
-from msprobe_builder.align.operators import LAYOUTS
+from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.parts import take_back_parts
 from msprobe_builder.align.results import (
@@ -98,7 +99,10 @@ def align_rest(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
-        np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
+        *(
+            np.array([number for name, number in operators.items() if name in those], np.int64)
+            for those in (LAYOUTS, PADDED, MOVES | FORMS)
+        ),
         site,
         other_site,
         hands_on(left, operators),
@@ -143,6 +147,7 @@ def align_rest(
     pair_by_weights(pairs, *both_kinds(twins, hosts))
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
+    take_back_apart(pairs, npu.table, bench.table)
     take_back_other_results(pairs, operators)
     take_back_other_values(pairs, operators)
     take_back_parts(pairs, npu.table, bench.table, operators)

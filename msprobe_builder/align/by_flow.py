@@ -19,6 +19,7 @@ from msprobe_builder.align.flow import Flow
 from msprobe_builder.align.hands_on import HAND_ON
 from msprobe_builder.align.operators import MOVES
 from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import takes_more
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.parameters import Section
@@ -260,6 +261,9 @@ def _match(
 def _vote(pairs: Pairs, votes: dict[tuple[int, int], int], i: int, j: int) -> None:
     npu, bench, extent = pairs.npu, pairs.bench, pairs.known.trust.extent
     if pairs.partner[i] >= 0 or pairs.back[j] >= 0 or npu.operator[i] != bench.operator[j]:
+        return
+    one = np.array([i]), np.array([j])
+    if npu.operator[i] not in pairs.known.moving and takes_more(npu, bench, *one).any():
         return
     if extent(npu.outputs)[i] == extent(bench.outputs)[j]:
         votes[i, j] += 1

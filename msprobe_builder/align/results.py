@@ -63,8 +63,7 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
         contradicted |= _other_result(results[own], results[other], sides[own][2], sides[other][0])
     for node in nodes[contradicted].tolist():
         pairs.take_back(node)
-    if contradicted.any():
-        pair_by_ends(pairs, operators)
+    pair_by_ends(pairs, operators)
 
 
 def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
@@ -179,7 +178,8 @@ def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -
     both = makes[:, :, None] & theirs.makes[:, None, :]
     modules = theirs.modules[:, None, None]
     same = (modules <= found) & (found <= other.outline.tree.subtree_end[modules])
-    same = same | (levels(other.outputs, other.outputs, found, wanted) > 0)
+    # A sum along the layers is near to the one before it: what is handed on is the very same.
+    same = same | (levels(other.outputs, other.outputs, found, wanted) == 2)
     torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
     return np.asarray(torn | _more_is_done(makes, found[:, :, 0], theirs, other))
 
