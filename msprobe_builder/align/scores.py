@@ -119,9 +119,9 @@ class Known:
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
     what tells them apart is what they are given. ``padded`` are those whose results one side may
-    have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the lines that make the calls,
-    see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on`` tells which modules put
-    out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is
+    have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the
+    lines that make the calls, see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on``
+    tells which modules put out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is
     False where no statistics tell and the hierarchies show two authors, see
     :func:`~msprobe_builder.align.alike.same_code`.
     """
@@ -300,8 +300,10 @@ def _of_modules(
     elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
     result -= np.where(held, 5.0, 7.0) * elsewhere
     result += known.words.agreement(a, known.other_words, b, (sizes == other_sizes) & (sizes > 0))
-    result -= 5.0 * holds(npu, bench, a, b)
-    result -= 5.0 * holds(bench, npu, b, a).T
+    own, other_own = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
+    around = np.where(own != other_own, 8.0, 5.0)  # a block against the one norm inside of it
+    result -= around * holds(npu, bench, a, b)
+    result -= around * holds(bench, npu, b, a).T
     if known.trust.equal:  # elsewhere statistics do not show what hands on
         first, second = known.hands_on[a][:, None], known.other_hands_on[b]
         result -= 5.0 * ((first >= 0) & (second >= 0) & (first != second))
@@ -310,6 +312,8 @@ def _of_modules(
         result -= 2.0 * ((first == 1) & (second == 1) & other_tensor)
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
+    # One path on both sides, though other modules stand around it.
+    result += 1.5 * (known.stem[a][:, None] == known.other_stem[b])
     for i, stem in enumerate(known.stem[a].tolist()):
         for j, other in enumerate(known.other_stem[b].tolist()):
             if known.stems.get(stem) == other:
