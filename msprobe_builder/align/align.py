@@ -30,7 +30,9 @@ from msprobe_builder.align.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
+    with_first_results,
 )
+from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.sites import at_other_sites, shared_sites
 from msprobe_builder.align.traded import traded_places
@@ -148,10 +150,12 @@ def align_rest(
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
     take_back_apart(pairs, npu.table, bench.table)
-    take_back_other_results(pairs, operators)
+    results = with_first_results(left, npu.table), with_first_results(right, bench.table)
+    take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
+    pair_same(pairs, *results)
     take_back_parts(pairs, npu.table, bench.table, operators)
-    groups = _grouped(pairs, npu.table, bench.table, operators)
+    groups = _grouped(pairs, npu.table, bench.table, results, operators)
     let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
@@ -169,7 +173,11 @@ def align_rest(
 
 
 def _grouped(
-    pairs: Pairs, table: ParameterTable, other: ParameterTable, operators: dict[str, int]
+    pairs: Pairs,
+    table: ParameterTable,
+    other: ParameterTable,
+    results: tuple[Traits, Traits],
+    operators: dict[str, int],
 ) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
@@ -178,7 +186,7 @@ def _grouped(
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators):
-        pair_by_ends(pairs, operators)
+        pair_by_ends(pairs, *results, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)

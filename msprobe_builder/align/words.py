@@ -123,6 +123,13 @@ class Words:
                 result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
         return result
 
+    def said(self, a: Int, other: Words, b: Int) -> Float:
+        """What the words of names say alone, up to 2 for equal ones."""
+        mine = [self._label[one] for one in self.of_node[a].tolist()]
+        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        rows = [[_agreement(own, their, 0, counts=False) for their in theirs] for own in mine]
+        return np.array(rows).reshape(len(mine), len(theirs))
+
 
 def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
     """By how much the numbers of two lists differ, None unless several modules say it."""
