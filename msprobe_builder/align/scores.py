@@ -121,8 +121,9 @@ class Known:
     what tells them apart is what they are given. ``padded`` are those whose results one side may
     have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the
     lines that make the calls, see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on``
-    tells which modules put out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is
-    False where no statistics tell and the hierarchies show two authors, see
+    tells which modules put out what they take in, see
+    :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is False where no statistics
+    tell and the hierarchies show two authors, see
     :func:`~msprobe_builder.align.alike.same_code`.
     """
 

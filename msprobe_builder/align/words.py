@@ -86,6 +86,12 @@ class Words:
                 self._label[one] = replace(self._label[one], place=place, of=len(labels))
         if not self._label:
             self._label.append(_NOTHING)
+        self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+
+    def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
+        """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
+        mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
+        return np.asarray((mine >= 0) & (theirs >= 0) & (mine != theirs))
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
