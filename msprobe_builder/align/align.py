@@ -22,7 +22,7 @@ from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
-from msprobe_builder.align.kept import is_settled, let_go_of_collections, stays, with_content
+from msprobe_builder.align.kept import let_go_of_collections, stays, with_content
 from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.parts import take_back_parts
@@ -34,8 +34,7 @@ from msprobe_builder.align.results import (
 )
 from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
-from msprobe_builder.align.sites import at_other_sites, shared_sites
-from msprobe_builder.align.traded import traded_places
+from msprobe_builder.align.settled import Sites
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import (
@@ -65,7 +64,7 @@ _SIDES = ("npu", "bench")
 _SURE = 0.25  # least share of leaves known by what they work on
 
 
-def align_rest(
+def align_by_evidence(
     npu: Side,
     bench: Side,
     outline: Outline,
@@ -73,19 +72,10 @@ def align_rest(
     partner: Int,
     asked: Bool,
     texts: Texts,
+    sites: Sites,
 ) -> Alignment:
-    """``partner`` completed by what the evidence shows.
-
-    Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
-    """
-    site, other_site = shared_sites(npu, bench)
-    same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
-    elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
-    # The same line that puts out something else has another fault than its place.
-    elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
-    elsewhere &= ~asked
-    if is_settled(npu, bench, partner) and not elsewhere.any():
-        return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
+    """``partner`` completed by what the evidence shows, see :func:`align_rest`."""
+    site, other_site, elsewhere = sites
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)

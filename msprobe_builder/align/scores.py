@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.sites import at_other_sites
+from msprobe_builder.align.tolerances import EQUAL as EQUAL
+from msprobe_builder.align.tolerances import NEAR
 from msprobe_builder.align.traits import Tensors, Traits
 from msprobe_builder.align.words import Words
 from msprobe_builder.dump.names import Kind
@@ -23,8 +25,6 @@ Bool = NDArray[np.bool_]
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
 
-# Equal runs on other hardware agree to 1e-5, runs in bfloat16 to about 1e-2.
-EQUAL, NEAR = 1e-5, 2e-2
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 
 

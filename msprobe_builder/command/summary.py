@@ -6,12 +6,14 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.printable import printable
-from msprobe_builder.pipeline.build import BuildResult
-from msprobe_builder.pipeline.merged_export import ExportResult
+
+if TYPE_CHECKING:
+    from msprobe_builder.pipeline.build import BuildResult
+    from msprobe_builder.pipeline.merged_export import ExportResult
 
 
 def summary_lines(result: BuildResult) -> list[str]:

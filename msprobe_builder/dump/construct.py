@@ -7,9 +7,9 @@ order of execution among siblings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
@@ -27,8 +27,12 @@ class Construct:
     micro_steps: int
 
 
-def read_construct(content: Any, path: Path) -> Construct:
-    """Construct of a parsed construct.json; BuildError when it holds no hierarchy."""
+def read_construct(content: Any, path: Path, names: dict[str, str] | None = None) -> Construct:
+    """Construct of a parsed construct.json; BuildError when it holds no hierarchy.
+
+    ``names`` are those that are known: a name stands in many places, and all have one object.
+    """
+    one = _once({} if names is None else names)
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
     if not content:
@@ -37,7 +41,7 @@ def read_construct(content: Any, path: Path) -> Construct:
             "dump again with level L0 or mix."
         )
     if _MICRO_STEPS not in content:
-        parent = {intern(child): _parent(value, child, path) for child, value in content.items()}
+        parent = {one(child): _parent(value, child, path, one) for child, value in content.items()}
         return Construct(parent, None, 0)
     highest = content[_MICRO_STEPS]
     if not _is_micro_step(highest):
@@ -54,15 +58,15 @@ def read_construct(content: Any, path: Path) -> Construct:
             if len(value) != 2 or not _is_micro_step(value[1]):
                 raise _bad(child, path)
             value, micro_step[child] = value
-        parents[intern(child)] = _parent(value, child, path)
+        parents[one(child)] = _parent(value, child, path, one)
     return Construct(parents, micro_step, highest + 1)
 
 
-def _parent(value: Any, child: str, path: Path) -> str | None:
+def _parent(value: Any, child: str, path: Path, one: Callable[[str], str]) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return intern(value)  # a name stands in many places, on both sides and in all ranks
+        return one(value)
     raise _bad(child, path)
 
 
@@ -75,6 +79,11 @@ def _bad(child: str, path: Path) -> BuildError:
         f"{path} gives {child[:200]!r} neither a parent nor a parent and a micro-step; "
         "dump this step again."
     )
+
+
+def _once(names: dict[str, str]) -> Callable[[str], str]:
+    known = names.setdefault
+    return lambda name: known(name, name)
 
 
 def construct_path(directory: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
@@ -25,9 +25,8 @@ from msprobe_builder.graph.part import part_of
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
-from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.grading import grades
-from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
@@ -97,6 +96,8 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
     groups = None
     if matching.groups:
+        from msprobe_builder.metrics.groups import measure_groups
+
         groups = measure_groups(
             task, npu, bench, matching.groups, measured.profile, texts, job.threads
         )
@@ -211,6 +212,8 @@ def _read(
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
+    from msprobe_builder.merge.replica import read_replica
+
     read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, shared=shared)
     return read_replica(source, texts, read, begin_stage)
 
@@ -240,8 +243,8 @@ def read_rank(
     shared: Shared | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One rank with its hierarchy, of which ``shared`` may know parts from another."""
-    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     shared = shared or Shared()
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat, names=shared.names)
     tree, found = shared.tree(dump)
     found += about(
         "warning",
@@ -280,7 +283,10 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    return Side(dump.without_calls(), tree, shared.table(tree, dump.parameters)), found
+    table = shared.table(tree, dump.parameters)
+    return Side(
+        replace(dump.without_calls(), stacks=shared.stacks(dump.stacks)), tree, table
+    ), found
 
 
 def _ungraded(side: Side) -> Graph:

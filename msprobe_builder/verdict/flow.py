@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,8 +125,8 @@ def flow_of(
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     informative = np.zeros(size, dtype=bool)
-    bench_of = np.full(size, -1, dtype=np.int64)
-    npu_of = np.full(len(bench.table), -1, dtype=np.int64)
+    bench_of: NDArray[Any] = np.full(size, -1, dtype=np.int32)
+    npu_of: NDArray[Any] = np.full(len(bench.table), -1, dtype=np.int32)
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
     visible = np.full(size, np.nan)
