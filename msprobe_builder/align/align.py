@@ -14,6 +14,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.apart import take_back_apart
 from msprobe_builder.align.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
@@ -22,14 +23,16 @@ from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
 from msprobe_builder.align.kept import let_go_of_collections, stays, with_content
-from msprobe_builder.align.operators import LAYOUTS
+from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.parts import take_back_parts
 from msprobe_builder.align.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
+    with_first_results,
 )
+from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.settled import Sites
 from msprobe_builder.align.traits import Traits, traits_of
@@ -88,7 +91,10 @@ def align_by_evidence(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
-        np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
+        *(
+            np.array([number for name, number in operators.items() if name in those], np.int64)
+            for those in (LAYOUTS, PADDED, MOVES | FORMS)
+        ),
         site,
         other_site,
         hands_on(left, operators),
@@ -133,10 +139,13 @@ def align_by_evidence(
     pair_by_weights(pairs, *both_kinds(twins, hosts))
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
-    take_back_other_results(pairs, operators)
+    take_back_apart(pairs, npu.table, bench.table)
+    results = with_first_results(left, npu.table), with_first_results(right, bench.table)
+    take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
+    pair_same(pairs, *results)
     take_back_parts(pairs, npu.table, bench.table, operators)
-    groups = _grouped(pairs, npu.table, bench.table, operators)
+    groups = _grouped(pairs, npu.table, bench.table, results, operators)
     let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
@@ -154,7 +163,11 @@ def align_by_evidence(
 
 
 def _grouped(
-    pairs: Pairs, table: ParameterTable, other: ParameterTable, operators: dict[str, int]
+    pairs: Pairs,
+    table: ParameterTable,
+    other: ParameterTable,
+    results: tuple[Traits, Traits],
+    operators: dict[str, int],
 ) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
@@ -163,7 +176,7 @@ def _grouped(
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators):
-        pair_by_ends(pairs, operators)
+        pair_by_ends(pairs, *results, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)

@@ -45,6 +45,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    bench_grouped: int  # bench nodes without a partner that are compared as part of a group
     alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
@@ -155,6 +156,7 @@ def build(
         bench_nodes=counted.bench_nodes,
         matched=counted.matched,
         by_evidence=counted.by_evidence,
+        bench_grouped=counted.bench_grouped,
         alignment=counted.alignment,
         grades=counted.grades,
     )

@@ -18,7 +18,7 @@ from msprobe_collector.record.framework import Framework, Item
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
-from msprobe_collector.signals import pass_on_if_of_signal
+from msprobe_collector.signals import is_of_signal
 from msprobe_collector.write.step_files import StepFiles, tensor_directory
 
 _log = logging.getLogger("msprobe_collector")
@@ -189,7 +189,9 @@ class Ledger:
 
     def report(self, name: str, error: BaseException) -> None:
         """One record failed; say so once per kind of failure and go on."""
-        pass_on_if_of_signal(error)
+        if is_of_signal(error):
+            self.framework.become_visible()  # it may have come while that was left
+            raise error
         if isinstance(error, OSError):
             self._give_up_writing(error, name)
             return

@@ -128,8 +128,8 @@ def test_what_a_value_raises_stays_with_the_collector(tmp_path: Path) -> None:
 
 
 @contextmanager
-def interrupt_at(number: int) -> Iterator[None]:
-    """Ctrl-C when the collector calls a function of its own for the given time."""
+def interrupt_at(number: int, by: signal.Signals) -> Iterator[None]:
+    """A signal when the collector calls a function of its own for the given time."""
     left = number
 
     def trace(frame: FrameType, event: str, _value: Any) -> None:
@@ -137,7 +137,7 @@ def interrupt_at(number: int) -> Iterator[None]:
         if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
             left -= 1
             if not left:
-                raise KeyboardInterrupt
+                signal.raise_signal(by)
 
     sys.settrace(trace)
     try:
@@ -191,7 +191,7 @@ def test_an_interrupt_anywhere_leaves_nothing_behind(
             if name != phase:
                 run()
                 continue
-            with suppress(KeyboardInterrupt), interrupt_at(number):
+            with suppress(KeyboardInterrupt), interrupt_at(number, signal.SIGINT):
                 run()
         debugger.stop()
         debugger.step()
@@ -204,6 +204,28 @@ def test_an_interrupt_anywhere_leaves_nothing_behind(
     first, last = (read_dump(steps[at] / "rank").names() for at in (0, -1))
     assert first == last
     PrecisionDebugger.close()
+
+
+def test_a_limit_of_time_anywhere_lets_the_training_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    signal.signal(signal.SIGUSR1, with_any_arguments)
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(layer, nn.ReLU(), nn.LayerNorm(4))
+    x = torch.ones(2, 4)
+
+    def train() -> None:
+        (model(x) * 2).pow(2).sum().backward()
+
+    debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
+    debugger.start(model)
+    for number in range(1, calls_of(train), 13):
+        with pytest.raises(TooLongError), interrupt_at(number, signal.SIGUSR1):
+            train()
+        assert torch._C._is_torch_function_enabled(), number
+        assert (x * layer.weight.sum()).requires_grad, number
+    debugger.stop()
+    assert not [text for text in caplog.messages if "not recorded" in text]
 
 
 def test_an_exception_of_the_training_stays_what_it_is_where_nothing_can_be_written(

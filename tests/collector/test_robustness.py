@@ -189,3 +189,25 @@ def test_values_that_make_up_their_attributes_are_what_they_are(
     assert entry["input_args"][1] == [None, None, {"type": "int", "value": 3}]
     assert entry["output"][0]["hidden"]["Max"] == 2.0
     assert entry["output"][0]["more"] == entry["input_args"][1]
+
+
+class Unhashable:
+    """A function that cannot be told from others."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(self, (x,), x)
+        return x * 2
+
+
+@pytest.mark.failing_records
+def test_a_function_that_cannot_be_described_is_called(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    results = []
+    dump = record(tmp_path, lambda: results.append(Unhashable()(x) + 1), level="L1")
+    assert torch.equal(results[0], x * 2 + 1)
+    assert dump.names() == ["Tensor.__add__.0.forward"]
+    assert [text for text in caplog.messages if text.startswith("A function was not recorded")]

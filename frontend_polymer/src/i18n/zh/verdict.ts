@@ -8,6 +8,7 @@ export const verdictZh: Texts['verdict'] = {
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   told: toldZh,
   noted: notedZh,
+  before: (name) => `${name} 之前`,
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',
   copyCheck: '复制命令',
