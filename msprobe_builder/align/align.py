@@ -91,10 +91,9 @@ def align_by_evidence(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
-        *(
-            np.array([number for name, number in operators.items() if name in those], np.int64)
-            for those in (LAYOUTS, PADDED, MOVES | FORMS)
-        ),
+        _numbers(operators, LAYOUTS),
+        _numbers(operators, PADDED),
+        _numbers(operators, MOVES | FORMS),
         site,
         other_site,
         hands_on(left, operators),
@@ -181,6 +180,10 @@ def _grouped(
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
+
+
+def _numbers(operators: dict[str, int], names: frozenset[str]) -> Int:
+    return np.array([number for name, number in operators.items() if name in names], np.int64)
 
 
 def _stem_ids(side: Side, ids: dict[str, int]) -> Int:

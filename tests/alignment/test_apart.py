@@ -83,8 +83,9 @@ class Shifted(nn.Module):
         super().__init__()
         fused = nn.Linear(8, 32)
         self.one = fused if is_one else None
-        self.parts = nn.ModuleList() if is_one else nn.ModuleList(nn.Linear(8, 16) for _ in "ab")
-        for place, part in enumerate(self.parts):
+        parts = [] if is_one else [nn.Linear(8, 16) for _ in "ab"]
+        self.parts = nn.ModuleList(parts)
+        for place, part in enumerate(parts):
             rows = slice(16 * place, 16 * place + 16)
             part.weight.data.copy_(fused.weight[rows])
             part.bias.data.copy_(fused.bias[rows])
