@@ -230,7 +230,8 @@ def pair_by_ends(pairs: Pairs, npu: Traits, bench: Traits, operators: dict[str, 
     free: dict[tuple[int, int], list[int]] = {}
     for other, ends in zip(others.tolist(), _ends(bench, others, forms), strict=True):
         free.setdefault(ends, []).append(other)
-    for node, (first, last) in zip(nodes.tolist(), _ends(npu, nodes, forms), strict=True):
+    ends_of = zip(nodes.tolist(), _ends(npu, nodes, forms), strict=True)
+    for node, (first, last) in reversed(list(ends_of)):  # what a wrapper holds before the wrapper
         if first < 0 or last < 0:
             continue
         ends = int(pairs.partner[first]), int(pairs.partner[last])
