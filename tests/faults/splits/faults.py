@@ -1,0 +1,461 @@
+"""Faults on one rank of a split training, and where each must be found."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, misc, no-untyped-def"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from tests.faults.splits.model import WIDE, Decoder
+from tests.faults.splits.plan import Ranks
+from tests.faults.splits.talk import Leave
+from tests.faults.splits.training import Knobs, Plant
+
+# rank -> the module of a layer, on the rank that has it
+Change = Callable[[Any], None]
+
+
+class Fault(NamedTuple):
+    """``nodes``: parts of names, any of which is right to accuse; ``ranks``: who must be named."""
+
+    name: str
+    split: str
+    plant: Plant
+    nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+
+
+def at(path: str, rank: int, change: Change) -> Plant:
+    """Change what ``path`` names on one rank, where chunks are searched in order."""
+
+    def plant(chunks: list[Decoder], ranks: Ranks, _: Knobs) -> None:
+        if ranks.rank == rank:
+            change(found(chunks, path))
+
+    return plant
+
+
+def found(chunks: list[Decoder], path: str) -> Any:
+    chunk, _, rest = path.partition(":")
+    value: Any = chunks[int(chunk)]
+    for part in rest.split("."):
+        value = value[int(part)] if part.isdecimal() else getattr(value, part)
+    return value
+
+
+def knob(rank: int, **changed: Any) -> Plant:
+    def plant(_: list[Decoder], ranks: Ranks, knobs: Knobs) -> None:
+        if ranks.rank == rank:
+            for name, value in changed.items():
+                setattr(knobs, name, value)
+
+    return plant
+
+
+def scaled(factor: float) -> Change:
+    def change(value: Any) -> None:
+        with torch.no_grad():
+            value.mul_(factor)
+
+    return change
+
+
+def shifted(places: int) -> Change:
+    def change(mix: Any) -> None:
+        mix.start = places
+
+    return change
+
+
+def based(base: float) -> Change:
+    def change(mix: Any) -> None:
+        mix.base = base
+
+    return change
+
+
+def swap_keys_and_values(mix: Any) -> None:
+    with torch.no_grad():
+        key = mix.key.weight.clone()
+        mix.key.weight.copy_(mix.tell.weight)
+        mix.tell.weight.copy_(key)
+
+
+def swap_fused(mix: Any) -> None:
+    """Of a stacked projection."""
+    with torch.no_grad():
+        q = mix.heads * WIDE
+        _, k, v = mix.into.weight.split([q, mix.groups * WIDE, mix.groups * WIDE])
+        mix.into.weight[q:] = torch.cat([v, k]).clone()
+
+
+def swap_rows(weight: Any) -> None:
+    with torch.no_grad():
+        weight[[1, 5]] = weight[[5, 1]].clone()
+
+
+def without_sum(layer: Any) -> None:
+    """The other ranks still meet in the reduction, this one throws it away."""
+
+    def forward(x: Tensor) -> Tensor:
+        own = functional.linear(x, layer.weight)
+        return own + 0.0 * Leave.apply(own, layer.group)
+
+    layer.forward = forward
+
+
+def twice(layer: Any) -> None:
+    layer.forward = lambda x: Leave.apply(
+        Leave.apply(functional.linear(x, layer.weight), layer.group), layer.group
+    )
+
+
+def on_all(path: str, change: Change) -> Plant:
+    def plant(chunks: list[Decoder], _: Ranks, __: Knobs) -> None:
+        change(found(chunks, path))
+
+    return plant
+
+
+def exchange_experts(spread: Any) -> None:
+    experts = list(spread.experts)
+    one, other = experts[0].state_dict(), experts[1].state_dict()
+    one = {name: value.clone() for name, value in one.items()}
+    experts[0].load_state_dict(other)
+    experts[1].load_state_dict(one)
+
+
+def lean(router: Any) -> None:
+    with torch.no_grad():
+        router.bias[0] += 1.0
+
+
+def drop(rate: float) -> Change:
+    def change(block: Any) -> None:
+        block.rate = rate
+
+    return change
+
+
+def put_nan(weight: Any) -> None:
+    with torch.no_grad():
+        weight[2, 3] = float("nan")
+
+
+def rounded(value: Any) -> None:
+    with torch.no_grad():
+        value.copy_(value.to(torch.bfloat16).to(value.dtype))
+
+
+def in_halves(layer: Any) -> None:
+    """A rank computes one layer in bfloat16."""
+    layer.forward = lambda x: functional.linear(
+        x.to(torch.bfloat16), layer.weight.to(torch.bfloat16)
+    ).to(x.dtype)
+
+
+def other_factor(mix: Any) -> None:
+    mix.factor *= 1.1
+
+
+def other_epsilon(scale: Any) -> None:
+    scale.epsilon = 0.05
+
+
+def drifted(value: Any) -> None:
+    with torch.no_grad():
+        value.add_(0.02 * torch.randn(value.shape, generator=torch.Generator().manual_seed(9)))
+
+
+def dropped_mask(mix: Any) -> None:
+    """The sharing of keys among heads is another on this rank."""
+    three = mix.three
+
+    def turned(x: Tensor) -> list[Tensor]:
+        q, k, v = three(x)
+        return [q, k, v.flip(2)]
+
+    mix.three = turned
+
+
+MIX, FEED = "0:blocks.1.mix", "0:blocks.1.feed"
+FAULTS = [
+    # experts
+    Fault(
+        "experts exchanged on one rank",
+        "tp2ep2",
+        at(FEED, 2, exchange_experts),
+        ("blocks.1.feed.experts.2", "blocks.1.feed.experts.3"),
+        (2, 3),
+    ),
+    Fault(
+        "router bias on one rank",
+        "tp2ep2",
+        at(f"{FEED}.router", 1, lean),
+        ("blocks.1.feed.router",),
+        (1,),
+    ),
+    Fault(
+        "weight of one expert",
+        "tp2ep2",
+        at(f"{FEED}.experts.1.down.weight", 3, scaled(1.1)),
+        ("blocks.1.feed.experts.3.down",),
+        (3,),
+    ),
+    Fault(
+        "router bias on one ep rank",
+        "ep2",
+        at(f"{FEED}.router", 1, lean),
+        ("blocks.1.feed.router",),
+        (1,),
+    ),
+    Fault(
+        "experts exchanged on one rank",
+        "ep2",
+        at(FEED, 1, exchange_experts),
+        ("blocks.1.feed.experts.2", "blocks.1.feed.experts.3"),
+        (1,),
+    ),
+    Fault(
+        "experts exchanged",
+        "grouped_ep2",
+        at(f"{FEED}.experts.weight2", 1, lambda w: w.data.copy_(w.data.flip(0).clone())),
+        ("blocks.1.feed.experts",),
+        (1,),
+    ),
+    Fault(
+        "one expert scaled",
+        "grouped_ep2",
+        at(f"{FEED}.experts.weight1", 0, lambda w: w.data[1].mul_(1.2)),
+        ("blocks.1.feed.experts",),
+        (0,),
+    ),
+    Fault(
+        "capacity of one rank",
+        "capacity_ep2",
+        at(FEED, 1, lambda s: setattr(s, "capacity", 0.5)),
+        ("blocks.1.feed",),
+        (1,),
+    ),
+    # sequences
+    Fault(
+        "rotary offset of one cp rank", "cp2tp2", at(MIX, 2, shifted(2)), ("blocks.1.mix",), (2,)
+    ),
+    Fault(
+        "rotary offset of both ranks of a part",
+        "cp2tp2",
+        lambda c, r, k: shifted(1)(c[0].blocks[1].mix) if r.at["cp"] == 1 else None,
+        ("blocks.1.mix",),
+        (2, 3),
+    ),
+    Fault(
+        "rotary offset of one tp rank", "cp2tp2", at(MIX, 1, shifted(3)), ("blocks.1.mix",), (1,)
+    ),
+    Fault("scale of one rank", "cp2tp2", at(MIX, 3, other_factor), ("blocks.1.mix",), (3,)),
+    Fault(
+        "keys and values exchanged",
+        "cp2tp2",
+        at(MIX, 1, swap_keys_and_values),
+        ("blocks.1.mix.key", "blocks.1.mix.tell"),
+        (1,),
+    ),
+    Fault(
+        "norm drifted",
+        "ulysses_tp2",
+        at("0:blocks.1.before.weight", 2, scaled(1.03)),
+        ("blocks.1.before",),
+        (2,),
+    ),
+    Fault(
+        "rotary base of one rank", "ulysses_tp2", at(MIX, 1, based(50.0)), ("blocks.1.mix",), (1,)
+    ),
+    Fault(
+        "stale weight on one rank",
+        "ulysses_tp2",
+        at(f"{MIX}.ask.weight", 3, drifted),
+        ("blocks.1.mix.ask",),
+        (3,),
+    ),
+    # tensor parallel, own names and Megatron's
+    Fault(
+        "rotary offset of one rank", "stacked_tp2", at(MIX, 1, shifted(3)), ("blocks.1.mix",), (1,)
+    ),
+    Fault(
+        "keys and values exchanged", "stacked_tp2", at(MIX, 1, swap_fused), ("blocks.1.mix",), (1,)
+    ),
+    Fault(
+        "dropout of one rank",
+        "dropout_tp2",
+        at("0:blocks.1", 1, drop(0.3)),
+        ("blocks.1.Functional.dropout", "blocks.1.", "dropout"),
+        (1,),
+    ),
+    Fault(
+        "shard scaled",
+        "grouped_tp2",
+        at(f"{MIX}.into.weight", 0, scaled(1.05)),
+        ("blocks.1.mix.into",),
+        (0,),
+    ),
+    Fault(
+        "head order",
+        "gqa_tp2",
+        at(MIX, 1, lambda m: swap_rows_of_heads(m)),
+        ("blocks.1.mix.ask",),
+        (1,),
+    ),
+    Fault(
+        "keys of one rank",
+        "gqa1_tp2",
+        at(f"{MIX}.key.weight", 1, scaled(1.1)),
+        ("blocks.1.mix.key",),
+        (1,),
+    ),
+    Fault(
+        "vocabulary rows exchanged",
+        "padded_tp2",
+        at("0:words.weight", 1, swap_rows),
+        ("words",),
+        (1,),
+    ),
+    Fault(
+        "vocabulary rows exchanged", "own_tp2", at("0:words.weight", 0, swap_rows), ("words",), (0,)
+    ),
+    Fault(
+        "reduction missing on one rank",
+        "own_tp2",
+        at(f"{FEED}.down", 1, without_sum),
+        ("blocks.1.feed.down",),
+        (1,),
+    ),
+    Fault(
+        "reduction doubled", "own_tp2", on_all(f"{MIX}.out", twice), ("blocks.1.mix.out",), (0, 1)
+    ),
+    Fault(
+        "shard scaled",
+        "own_tp2",
+        at(f"{FEED}.up.weight", 1, scaled(1.05)),
+        ("blocks.1.feed.up",),
+        (1,),
+    ),
+    Fault(
+        "NaN on one rank",
+        "own_tp2",
+        at(f"{FEED}.gate.weight", 1, put_nan),
+        ("blocks.1.feed.gate",),
+        (1,),
+    ),
+    Fault(
+        "bfloat16 on one rank",
+        "own_tp2",
+        at(f"{FEED}.up", 1, in_halves),
+        ("blocks.1.feed.up",),
+        (1,),
+    ),
+    Fault(
+        "epsilon of one rank",
+        "own_tp2",
+        at("0:blocks.2.before", 1, other_epsilon),
+        ("blocks.2.before",),
+        (1,),
+    ),
+    Fault(
+        "reduction missing on one rank",
+        "grouped_tp2",
+        at(f"{FEED}.down", 0, without_sum),
+        ("blocks.1.feed.down",),
+        (0,),
+    ),
+    Fault("tied rows exchanged", "tied_tp2", at("0:words.weight", 1, swap_rows), ("words",), (1,)),
+    # pipelines
+    Fault(
+        "rotary offset of a stage",
+        "tp2pp2",
+        lambda c, r, k: (
+            [shifted(2)(b.mix) for b in c[0].blocks] and None if r.at["pp"] == 1 else None
+        ),
+        ("blocks.2.mix",),
+        (2, 3),
+    ),
+    Fault(
+        "tied copy is stale",
+        "tied_pp2",
+        at("0:head.scores.weight", 1, drifted),
+        ("head", "words"),
+        (1,),
+    ),
+    Fault(
+        "weight of a chunk",
+        "vpp2",
+        at("1:blocks.0.feed.down.weight", 1, scaled(1.1)),
+        ("blocks.3.feed.down",),
+        (1,),
+    ),
+    Fault(
+        "norm of a stage",
+        "uneven_pp3",
+        at("0:blocks.2.after.weight", 1, scaled(1.05)),
+        ("blocks.3.after",),
+        (1,),
+    ),
+    Fault(
+        "rotary base of a stage",
+        "order_pp2tp2",
+        lambda c, r, k: (
+            [based(10.0)(b.mix) for b in c[0].blocks] and None if r.at["pp"] == 1 else None
+        ),
+        ("blocks.2.mix",),
+        (1, 3),
+    ),
+    Fault(
+        "weight of one rank",
+        "order_pp2tp2",
+        at("0:blocks.1.feed.down.weight", 3, scaled(1.05)),
+        ("blocks.3.feed.down",),
+        (3,),
+    ),
+    # replicas
+    Fault(
+        "loss weight of one replica",
+        "dp2tp2",
+        lambda c, r, k: setattr(k, "loss_weight", 1.3) if r.at["dp"] == 1 else None,
+        ("__mul__",),
+        (2, 3),
+    ),
+    Fault(
+        "gradient not averaged on one rank",
+        "dp2tp2",
+        knob(3, averages=False),
+        ("__itruediv__", "__idiv__", "step"),
+        (3,),
+    ),
+    Fault("step skipped on one rank", "dp2tp2", knob(2, steps=False), ("",), (2,)),
+    Fault(
+        "learning rate of a stage",
+        "adam_pp2",
+        lambda c, r, k: setattr(k, "rate", 0.02) if r.at["pp"] == 1 else None,
+        ("step", "add", "mul", "addcdiv"),
+        (1,),
+    ),
+    Fault("weight decay of one rank", "dp2tp2", knob(1, decay=0.5), ("mul",), (1,)),
+    Fault(
+        "stale weight of one replica",
+        "dp2tp2",
+        at(f"{MIX}.out.weight", 3, drifted),
+        ("blocks.1.mix.out",),
+        (3,),
+    ),
+]
+
+
+def swap_rows_of_heads(mix: Any) -> None:
+    """Two heads of the queries are exchanged."""
+    with torch.no_grad():
+        weight = mix.ask.weight
+        weight.copy_(weight.view(mix.heads, WIDE, -1).flip(0).reshape(weight.shape))
