@@ -6,6 +6,8 @@ export const verdictEn = {
   told: (sentence: string) => sentence,
   /** What it notes beside a pair of tensors, in English as well. */
   noted: (note: string) => note,
+  /** What it reports of the dumps, likewise. */
+  reported: (message: string) => message,
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',
