@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
@@ -13,12 +13,14 @@ from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.context import sequence_length
 from msprobe_builder.merge.flow.experts import number_experts, without_experts
+from msprobe_builder.merge.flow.wholes import Wholes
 from msprobe_builder.merge.join.assemble import assemble
 from msprobe_builder.merge.join.slices import Slice, merge_slices
 from msprobe_builder.merge.join.stages import join_stages
 from msprobe_builder.merge.ranks.layout import ParallelLayout, Replica
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.recorded_groups import check_expert_groups, check_groups
+from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.merge.values.sharded import Held, parts_of_replicas
 from msprobe_builder.merge.values.tensor_parallel import merge_ranks
 
@@ -39,6 +41,7 @@ class ReplicaSource:
     sources: Mapping[int, Source]
     peers: tuple[Replica, ...] = ()
     holders: tuple[Replica, ...] = ()
+    wholes: Wholes = field(default_factory=dict)  # of the other side, if it is not cut
 
     def __str__(self) -> str:
         return str(self.sources[self.replica.label])
@@ -77,6 +80,8 @@ def read_replica(
         diagnostics += found
         stages.append(merged)
     layout = source.layout
+    if layout.cp > 1:
+        stages = with_common_mean(stages, texts)
     sends_within = layout.pp == 1 or layout.cp > 1
     model = join_stages(stages, layout.vpp, sends_within=sends_within)
     side = assemble(model, stages)
@@ -152,12 +157,14 @@ def _slices(
     is_own = replica is source.replica
     shares = [source.layout.expert_place(rank)["ep"] for rank in ranks]
     if len(set(shares)) == 1:
-        merged, found = merge_ranks(sides, ranks, texts, holders)
+        merged, found = merge_ranks(sides, ranks, texts, holders, source.wholes)
         slices.append(Slice(merged, shares[0], has_dense=is_own))
         return found
     found = []
     if is_own:
-        merged, found = merge_ranks([without_experts(side) for side in sides], ranks, texts)
+        merged, found = merge_ranks(
+            [without_experts(side) for side in sides], ranks, texts, wholes=source.wholes
+        )
         slices.append(Slice(merged, shares[0], has_experts=False))
     for side, rank, share in zip(sides, ranks, shares, strict=True):
         alone, _ = merge_ranks([side], [rank], texts)

@@ -25,6 +25,7 @@ from msprobe_builder.graph.part import part_of
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
 from msprobe_builder.metrics.grading import grades
 from msprobe_builder.metrics.groups import measure_groups
@@ -166,11 +167,30 @@ def _read_both(
         sides[job.keep.side], texts = (kept.side, kept.found), kept.texts
         for _ in range(_reads(sources[job.keep.side]) if is_old else 0):
             report(f"keep {_NAMES[job.keep.side]}")
-    for number, source in enumerate(sources):
+    # Where one side is not cut it tells how the other is, so it is read first.
+    for number in sorted(range(2), key=lambda one: _parts(sources[one])):
         if number not in sides:
+            source = sources[number]
+            if 1 - number in sides:
+                source = _with_wholes(source, sources[1 - number], sides[1 - number][0])
             sides[number] = _read(job, number, source, texts, report, shared)
+    for number in range(2):
         diagnostics += _placed(sides[number][1], job, number)
     return sides[0][0], sides[1][0], texts
+
+
+def _parts(source: Source | ReplicaSource) -> int:
+    """In how many parts the layers of a side are cut."""
+    return source.layout.tp if isinstance(source, ReplicaSource) else 1
+
+
+def _with_wholes(
+    source: Source | ReplicaSource, other: Source | ReplicaSource, side: Side
+) -> Source | ReplicaSource:
+    """A source that is cut with the shapes of the other side, which is read and not cut."""
+    if not isinstance(source, ReplicaSource) or source.layout.tp == 1 or _parts(other) > 1:
+        return source
+    return replace(source, wholes=whole_shapes(side))
 
 
 def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Report) -> Kept:

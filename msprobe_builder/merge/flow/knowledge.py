@@ -13,8 +13,8 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, alike, reshaped, split_like
 from msprobe_builder.merge.flow.landmarks import batch_first, parameter_cuts, rearranged, reductions
-from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
@@ -30,9 +30,11 @@ class Knowledge:
         tables: Sequence[ParameterTable],
         texts: Texts,
         group: Sequence[int],
+        wholes: Wholes | None = None,
     ) -> None:
         self.tree = tree
         self.ranks = RankTables(tree, tables, texts)
+        self.layers = Layers(tree, self.ranks, wholes or {})
         self.group = sorted(group)
         self.state = [UNKNOWN] * len(self.ranks)
         self.seen: dict[bytes, dict[tuple[int, ...], State]] = {}  # by shape, the latest last
@@ -46,13 +48,13 @@ class Knowledge:
             if name.kind is Kind.MODULE
             for row in self.ranks.tensors(node, Section.PARAMETERS)
             if self.ranks.agree[row]
-            and parameter_state(module_class(name), self.ranks.name(row)) == REPLICA
+            and self.layers.parameter(name, row, self.ranks.name(row)) == REPLICA
         }
         self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.before: dict[int, int] = {}  # the module left last, by what holds it
         self.placed = _placed(tables[0], texts)
         self.number = {name: node for node, name in enumerate(tree.parsed)}
-        self.parameter_cuts = parameter_cuts(tree, self.ranks)
+        self.parameter_cuts = parameter_cuts(tree, self.ranks, self.layers)
         self.reduced = reductions(tree, self.ranks, self.group)
         if any(state.share is Share.PARTIAL for state in self.placed.values()):
             self.reduced |= rearranged(tree, self.ranks, self.group, self.reduced)
@@ -226,7 +228,7 @@ class Knowledge:
     def _is_masked(self, row: int) -> bool:
         """Whether each rank looks up its own words only, in an embedding cut by vocabulary."""
         above = int(self.tree.parent[self.ranks.node(row)])
-        return above > 0 and "VocabParallel" in module_class(self.tree.parsed[above])
+        return above > 0 and "VocabParallel" in self.layers.class_of(self.tree.parsed[above])
 
     def total_of_words(self, row: int) -> int | None:
         """The row of what the ranks together look up, of a look-up in an embedding cut by words."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ class _Rows:
     provenance: Provenance
     ranks: tuple[int, ...] = ()
     drifted: tuple[str, ...] = ()
+    of_tokens: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 def merge_slices(
@@ -116,7 +117,9 @@ def merge_slices(
         for own in holders
     ]
     dump = replace(parts[0].dump, stacks=stacks)
-    stage = StageGraph(dump, tree, whole.table, ranks, replace(whole.provenance, origins=origins))
+    provenance = replace(whole.provenance, origins=origins)
+    dense = sum(one.has_dense for one in slices)
+    stage = StageGraph(dump, tree, whole.table, ranks, provenance, whole.of_tokens, dense)
     return stage, about(
         "warning",
         "replicas_disagree",
@@ -196,7 +199,8 @@ def _by_members(
 
 def _taken(part: StageGraph, rows: list[int], nodes: NDArray[np.int64]) -> _Rows:
     table = take(part.table, np.array(rows, dtype=np.int64), nodes)
-    return _Rows(table, pick(part.provenance, rows), part.ranks)
+    none = np.zeros(len(rows), dtype=bool)
+    return _Rows(table, pick(part.provenance, rows), part.ranks, of_tokens=none)
 
 
 def _combined(
@@ -245,6 +249,7 @@ def _combined(
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
+        np.array([one.share is Share.SHARD or one.reduced >= 0 for one in states], dtype=bool),
     )
 
 
@@ -319,4 +324,6 @@ def _in_order(done: Sequence[_Rows], order: NDArray[np.int64]) -> _Rows:
     whole = concatenate([one.table for one in done])
     rows = np.lexsort((order, whole.node))
     said = join([one.provenance for one in done], [len(one.table) for one in done])
-    return _Rows(take(whole, rows, whole.node[rows]), pick(said, rows.tolist()))
+    of_tokens = np.concatenate([one.of_tokens for one in done])[rows]
+    own = pick(said, rows.tolist())
+    return _Rows(take(whole, rows, whole.node[rows]), own, of_tokens=of_tokens)

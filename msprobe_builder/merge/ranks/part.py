@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -15,6 +18,7 @@ class StageGraph:
     """One pipeline stage after its tensor-parallel ranks were merged.
 
     ``ranks`` are the ranks it came from, of all nodes for which the provenance names no others.
+    ``of_tokens`` says of which rows each of the ``slices`` had those of its own tokens.
     """
 
     dump: Dump
@@ -22,6 +26,8 @@ class StageGraph:
     table: ParameterTable
     ranks: tuple[int, ...]
     provenance: Provenance = Provenance()
+    of_tokens: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    slices: int = 1
 
     def ranks_of(self, node: int) -> tuple[int, ...]:
         """The ranks a node came from."""

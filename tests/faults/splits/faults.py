@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from tests.faults.splits.model import WIDE, Decoder
 from tests.faults.splits.plan import Ranks
-from tests.faults.splits.talk import Leave
+from tests.faults.splits.talk import Enter, Leave
 from tests.faults.splits.training import Knobs, Plant
 
 # rank -> the module of a layer, on the rank that has it
@@ -136,6 +136,13 @@ def lean(router: Any) -> None:
         router.bias[0] += 1.0
 
 
+def steeper(router: Any) -> None:
+    """Who is chosen stays the same, or ranks could not talk any more; the shares do not."""
+    with torch.no_grad():
+        router.bias *= 1.2
+        router.weight *= 1.2
+
+
 def drop(rate: float) -> Change:
     def change(block: Any) -> None:
         block.rate = rate
@@ -155,9 +162,12 @@ def rounded(value: Any) -> None:
 
 def in_halves(layer: Any) -> None:
     """A rank computes one layer in bfloat16."""
-    layer.forward = lambda x: functional.linear(
-        x.to(torch.bfloat16), layer.weight.to(torch.bfloat16)
-    ).to(x.dtype)
+
+    def forward(x: Tensor) -> Tensor:
+        x = Enter.apply(x, layer.group).to(torch.bfloat16)
+        return functional.linear(x, layer.weight.to(torch.bfloat16)).float()
+
+    layer.forward = forward
 
 
 def other_factor(mix: Any) -> None:
@@ -195,9 +205,9 @@ FAULTS = [
         (2, 3),
     ),
     Fault(
-        "router bias on one rank",
+        "router scaled on one rank",
         "tp2ep2",
-        at(f"{FEED}.router", 1, lean),
+        at(f"{FEED}.router", 1, steeper),
         ("blocks.1.feed.router",),
         (1,),
     ),

@@ -16,6 +16,7 @@ class Way(NamedTuple):
 
 def _way(whole: Plan | None = None, **sizes: object) -> Way:
     plan = Plan(**sizes)  # type: ignore[arg-type]
+    plan = plan._replace(micro_batches=2 if plan.pp > 1 else 1)
     reference = plan._replace(tp=1, cp=1, ep=1, etp=0, pp=1, vpp=1, stages=(), order=Plan().order)
     return Way(plan, whole or reference)
 

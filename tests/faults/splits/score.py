@@ -64,23 +64,36 @@ def judged(folder: Path, name: str, run: str, layout: Any = None) -> tuple[Verdi
         npu_layout=layout or parse_layout(way.plan.layout, "npu"),
         bench_layout=parse_layout(way.whole.layout, "bench"),
     )
-    result = build(config, folder / "out" / name / run, workers=1)
+    result = build(config, folder / f"out{os.getpid()}" / name / run, workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None
     return verdict, result.path, result.diagnostics
 
 
-def score(fault: Fault, verdict: Verdict) -> str:
+def score(fault: Fault, verdict: Verdict, path: Path) -> str:
     """Right or wrong at the first suspect, and how sure."""
     first = verdict.suspects[0] if verdict.suspects else None
     if first is None or (first.strength != "strong" and verdict.conclusion == "clean"):
         return "missed" if verdict.conclusion == "clean" else "undecided, none named"
-    is_node = any(part in first.node for part in fault.nodes)
-    is_rank = set(first.ranks) == set(fault.ranks) or first.rank in fault.ranks
-    place = {(True, True): "right", (True, False): "right node, wrong rank"}
-    found = place.get((is_node, is_rank), "wrong")
-    return f"{found} {'strong' if first.strength == 'strong' else 'weak'}"
+    with opened(path) as connection:
+        above = connection.execute(_ABOVE, (first.node_id,)).fetchall()
+    names = [name for (name,) in above]
+    is_node = any(part in name for part in fault.nodes for name in names)
+    named = first.rank if len(first.ranks) > 1 and first.rank in fault.ranks else None
+    is_rank = set(first.ranks) == set(fault.ranks) or named is not None
+    place = "right" if is_node and is_rank else "right node, all ranks" if is_node else "wrong"
+    if is_node and not set(first.ranks) & set(fault.ranks):
+        place = "right node, wrong rank"
+    return f"{place} {'strong' if first.strength == 'strong' else 'weak'}"
+
+
+_ABOVE = """
+WITH RECURSIVE above(node_id) AS (
+    SELECT ? UNION ALL
+    SELECT parent_id FROM node JOIN above USING (node_id) WHERE parent_id IS NOT NULL
+) SELECT name FROM above JOIN node_name USING (node_id)
+"""
 
 
 def unlike(path: Path) -> Iterable[str]:
@@ -96,7 +109,7 @@ def unlike(path: Path) -> Iterable[str]:
             yield f"{grade} {error} {name}"
 
 
-def report_control(folder: Path, name: str, is_long: bool) -> None:
+def report_control(folder: Path, name: str, is_long: bool, is_found: bool) -> None:
     verdict, path, diagnostics = judged(folder, name, "right")
     print(f"## {name}: {verdict.conclusion}. {verdict.sentence}")
     for one in verdict.suspects[:3]:
@@ -114,6 +127,8 @@ def report_control(folder: Path, name: str, is_long: bool) -> None:
     )
     if is_long:
         print("\n".join(f"      {line}" for line in lines))
+    if not is_found:
+        return
     try:
         verdict, _, diagnostics = judged(folder, name, "right", AutoLayout())
         for found in diagnostics:
@@ -124,8 +139,8 @@ def report_control(folder: Path, name: str, is_long: bool) -> None:
 
 
 def report_fault(folder: Path, fault: Fault, counts: Counter[str]) -> None:
-    verdict, _, _ = judged(folder, fault.split, fault.name)
-    found = score(fault, verdict)
+    verdict, path, _ = judged(folder, fault.split, fault.name)
+    found = score(fault, verdict, path)
     counts[found] += 1
     print(f"{found:24} | {fault.split} {fault.name}: {verdict.conclusion}. {verdict.sentence}")
     for one in verdict.suspects[:4]:
@@ -143,7 +158,7 @@ def main(folder: Path, names: list[str]) -> None:
     for name in chosen:
         record(folder, name)
         if "controls" in kinds:
-            report_control(folder, name, is_long)
+            report_control(folder, name, is_long, "noauto" not in names)
         if "faults" in kinds:
             for fault in (one for one in FAULTS if one.split == name):
                 report_fault(folder, fault, counts)

@@ -125,7 +125,7 @@ def turned(x: Tensor, group: Any, cut: int, join: int) -> Tensor:
     if group is None:
         return x
     count = dist.get_world_size(group)
-    sent = torch.stack(x.chunk(count, cut))
-    taken = torch.empty_like(sent)
+    sent = torch.stack(x.contiguous().chunk(count, cut)).contiguous()
+    taken = torch.empty(sent.shape, dtype=sent.dtype)
     dist.all_to_all_single(taken, sent, group=group)
     return torch.cat(list(taken.unbind(0)), join)

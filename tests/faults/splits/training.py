@@ -126,8 +126,7 @@ class Training:
             if ".experts." in name
         }
         if plan.is_tied and plan.pp > 1:
-            first, last = ranks.members["pp"][0], ranks.members["pp"][-1]
-            self._tie(first, last)
+            self._tie()
         for parameter in self.parameters:
             own = "edp" if id(parameter) in experts else "data"
             if parameter.grad is None:
@@ -137,9 +136,7 @@ class Training:
             if self.knobs.averages and plan.dp * plan.cp > 1:
                 parameter.grad /= plan.dp * plan.cp
 
-    def _tie(self, first: int, last: int) -> None:
-        if self.ranks.at["pp"] not in (0, self.plan.pp - 1):
-            return
+    def _tie(self) -> None:
         if self.plan.pp != 2:
             raise ValueError("tied weights need two stages here")
         model = self.chunks[0]
