@@ -26,7 +26,8 @@ class Apart(NamedTuple):
     None where that is made of many; ``suspect`` the rank that is off, None while nothing tells.
     ``difference`` is 0…1 of the size of what is shown, ``is_origin`` false where what the node
     took in was different already, ``is_from_others`` true where ranks outside of the merged ones
-    had a part in it.
+    had a part in it. ``whole`` has the statistics of a whole of which it would be a part in place
+    of the shown one.
     """
 
     rank: int
@@ -38,6 +39,7 @@ class Apart(NamedTuple):
     is_origin: bool = True
     note: str = ""
     is_from_others: bool = False
+    whole: tuple[float, float, float, float] | None = None
 
 
 def in_words(several: Sequence[Apart]) -> str:

@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_BETWEEN_RANKS = Family.COMMUNICATION, Family.UNINITIALISED
 _FAR = 8.0  # times what is still the same
 
 
@@ -33,7 +34,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
 
     Where such a call changes the statistics of what it is given, a tensor that has them on both
     sides was made by other means on the other side: nothing is hidden. Between the ranks of a
-    merged side there is communication that an unsplit run does without.
+    merged side there is communication that an unsplit run does without, and memory for it.
     """
     found: dict[int, Place] = dict(flow.apart)
     npu, bench = flow.npu.table, flow.bench.table
@@ -42,7 +43,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     rows, other = rows[other >= 0], other[other >= 0]
     lacking = flow.bench_lone[bench.node[other]]
     if flow.is_merged:
-        lacking &= families(flow.bench.calls)[bench.node[other]] != Family.COMMUNICATION
+        lacking &= ~np.isin(families(flow.bench.calls)[bench.node[other]], _BETWEEN_RANKS)
     rows, other = rows[lacking], other[lacking]
     done = _is_same(flow, rows)
     done[done] = _changes(flow.bench, other[done], flow.floor[rows[done]])
@@ -52,7 +53,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     own = npu.node[flow.producer[rows]]
     extra = flow.lone[own]
     if flow.is_merged:
-        extra &= flow.family[own] != Family.COMMUNICATION
+        extra &= ~np.isin(flow.family[own], _BETWEEN_RANKS)
     rows, own = rows[extra], own[extra]
     done = _is_same(flow, rows)
     done[done] = _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])

@@ -29,7 +29,7 @@ from msprobe_builder.merge.join.union import Group, unite
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.values.agreement import distances, tolerances
 from msprobe_builder.merge.values.blocks import Orders
-from msprobe_builder.merge.values.combine import Combined, combine
+from msprobe_builder.merge.values.combine import Combined, combine, combined_shards
 
 Key = tuple[int, int, int]  # node of the common tree, section, name
 _NO_ORDER = "in which order experts get their tokens is not known"
@@ -242,7 +242,10 @@ def _combined(
             assemblies,
             unknown,
             apart=_together(
-                [*(one.apart for one in said), _of_parts(result.provenance.apart, said, firsts)]
+                [
+                    *(_in_whole(place, said, tables, states) for place in range(len(said))),
+                    _of_parts(result.provenance.apart, said, firsts),
+                ]
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
@@ -251,6 +254,28 @@ def _combined(
         (*(d for p in parts for d in p.drifted), *drifted),
         np.array([one.share is Share.SHARD or one.reduced >= 0 for one in states], dtype=bool),
     )
+
+
+def _in_whole(
+    place: int,
+    said: Sequence[Provenance],
+    tables: Sequence[ParameterTable],
+    states: Sequence[State],
+) -> dict[int, tuple[Apart, ...]]:
+    """Who differs within one slice, with what the whole of all slices would be by their values."""
+    found = dict(said[place].apart)
+    for row, several in found.items():
+        if states[row].share is not Share.SHARD:
+            continue
+        parts = np.array([table.statistics[:, row] for table in tables])[:, :, None]
+        elements = np.array([[table.numel[row]] for table in tables])
+        told = []
+        for one in several:
+            parts[place, :, 0] = one.statistics
+            high, low, mean, norm = combined_shards(parts, elements)[:, 0].tolist()
+            told.append(one._replace(whole=(high, low, mean, norm)))
+        found[row] = tuple(told)
+    return found
 
 
 def _of_parts(

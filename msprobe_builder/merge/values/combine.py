@@ -77,7 +77,7 @@ def combine(
     files_known = bool(parts) and bool(parts[0])
     shards = np.flatnonzero((share == Share.SHARD) & tensors)
     elements = np.array([table.numel[shards] for table in tables])
-    statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
+    statistics[:, shards] = combined_shards(stack[:, :, shards], elements)
     numel[shards] = elements.sum(axis=0)
     shape_ids = np.array([table.shape_id for table in tables])
     wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, str]] = {}
@@ -222,7 +222,7 @@ def _unknown(
     return found
 
 
-def _combined_shards(
+def combined_shards(
     parts: NDArray[np.float64], elements: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Statistics of shape (4, n) from parts of shape (ranks, 4, n)."""
