@@ -57,8 +57,13 @@ def merge_ranks(
     diagnostics = about(
         "warning",
         "rank_without_twin",
-        alone,
-        "Parameters exist on some tensor-parallel ranks only and were left out of the merge.",
+        [
+            f"{name}: on {'rank' if len(places) == 1 else 'ranks'} "
+            f"{', '.join(str(ranks[place]) for place in places)} of {', '.join(map(str, ranks))}"
+            for name, places in alone
+        ],
+        "Calls or tensors exist on some tensor-parallel ranks only; they were left out of the "
+        "merge.",
     )
     tables = [
         take(side.table, own, first.table.node[rows[0]])

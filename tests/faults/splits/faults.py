@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tests.faults.splits import native
 from tests.faults.splits.model import WIDE, Decoder
 from tests.faults.splits.plan import Ranks
 from tests.faults.splits.talk import Enter, Leave
@@ -26,7 +27,7 @@ class Fault(NamedTuple):
 
     name: str
     split: str
-    plant: Plant
+    plant: Any  # of a model of native.py by its rank, or a Plant
     nodes: tuple[str, ...]
     ranks: tuple[int, ...]
 
@@ -47,6 +48,35 @@ def found(chunks: list[Decoder], path: str) -> Any:
     for part in rest.split("."):
         value = value[int(part)] if part.isdecimal() else getattr(value, part)
     return value
+
+
+def of_all(path: str, axis: str, change: Change) -> Plant:
+    """Change it on all ranks that are second along an axis."""
+
+    def plant(chunks: list[Decoder], ranks: Ranks, _: Knobs) -> None:
+        if ranks.at[axis] == 1:
+            change(found(chunks, path))
+
+    return plant
+
+
+def each(change: Change) -> Change:
+    """Change the attention of every block."""
+
+    def changed(blocks: Any) -> None:
+        for block in blocks:
+            change(block.mix)
+
+    return changed
+
+
+def knob_of_all(axis: str, **changed: Any) -> Plant:
+    def plant(_: list[Decoder], ranks: Ranks, knobs: Knobs) -> None:
+        if ranks.at[axis] == 1:
+            for name, value in changed.items():
+                setattr(knobs, name, value)
+
+    return plant
 
 
 def knob(rank: int, **changed: Any) -> Plant:
@@ -121,6 +151,13 @@ def on_all(path: str, change: Change) -> Plant:
         change(found(chunks, path))
 
     return plant
+
+
+def swap_rows_of_heads(mix: Any) -> None:
+    """Two heads of the queries are exchanged."""
+    with torch.no_grad():
+        weight = mix.ask.weight
+        weight.copy_(weight.view(mix.heads, WIDE, -1).flip(0).reshape(weight.shape))
 
 
 def exchange_experts(spread: Any) -> None:
@@ -260,7 +297,7 @@ FAULTS = [
     Fault(
         "rotary offset of both ranks of a part",
         "cp2tp2",
-        lambda c, r, k: shifted(1)(c[0].blocks[1].mix) if r.at["cp"] == 1 else None,
+        of_all("0:blocks.1.mix", "cp", shifted(1)),
         ("blocks.1.mix",),
         (2, 3),
     ),
@@ -316,7 +353,7 @@ FAULTS = [
     Fault(
         "head order",
         "gqa_tp2",
-        at(MIX, 1, lambda m: swap_rows_of_heads(m)),
+        at(MIX, 1, swap_rows_of_heads),
         ("blocks.1.mix.ask",),
         (1,),
     ),
@@ -387,9 +424,7 @@ FAULTS = [
     Fault(
         "rotary offset of a stage",
         "tp2pp2",
-        lambda c, r, k: (
-            [shifted(2)(b.mix) for b in c[0].blocks] and None if r.at["pp"] == 1 else None
-        ),
+        of_all("0:blocks", "pp", each(shifted(2))),
         ("blocks.2.mix",),
         (2, 3),
     ),
@@ -417,9 +452,7 @@ FAULTS = [
     Fault(
         "rotary base of a stage",
         "order_pp2tp2",
-        lambda c, r, k: (
-            [based(10.0)(b.mix) for b in c[0].blocks] and None if r.at["pp"] == 1 else None
-        ),
+        of_all("0:blocks", "pp", each(based(10.0))),
         ("blocks.2.mix",),
         (1, 3),
     ),
@@ -430,11 +463,54 @@ FAULTS = [
         ("blocks.3.feed.down",),
         (3,),
     ),
+    # what PyTorch splits
+    Fault(
+        "shard scaled",
+        "dtensor_tp2",
+        native.scaled(1, "steps.1.gate.w2.weight", 1.05),
+        ("steps.1.gate.w2",),
+        (1,),
+    ),
+    Fault(
+        "keys and values exchanged",
+        "dtensor_tp2",
+        native.exchanged(1, "steps.1.look.wk.weight", "steps.1.look.wv.weight"),
+        ("steps.1.look.wk", "steps.1.look.wv"),
+        (1,),
+    ),
+    Fault(
+        "vocabulary rows exchanged",
+        "dtensor_tp2",
+        native.turned_rows(0, "table.weight"),
+        ("table",),
+        (0,),
+    ),
+    Fault(
+        "norm drifted",
+        "dtensor_tp2sp",
+        native.scaled(1, "steps.1.two.weight", 1.03),
+        ("steps.1.two",),
+        (1,),
+    ),
+    Fault(
+        "shard scaled",
+        "fsdp_tp2dp2",
+        native.scaled(3, "steps.2.look.wo.weight", 1.1),
+        ("steps.2.look.wo",),
+        (1, 3),
+    ),
+    Fault(
+        "shard of one replica is stale",
+        "fsdp_dp2",
+        native.scaled(1, "steps.0.gate.w1.weight", 1.05),
+        ("steps.0.gate.w1",),
+        (0, 1),
+    ),
     # replicas
     Fault(
         "loss weight of one replica",
         "dp2tp2",
-        lambda c, r, k: setattr(k, "loss_weight", 1.3) if r.at["dp"] == 1 else None,
+        knob_of_all("dp", loss_weight=1.3),
         ("__mul__",),
         (2, 3),
     ),
@@ -449,7 +525,7 @@ FAULTS = [
     Fault(
         "learning rate of a stage",
         "adam_pp2",
-        lambda c, r, k: setattr(k, "rate", 0.02) if r.at["pp"] == 1 else None,
+        knob_of_all("pp", rate=0.02),
         ("step", "add", "mul", "addcdiv"),
         (1,),
     ),
@@ -462,10 +538,3 @@ FAULTS = [
         (3,),
     ),
 ]
-
-
-def swap_rows_of_heads(mix: Any) -> None:
-    """Two heads of the queries are exchanged."""
-    with torch.no_grad():
-        weight = mix.ask.weight
-        weight.copy_(weight.view(mix.heads, WIDE, -1).flip(0).reshape(weight.shape))

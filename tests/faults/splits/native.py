@@ -1,4 +1,7 @@
-"""A decoder of plain layers that PyTorch itself splits: DTensor, its sequence parallelism, FSDP2."""
+"""A decoder of plain layers that PyTorch itself splits: DTensor, its sequence parallelism, FSDP2.
+
+Of distributed weights a fault changes what this rank holds of them.
+"""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return, misc, attr-defined, abstract"
 # torch is typed in part only.
@@ -105,6 +108,43 @@ def split(model: Plain, mesh: Any, is_sequence: bool) -> None:
             plan |= {"look": gathers, "gate": gathers}
             plan |= {name: SequenceParallel(use_local_output=True) for name in ("one", "two")}
         parallelize_module(step, mesh, plan)
+
+
+def own_part(model: Plain, name: str) -> Tensor:
+    """What this rank holds of a weight."""
+    weight: Any = model.get_parameter(name)
+    return weight.to_local() if hasattr(weight, "to_local") else weight.detach()
+
+
+def scaled(rank: int, name: str, factor: float) -> Plant:
+    def plant(model: Plain, own: int) -> None:
+        if own == rank:
+            with torch.no_grad():
+                own_part(model, name).mul_(factor)
+
+    return plant
+
+
+def exchanged(rank: int, name: str, other: str) -> Plant:
+    def plant(model: Plain, own: int) -> None:
+        if own == rank:
+            one, two = own_part(model, name), own_part(model, other)
+            with torch.no_grad():
+                kept = one.clone()
+                one.copy_(two)
+                two.copy_(kept)
+
+    return plant
+
+
+def turned_rows(rank: int, name: str) -> Plant:
+    def plant(model: Plain, own: int) -> None:
+        if own == rank:
+            one = own_part(model, name)
+            with torch.no_grad():
+                one.copy_(one.flip(0))
+
+    return plant
 
 
 def train(rank: int, path: str, way: str, task: str, plant: Plant | None) -> None:

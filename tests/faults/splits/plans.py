@@ -12,6 +12,7 @@ class Way(NamedTuple):
 
     plan: Plan
     whole: Plan
+    native: str = ""  # how PyTorch itself splits it
 
 
 def _way(whole: Plan | None = None, **sizes: object) -> Way:
@@ -19,6 +20,10 @@ def _way(whole: Plan | None = None, **sizes: object) -> Way:
     plan = plan._replace(micro_batches=2 if plan.pp > 1 else 1)
     reference = plan._replace(tp=1, cp=1, ep=1, etp=0, pp=1, vpp=1, stages=(), order=Plan().order)
     return Way(plan, whole or reference)
+
+
+def _native(name: str, **sizes: int) -> Way:
+    return Way(Plan(**sizes), Plan(dp=sizes.get("dp", 1)), name)  # type: ignore[arg-type]
 
 
 WAYS = {
@@ -52,5 +57,9 @@ WAYS = {
     "order_pp2dp2": _way(pp=2, dp=2, order="tp-cp-ep-pp-dp"),
     "order_dp2tp2": _way(tp=2, dp=2, order="dp-tp-cp-ep-pp"),
     "dp2tp2": _way(tp=2, dp=2, optimizer="adamw"),
+    "dtensor_tp2": _native("dtensor", tp=2),
+    "dtensor_tp2sp": _native("dtensor_sequence", tp=2),
+    "fsdp_dp2": _native("fsdp", dp=2),
+    "fsdp_tp2dp2": _native("fsdp_tp", tp=2, dp=2),
     "half_tp2": _way(tp=2, is_half=True),
 }

@@ -23,6 +23,7 @@ from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from msprobe_builder.merge.detect import AutoLayout
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.collector.processes import run_in
+from tests.faults.splits import native
 from tests.faults.splits.faults import FAULTS, Fault
 from tests.faults.splits.plans import WAYS
 from tests.faults.splits.training import train
@@ -30,16 +31,22 @@ from tests.faults.splits.training import train
 
 def work(rank: int, folder: str, name: str, faults: list[str]) -> None:
     """Record a correct run of a split and one with each fault, as this rank."""
-    plan = WAYS[name].plan
     for fault in faults:
         plant = next((one.plant for one in FAULTS if (one.name, one.split) == (fault, name)), None)
         path = Path(folder) / name / fault
-        train(rank, str(path), plan, "statistics", plant)
+        if WAYS[name].native:
+            native.train(rank, str(path), WAYS[name].native, "statistics", plant)
+        else:
+            train(rank, str(path), WAYS[name].plan, plant)
 
 
 def work_whole(rank: int, folder: str, name: str) -> None:
     """Record the run that a split must equal."""
-    train(rank, str(Path(folder) / name / "whole"), WAYS[name].whole, "statistics", None)
+    path = str(Path(folder) / name / "whole")
+    if WAYS[name].native:
+        native.train(rank, path, "one", "statistics", None)
+    else:
+        train(rank, path, WAYS[name].whole, None)
 
 
 def record(folder: Path, name: str) -> None:
@@ -145,7 +152,8 @@ def report_fault(folder: Path, fault: Fault, counts: Counter[str]) -> None:
     print(f"{found:24} | {fault.split} {fault.name}: {verdict.conclusion}. {verdict.sentence}")
     for one in verdict.suspects[:4]:
         print(
-            f"    {one.strength} {one.rank} {one.ranks} {one.side} {one.node} {one.cause}: {one.evidence[:300]}"
+            f"    {one.strength} {one.rank} {one.ranks} {one.side} {one.node} {one.cause}: "
+            f"{one.evidence[:300]}"
         )
 
 

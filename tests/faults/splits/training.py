@@ -37,7 +37,7 @@ Plant = Callable[[list[Decoder], Ranks, Knobs], None]
 
 
 class Training:
-    def __init__(self, rank: int, plan: Plan, task: str, plant: Plant | None) -> None:
+    def __init__(self, rank: int, plan: Plan, plant: Plant | None) -> None:
         self.plan, self.ranks, self.knobs = plan, Ranks(rank, plan), Knobs()
         stage = self.ranks.at["pp"]
         self.chunks = [
@@ -144,10 +144,14 @@ class Training:
         dist.all_reduce(shared.weight.grad, group=self.ranks.groups["pp"])
 
 
-def train(rank: int, path: str, plan: Plan, task: str, plant: Plant | None) -> None:
+def train(rank: int, path: str, plan: Plan, plant: Plant | None) -> None:
     """Record the steps of one rank."""
-    training = Training(rank, plan, task, plant)
-    content: dict[str, Any] = {"task": task, "level": "mix", "step": list(range(plan.steps))}
+    training = Training(rank, plan, plant)
+    content: dict[str, Any] = {
+        "task": "statistics",
+        "level": "mix",
+        "step": list(range(plan.steps)),
+    }
     debugger = PrecisionDebugger(config_path=write_config(Path(path), **content))
     for number in range(plan.steps):
         debugger.start(training.chunks if plan.vpp > 1 else training.chunks[0])

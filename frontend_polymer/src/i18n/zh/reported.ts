@@ -124,8 +124,8 @@ const OTHERS: readonly Told[] = [
     (some) => `rank ${listed(some)} 本应持有相同的张量，实际却不同。`,
   ],
   [
-    /^Parameters exist on some tensor-parallel ranks only and were left out of the merge\.$/,
-    () => '有些参数只存在于部分张量并行 rank 上，合并时未计入。',
+    /^Calls or tensors exist on some tensor-parallel ranks only; they were left out of the merge\.$/,
+    () => '有些调用或张量只存在于部分张量并行 rank 上，合并时未计入。',
   ],
   [
     /^Reductions inside layers run over other ranks than the declared tensor-parallel group; check tp, pp and order of parallel_merge\.$/,
