@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,7 +114,9 @@ def read_clues(side: Side) -> Clues:
         ):
             clues.tensor.add(group)
             clues.is_parallel = True
-        elif (operator in GATHERS or operator in _EXCHANGES) and talks_in_attention:
+        elif (operator in GATHERS or operator in _EXCHANGES) and (
+            talks_in_attention or _is_of_tokens(side, node, owners)
+        ):
             clues.context.add(group)
     return clues
 
@@ -158,6 +160,17 @@ def _is_in_attention(side: Side, node: int) -> bool:
         if _ATTENTION.search(name.stem):
             return name.direction is Direction.FORWARD
     return False
+
+
+def _is_of_tokens(side: Side, node: int, owners: Set[str]) -> bool:
+    """Whether a module that holds no experts gathers or exchanges activations on the way forward.
+
+    Attention goes by many names; what else puts tokens of several ranks together is not known.
+    """
+    name = side.tree.parsed[int(side.tree.parent[node])]
+    is_forward = name.kind is Kind.MODULE and name.direction is Direction.FORWARD
+    path = module_path(name.stem)
+    return is_forward and not any(path == one or path.startswith(f"{one}.") for one in owners)
 
 
 def _groups(side: Side) -> Iterator[tuple[int, tuple[int, ...]]]:
