@@ -18,6 +18,7 @@ from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
+_OF_REPLICAS = "each data-parallel rank holds a part of it"
 _REMEMBERED = 64  # shards looked back at for one of the same shape
 
 
@@ -114,6 +115,8 @@ class Knowledge:
         if told is not None:
             reduced = self.reduced.get(self.ranks.keys[row], -1)
             state = replace(told, reduced=reduced) if told.share is Share.PARTIAL else told
+            if self._is_part_of_replicas(row, told):
+                state = UNKNOWN.because(_OF_REPLICAS)
             is_certain = True
         if state.share is Share.SHARD:
             twin = None if is_certain else self.forward_cut(row)
@@ -132,6 +135,12 @@ class Knowledge:
         if is_news and not (state.share is Share.PARTIAL and self._is_forward(row)):
             found.pop(tuple(shape), None)
             found[tuple(shape)] = state
+
+    def _is_part_of_replicas(self, row: int, told: State) -> bool:
+        """Whether a gradient that is cut is so over the replicas: these ranks hold one part."""
+        is_gradient = self.ranks.section(row) is Section.PARAMETERS_GRAD
+        is_same = self.ranks.agree[row] and not self.ranks.is_even[row]
+        return bool(told.share is Share.SHARD and is_gradient and is_same)
 
     def _is_forward(self, row: int) -> bool:
         return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD

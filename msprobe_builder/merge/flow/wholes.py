@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 # By module path and name, with a sign for each number: layers are numbered per stage.
 Wholes = Mapping[str, Shape]
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")  # between points
 _CHUNK = re.compile(r"Module\.(?:\d+\.)?")
 _PARAMETERS = Section.PARAMETERS, Section.PARAMETERS_GRAD
 _LAYERS = {0: "ColumnParallelLinear", 1: "RowParallelLinear"}

@@ -118,8 +118,11 @@ def merge_slices(
     ]
     dump = replace(parts[0].dump, stacks=stacks)
     provenance = replace(whole.provenance, origins=origins)
+    # Experts get tokens of all slices, so what one rank alone has of an expert is of them, too.
+    is_sent = np.array([one is not Region.DENSE for one in region])[whole.table.node]
+    of_tokens = (whole.of_tokens | is_sent) & whole.table.is_tensor
     dense = sum(one.has_dense for one in slices)
-    stage = StageGraph(dump, tree, whole.table, ranks, provenance, whole.of_tokens, dense)
+    stage = StageGraph(dump, tree, whole.table, ranks, provenance, of_tokens, dense)
     return stage, about(
         "warning",
         "replicas_disagree",
@@ -241,11 +244,10 @@ def _combined(
             recipes,
             assemblies,
             unknown,
-            apart=_together(
-                [
-                    *(_in_whole(place, said, tables, states) for place in range(len(said))),
-                    _of_parts(result.provenance.apart, said, firsts),
-                ]
+            apart=_outvoted(
+                [_in_whole(place, said, tables, states) for place in range(len(said))],
+                _of_parts(result.provenance.apart, said, firsts),
+                result.table,
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
@@ -315,14 +317,37 @@ def _of_parts(
     return result
 
 
-def _together(found: Sequence[Mapping[int, tuple[Apart, ...]]]) -> dict[int, tuple[Apart, ...]]:
-    """All that was found of each row, once for each rank."""
+def _outvoted(
+    within: Sequence[Mapping[int, tuple[Apart, ...]]],
+    between: Mapping[int, tuple[Apart, ...]],
+    table: ParameterTable,
+) -> dict[int, tuple[Apart, ...]]:
+    """All that was found of each row, once for each rank.
+
+    Where a rank differs from the first of its slice and agrees with what is shown now, it is that
+    first one which differs from both.
+    """
     result: dict[int, tuple[Apart, ...]] = {}
-    for one in found:
-        for row, several in one.items():
-            known = {own.rank for own in result.get(row, ())}
-            news = tuple(own for own in several if own.rank not in known)
-            result[row] = result.get(row, ()) + news
+    limit = float(tolerances(np.zeros(1))[0])
+    witnesses: dict[int, set[int | None]] = {}
+    for row, one in (
+        (row, one) for own in within for row, several in own.items() for one in several
+    ):
+        shown, mine = table.statistics[:, row], np.array(one.statistics)
+        is_same = one.whole is None and distances(mine[:, None], shown[:, None])[0] <= limit
+        if is_same and row in between:
+            witnesses.setdefault(row, set()).add(one.shown_rank)
+        elif one.rank not in {other.rank for other in result.get(row, ())}:
+            result[row] = (*result.get(row, ()), one)
+    for row, several in between.items():
+        known = {one.rank for one in result.get(row, ())}
+        off = witnesses.get(row, set())
+        news = (
+            one._replace(suspect=one.rank) if one.rank in off else one
+            for one in several
+            if one.rank not in known
+        )
+        result[row] = (*result.get(row, ()), *news)
     return result
 
 
