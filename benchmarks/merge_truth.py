@@ -28,6 +28,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.jobs import pair_up_replicas
 
@@ -123,6 +124,7 @@ def compare_dumps(
         truth, _ = read_replica(job.bench, texts, read)
         source = replace(job.npu, wholes=whole_shapes(truth) if layout.tp > 1 else {})
         merged, found = read_replica(source, texts, read)
+        merged = with_common_mean(merged, truth, texts)
         result.append(_agreement(merged, truth, texts, found))
     return result
 

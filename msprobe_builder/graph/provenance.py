@@ -97,7 +97,8 @@ class Provenance:
     ``recipes`` say how a value was made, ``assemblies`` of which files its data consist,
     ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
     alike, ``shares`` what the ranks hold of a weight, ``numbers`` what they make of what they have,
-    ``factors`` on which ranks an argument such as a scale has which value, where they differ.
+    ``factors`` on which ranks an argument such as a scale has which value, where they differ,
+    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks.
     ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
     counts the replicas that the run has.
     """
@@ -109,6 +110,7 @@ class Provenance:
     shares: dict[int, Shares] = field(default_factory=dict)
     numbers: dict[int, Numbers] = field(default_factory=dict)
     factors: dict[int, str] = field(default_factory=dict)
+    slices: dict[int, int] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
@@ -136,6 +138,7 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.shares, rows),
         _picked(provenance.numbers, rows),
         _picked(provenance.factors, rows),
+        _picked(provenance.slices, rows),
     )
 
 
@@ -153,6 +156,7 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.shares for one in parts], starts),
         _joined([one.numbers for one in parts], starts),
         _joined([one.factors for one in parts], starts),
+        _joined([one.slices for one in parts], starts),
     )
 
 

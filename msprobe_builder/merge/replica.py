@@ -20,7 +20,6 @@ from msprobe_builder.merge.join.stages import join_stages
 from msprobe_builder.merge.ranks.layout import ParallelLayout, Replica
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.recorded_groups import check_expert_groups, check_groups
-from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.merge.values.sharded import Held, parts_of_replicas
 from msprobe_builder.merge.values.tensor_parallel import merge_ranks
 
@@ -80,8 +79,6 @@ def read_replica(
         diagnostics += found
         stages.append(merged)
     layout = source.layout
-    if layout.cp > 1:
-        stages = with_common_mean(stages, texts)
     sends_within = layout.pp == 1 or layout.cp > 1
     model = join_stages(stages, layout.vpp, sends_within=sends_within)
     side = assemble(model, stages)

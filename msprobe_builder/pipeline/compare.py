@@ -27,6 +27,7 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.merge.flow.wholes import whole_shapes
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.metrics.grading import grades
 from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
@@ -176,7 +177,12 @@ def _read_both(
             sides[number] = _read(job, number, source, texts, report, shared)
     for number in range(2):
         diagnostics += _placed(sides[number][1], job, number)
-    return sides[0][0], sides[1][0], texts
+    npu, bench_side = sides[0][0], sides[1][0]
+    return (
+        with_common_mean(npu, bench_side, texts),
+        with_common_mean(bench_side, npu, texts),
+        texts,
+    )
 
 
 def _parts(source: Source | ReplicaSource) -> int:

@@ -75,11 +75,11 @@ class Layers:
 
     def parameter(self, name: Name, row: int, parameter: str) -> State:
         """The share of a module's own parameter or of its gradient."""
-        told = self._states.get(row)
-        if told is not None:
-            return told
-        class_name = self.class_of(name)
-        return parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+        class_name, told = self.class_of(name), self._states.get(row)
+        known = parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+        if told is None or (told.cut and known.cut and told.cut.dimension == known.cut.dimension):
+            return known  # which may say more, such as where the parts of each expert lie
+        return told
 
     @staticmethod
     def _told(ranks: RankTables, row: int, wholes: Wholes, name: Name) -> State | None:

@@ -117,12 +117,13 @@ def merge_slices(
         for own in holders
     ]
     dump = replace(parts[0].dump, stacks=stacks)
-    provenance = replace(whole.provenance, origins=origins)
     # Experts get tokens of all slices, so what one rank alone has of an expert is of them, too.
     is_sent = np.array([one is not Region.DENSE for one in region])[whole.table.node]
-    of_tokens = (whole.of_tokens | is_sent) & whole.table.is_tensor
+    of_tokens = np.flatnonzero((whole.of_tokens | is_sent) & whole.table.is_tensor).tolist()
     dense = sum(one.has_dense for one in slices)
-    stage = StageGraph(dump, tree, whole.table, ranks, provenance, of_tokens, dense)
+    slices_of = dict.fromkeys(of_tokens, dense) if dense > 1 else {}
+    provenance = replace(whole.provenance, origins=origins, slices=slices_of)
+    stage = StageGraph(dump, tree, whole.table, ranks, provenance)
     return stage, about(
         "warning",
         "replicas_disagree",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
 from msprobe_builder.dump.read import Dump
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -18,7 +15,6 @@ class StageGraph:
     """One pipeline stage after its tensor-parallel ranks were merged.
 
     ``ranks`` are the ranks it came from, of all nodes for which the provenance names no others.
-    ``of_tokens`` says of which rows each of the ``slices`` had those of its own tokens.
     """
 
     dump: Dump
@@ -26,8 +22,6 @@ class StageGraph:
     table: ParameterTable
     ranks: tuple[int, ...]
     provenance: Provenance = Provenance()
-    of_tokens: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    slices: int = 1
 
     def ranks_of(self, node: int) -> tuple[int, ...]:
         """The ranks a node came from."""

@@ -1,15 +1,17 @@
 """Gradients of a loss that each rank averages over its own part of a sequence.
 
 The mean over the tokens of one of two ranks gives each token twice the weight that the mean over
-all has, so every gradient that flows back from it is twice that of an unsplit run, until weights
-are averaged over the ranks. Put together they are divided by the number of ranks: then they are
-what the mean over all tokens gives back.
+all has. Where the ranks hand the same gradient to it as the other side, every gradient that flows
+back from it is twice that of an unsplit run, until weights are averaged over the ranks. For the
+comparison they are divided by the number of parts: then they are what the mean over all tokens
+gives back. A script that divides the loss itself hands a smaller gradient to the mean, and nothing
+is to be done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,50 +20,61 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.operators import operator_of
-from msprobe_builder.merge.ranks.part import StageGraph
 
 _LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits kl_div mean".split()
 )
 _DIVISIONS = frozenset({"div", "divide", "true_divide", "__truediv__", "__itruediv__"})
+_SAME = 1e-5
 
 
-def with_common_mean(stages: Sequence[StageGraph], texts: Texts) -> list[StageGraph]:
-    """The stages with gradients of the mean over all tokens, where ranks took that of their own."""
-    if not any(_takes_own_mean(one, texts) for one in stages):
-        return list(stages)
-    return [_divided(one) for one in stages]
+def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
+    """The side with gradients of the mean over all tokens, where ranks took that of their own.
 
-
-def _divided(stage: StageGraph) -> StageGraph:
-    table = stage.table
-    backward = [name.direction is Direction.BACKWARD for name in stage.tree.parsed]
-    of_loss = np.array(backward)[table.node] | (table.section == Section.PARAMETERS_GRAD)
-    rows = np.flatnonzero(stage.of_tokens & of_loss & ~np.isnan(table.statistics).all(axis=0))
+    Not with files at hand: the elements in them would not be divided.
+    """
+    provenance = side.provenance
+    if provenance is None or not provenance.slices or provenance.assemblies:
+        return side
+    if other.provenance is not None and other.provenance.slices:
+        return side
+    node = _own_mean(side, texts)
+    given = None if node is None else _given_back(side, node)
+    theirs = None if given is None else _given_back(other, side.tree.names[node or 0])
+    if given is None or theirs is None or not isclose(given, theirs, rel_tol=_SAME):
+        return side
+    table = side.table
+    backward = np.array([name.direction is Direction.BACKWARD for name in side.tree.parsed])
+    of_loss = backward[table.node] | (table.section == Section.PARAMETERS_GRAD)
+    of_loss &= ~np.isnan(table.statistics).all(axis=0)
+    rows = [row for row in provenance.slices if of_loss[row]]
+    parts = np.array([provenance.slices[row] for row in rows])
     statistics = table.statistics.copy()
-    statistics[:, rows] /= stage.slices
-    recipes = dict(stage.provenance.recipes)
-    why = f"; divided by {stage.slices}, as the loss of each rank is the mean of its own tokens"
-    recipes |= {row: f"{recipes.get(row, '')}{why}".removeprefix("; ") for row in rows.tolist()}
+    statistics[:, rows] /= parts
+    recipes = dict(provenance.recipes)
+    for row, count in zip(rows, parts.tolist(), strict=True):
+        why = f"divided by {count}, as the loss of each rank is the mean of its own tokens"
+        recipes[row] = "; ".join(filter(None, (recipes.get(row), why)))
     return replace(
-        stage,
+        side,
         table=replace(table, statistics=statistics),
-        provenance=replace(stage.provenance, recipes=recipes),
+        provenance=replace(provenance, recipes=recipes),
     )
 
 
-def _takes_own_mean(stage: StageGraph, texts: Texts) -> bool:
-    """Whether the last number made of all tokens before the first backward pass is a mean of them.
+def _own_mean(side: Side, texts: Texts) -> int | None:
+    """The call that takes the mean, as the last number made of all tokens before going back.
 
-    Spelt as a loss, or as a sum that is divided by as many tokens as one rank has. With files at
-    hand nothing is divided: the elements in them would not be.
+    Spelt as a loss, or as a sum that is divided by as many tokens as one rank has.
     """
-    if not stage.of_tokens.any() or stage.provenance.assemblies:
-        return False
-    table, found, counts = stage.table, False, set[float]()
-    for node, name in enumerate(stage.tree.parsed):
+    assert side.provenance is not None
+    table, slices = side.table, side.provenance.slices
+    found: int | None = None
+    counts: set[float] = set()
+    for node, name in enumerate(side.tree.parsed):
         if name.direction is Direction.BACKWARD:
             return found
         if name.kind is not Kind.API:
@@ -73,13 +86,31 @@ def _takes_own_mean(stage: StageGraph, texts: Texts) -> bool:
         if len(made) != 1 or table.numel[made[0]] != 1 or not len(given):
             continue
         operator = operator_of(name)
-        if stage.of_tokens[given[0]]:
-            is_loss = operator in _LOSSES
-            found = is_loss and not _is_summed(table, rows, texts) and not _skips(table, given)
-            counts.add(float(table.numel[given[0]]) / stage.slices)
-        elif operator in _DIVISIONS and not found:
-            found = bool(counts & _divisors(table, rows, given, texts))
-    return False
+        count = slices.get(int(given[0]))
+        if count is not None:
+            is_mean = operator in _LOSSES and not _is_summed(table, rows, texts)
+            found = node if is_mean and not _skips(table, given) else None
+            counts.add(float(table.numel[given[0]]) / count)
+        elif operator in _DIVISIONS and counts & _divisors(table, rows, given, texts):
+            found = node
+    return None
+
+
+def _given_back(side: Side, call: int | str) -> float | None:
+    """The gradient that a call is handed on the way back, if it is one number."""
+    names = side.tree.names
+    name = names[call] if isinstance(call, int) else call
+    back = name.removesuffix(".forward") + ".backward"
+    if back not in names:
+        return None
+    table, node = side.table, names.index(back)
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)
+    given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
+    if len(given) != 1 or table.numel[given[0]] != 1:
+        return None
+    value = float(table.statistics[0, given[0]])
+    return value if np.isfinite(value) else None
 
 
 def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> bool:
