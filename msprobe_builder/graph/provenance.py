@@ -98,7 +98,8 @@ class Provenance:
     ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
     alike, ``shares`` what the ranks hold of a weight, ``numbers`` what they make of what they have,
     ``factors`` on which ranks an argument such as a scale has which value, where they differ,
-    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks.
+    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks, ``handed`` a
+    number that these ranks have alike, though it is of their own tokens.
     ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
     counts the replicas that the run has.
     """
@@ -111,6 +112,7 @@ class Provenance:
     numbers: dict[int, Numbers] = field(default_factory=dict)
     factors: dict[int, str] = field(default_factory=dict)
     slices: dict[int, int] = field(default_factory=dict)
+    handed: dict[int, float] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
@@ -139,6 +141,7 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.numbers, rows),
         _picked(provenance.factors, rows),
         _picked(provenance.slices, rows),
+        _picked(provenance.handed, rows),
     )
 
 
@@ -157,6 +160,7 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.numbers for one in parts], starts),
         _joined([one.factors for one in parts], starts),
         _joined([one.slices for one in parts], starts),
+        _joined([one.handed for one in parts], starts),
     )
 
 

@@ -148,13 +148,8 @@ class _Tokens(Knowledge):
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """A shape with the length of a part in it tells more than a flow that was lost."""
         shape = self.ranks.shape(row)
-        if not shape and not self.ranks.is_missing(row):
-            # The gradient of a loss is handed to all ranks alike, and belongs to no tokens.
-            is_alike = self.ranks.agree[row] and self.is_in_backward(row)
-            if is_alike and state.share is not Share.PARTIAL:
-                state = REPLICA.because("ranks with other tokens agree in it")
-            elif state.share is Share.SHARD:
-                state = LOCAL.because(_SINGLE)
+        if not shape and state.share is Share.SHARD and not self.ranks.is_missing(row):
+            state = (REPLICA if self.ranks.agree[row] else LOCAL).because(_SINGLE)
         if state.cut is not None and self.length is not None and not self.of_experts:
             exchanged = self._exchanged_cut(shape)
             if exchanged and shape[state.cut.dimension] == self.length * self.ranks.count:

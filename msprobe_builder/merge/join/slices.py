@@ -252,11 +252,20 @@ def _combined(
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
+            handed=_handed(tables, states),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
         np.array([one.share is Share.SHARD or one.reduced >= 0 for one in states], dtype=bool),
     )
+
+
+def _handed(tables: Sequence[ParameterTable], states: Sequence[State]) -> dict[int, float]:
+    """Single numbers on which all slices agree, where the whole has another or none."""
+    values = np.array([table.statistics[0] for table in tables])
+    alike = (tables[0].numel == 1) & np.isfinite(values[0]) & (values == values[0]).all(axis=0)
+    rows = np.flatnonzero(alike & tables[0].is_tensor).tolist()
+    return {row: float(values[0, row]) for row in rows if states[row].share is Share.LOCAL}
 
 
 def _in_whole(

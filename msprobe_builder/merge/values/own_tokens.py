@@ -109,8 +109,9 @@ def _given_back(side: Side, call: int | str) -> float | None:
     given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     if len(given) != 1 or table.numel[given[0]] != 1:
         return None
+    handed = {} if side.provenance is None else side.provenance.handed
     value = float(table.statistics[0, given[0]])
-    return value if np.isfinite(value) else None
+    return value if np.isfinite(value) else handed.get(int(given[0]))
 
 
 def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> bool:
