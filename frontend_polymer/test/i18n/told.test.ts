@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import { notedZh } from '../../src/i18n/zh/noted';
+import { apartZh, reasonZh } from '../../src/i18n/zh/reasons';
 import { reportedZh } from '../../src/i18n/zh/reported';
 import { toldZh } from '../../src/i18n/zh/told';
 
@@ -100,6 +101,38 @@ describe('what a build reports of merged ranks in Chinese', () => {
       reported[0]!.replace('.', '; and more.'),
     ]) {
       expect(reportedZh(message)).toBe(message);
+    }
+  });
+});
+
+describe('the rule behind a merged value in Chinese', () => {
+  // tests/builder/merge/test_reported.py holds this list against what the builder writes.
+  const reasons = JSON.parse(readFileSync('test/i18n/reasons.json', 'utf8')) as string[];
+  const named = /token|ColumnParallelLinear|Widen|MaskP/g;
+
+  it.each(reasons)('leaves nothing in English of: %s', (reason) => {
+    expect(reasonZh(reason)).not.toBe(reason);
+    expect(english(reasonZh(reason).replaceAll(named, ''))).toEqual([]);
+  });
+
+  it('says which rank differs', () => {
+    expect(apartZh('rank 1 has max 14, min 3, mean 8.5, norm 31.78, rank 1 is off')).toBe(
+      'rank 1 为 最大值 14, 最小值 3, 均值 8.5, 范数 31.78，rank 1 有误',
+    );
+    expect(
+      apartZh(
+        'the part of rank 3 is not what the reference has there (1.05 times): max 1, min -1, mean 0, norm 3',
+      ),
+    ).toBe('rank 3 的部分与标杆此处不同（1.05 倍）：最大值 1, 最小值 -1, 均值 0, 范数 3');
+    expect(apartZh('the stage of rank 2 has max 1, min -1, mean 0, norm nan')).toBe(
+      'rank 2 所在阶段为 最大值 1, 最小值 -1, 均值 0, 范数 nan',
+    );
+  });
+
+  it('stays as it was written where a part of it is unknown', () => {
+    for (const text of ['', 'a later reason', `${reasons[0]!}, and more`, 'rank 1 has nothing']) {
+      expect(reasonZh(text)).toBe(text);
+      expect(apartZh(text)).toBe(text);
     }
   });
 });

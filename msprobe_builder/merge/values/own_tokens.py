@@ -29,6 +29,7 @@ _LOSSES = frozenset(
 )
 _DIVISIONS = frozenset({"div", "divide", "true_divide", "__truediv__", "__itruediv__"})
 _SAME = 1e-5
+_DIVIDED = "it was divided by {}, as the loss of each rank is the mean of its own tokens"
 
 
 def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
@@ -56,13 +57,20 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     statistics[:, rows] /= parts
     recipes = dict(provenance.recipes)
     for row, count in zip(rows, parts.tolist(), strict=True):
-        why = f"divided by {count}, as the loss of each rank is the mean of its own tokens"
-        recipes[row] = "; ".join(filter(None, (recipes.get(row), why)))
+        recipes[row] = _with_reason(recipes.get(row, ""), _DIVIDED.format(count))
     return replace(
         side,
         table=replace(table, statistics=statistics),
         provenance=replace(provenance, recipes=recipes),
     )
+
+
+def _with_reason(recipe: str, more: str) -> str:
+    """A recipe with one more reason for what was done last; what was done before stands behind."""
+    last, before, earlier = recipe.partition("; of rank ")
+    if "because " in last:
+        return f"{last}, and {more}{before}{earlier}"
+    return f"{last}{'; ' if last else ''}because {more}{before}{earlier}"
 
 
 def _own_mean(side: Side, texts: Texts) -> int | None:

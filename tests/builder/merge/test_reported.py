@@ -7,8 +7,11 @@ import json
 import re
 from pathlib import Path
 
+from msprobe_builder.merge.flow.rules import RULES
+
 ROOT = Path(__file__).resolve().parents[3]
 REPORTED = json.loads((ROOT / "frontend_polymer/test/i18n/reported.json").read_text("utf-8"))
+REASONS = json.loads((ROOT / "frontend_polymer/test/i18n/reasons.json").read_text("utf-8"))
 
 
 def _is_refusal(node: ast.AST) -> bool:
@@ -54,3 +57,14 @@ def test_each_reason_of_a_layout_is_in_the_list() -> None:
             said += 1
             assert any(re.search(pattern, one) for one in REPORTED), pattern
     assert said >= 15
+
+
+def test_each_rule_behind_a_value_is_in_the_list() -> None:
+    said = {rule.reason for rule in RULES} - {""}
+    for path in (ROOT / "msprobe_builder/merge").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_reason = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            if is_reason and node.func.attr == "because":
+                said |= {one.value for one in node.args if isinstance(one, ast.Constant)}
+    assert len(said) > 30
+    assert said <= {*REASONS}
