@@ -75,10 +75,13 @@ class Layers:
 
     def parameter(self, name: Name, row: int, parameter: str) -> State:
         """The share of a module's own parameter or of its gradient."""
-        class_name, told = self.class_of(name), self._states.get(row)
-        known = parameter_state(class_name, parameter).because(f"{class_name} holds it so")
-        if told is None or (told.cut and known.cut and told.cut.dimension == known.cut.dimension):
-            return known  # which may say more, such as where the parts of each expert lie
+        told, own = self._states.get(row), module_class(name)
+        known = parameter_state(own, parameter)
+        if told is None:
+            class_name = self.class_of(name)
+            return parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+        if told.cut and known.cut and told.cut.dimension == known.cut.dimension:
+            return known.because(f"{own} holds it so")  # it may say more, such as of each expert
         return told
 
     @staticmethod
