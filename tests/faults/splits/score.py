@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,15 @@ def work_whole(rank: int, folder: str, name: str) -> None:
         train(rank, path, WAYS[name].whole, None)
 
 
-def record(folder: Path, name: str) -> None:
-    """Whatever is missing of a split."""
+def record(folder: Path, name: str, faults: Sequence[str] | None = None) -> None:
+    """Whatever is missing of a split; with all faults that are planted in it, or some."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     way = WAYS[name]
     if not (folder / name / "whole").exists():
         run_in(way.whole.world, work_whole, str(folder), name)
-    wanted = ["right", *(one.name for one in FAULTS if one.split == name)]
+    if faults is None:
+        faults = [one.name for one in FAULTS if one.split == name]
+    wanted = ["right", *faults]
     missing = [one for one in wanted if not (folder / name / one / "dump").exists()]
     if missing:
         run_in(way.plan.world, work, str(folder), name, missing)
