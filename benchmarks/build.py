@@ -72,7 +72,7 @@ out.commit()
 _FORBIDDEN = """
 import sys
 from msprobe_builder.command.main import main
-status = main(sys.argv[1:])
+status = main()
 loaded = [name for name in ("torch", "pandas") if name in sys.modules]
 sys.exit(f"{loaded} imported" if loaded else status)
 """

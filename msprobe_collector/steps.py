@@ -71,6 +71,7 @@ class Debugger:
         self._estimates = estimate
         self._step = 0
         self._recording = False
+        self._is_stopping = False  # an interrupt may come in the middle of it
         self._began = 0.0
         self._seconds = 0.0
         self._warned: set[str] = set()
@@ -175,6 +176,7 @@ class Debugger:
             self._stop()
 
     def _may_record(self) -> bool:
+        self._stop()  # to its end, if an interrupt came into it
         return not self._session.ledger.finished and self._selects_this()
 
     def _next_batch(self) -> None:
@@ -182,14 +184,20 @@ class Debugger:
             self._next_step()
 
     def _stop(self) -> None:
-        if not self._recording:
+        if self._recording:
+            self._recording, self._is_stopping = False, True
+        if not self._is_stopping:
             return
-        self._recording = False
         ledger = self._session.ledger
-        self._installed.remove()
-        self._guarded(self._session.pause)
-        ledger.active = False
+        try:
+            self._installed.remove()
+        finally:  # an interrupt waits until all is put back
+            try:
+                self._guarded(self._session.pause)
+            finally:
+                ledger.active = False
         self._seconds += time.monotonic() - self._began
+        self._is_stopping = False
         if ledger.open_files is None and not ledger.finished:
             self._say_nothing_was_recorded()
 
@@ -221,6 +229,8 @@ class Debugger:
             run()
         except Exception as error:
             self._session.report(f"Step {self._step}", error)
+        finally:
+            self._session.framework.become_visible()
 
     def _selects_this(self) -> bool:
         """Whether ``step`` and ``rank`` select the present step and process."""

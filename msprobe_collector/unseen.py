@@ -33,20 +33,30 @@ _guards = _Guards()
 class unseen:  # noqa: N801
     """Run tensor functions that neither autograd nor any mode, ours included, can see."""
 
-    __slots__ = ("_guards",)
+    __slots__ = ("_is_outermost",)
 
     def __enter__(self) -> None:
         guards = _guards
-        self._guards: _Guards | None = None
-        if not guards.entered:  # inside another there is no need
-            guards.functions.__enter__()
-            guards.keys.__enter__()
+        # Inside another there is no need, unless an interrupt came while that one was left.
+        self._is_outermost = not guards.entered or torch._C._is_torch_function_enabled()
+        if self._is_outermost:
             guards.entered = True
-            self._guards = guards
+            try:
+                guards.functions.__enter__()
+                guards.keys.__enter__()
+            except BaseException:
+                become_visible()
+                raise
 
     def __exit__(self, *_error: object) -> None:
-        guards = self._guards
-        if guards is not None:
-            guards.entered = False
-            guards.keys.__exit__(None, None, None)
-            guards.functions.__exit__(None, None, None)
+        if self._is_outermost:
+            become_visible()
+
+
+def become_visible() -> None:
+    """Leave :class:`unseen`; after an interrupt that came while it was left, too."""
+    guards = _guards
+    if guards.entered:
+        guards.keys.__exit__(None, None, None)
+        guards.functions.__exit__(None, None, None)
+        guards.entered = False

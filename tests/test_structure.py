@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -119,6 +121,37 @@ def test_importing_what_everybody_starts_is_cheap(module: str) -> None:
     )
     assert module in answer.stdout.split()
     assert not heavy & set(answer.stdout.split())
+
+
+def test_a_plain_comparison_loads_nothing_that_it_has_no_use_for(
+    dumps: Path, tmp_path: Path
+) -> None:
+    """Two runs of one program: an eighth of the time of 22,000 pairs is loading modules."""
+    others = {
+        *("align.align", "export.merged_folder", "link.communication", "match.mapping"),
+        *("match.wishes", "merge.detect", "merge.replica", "metrics.device", "metrics.tensor"),
+        *("overflow.check", "pipeline.append", "pipeline.executors.processes"),
+    }
+    unused = {f"msprobe_builder.{name}" for name in others}
+    assert all(importlib.util.find_spec(name) for name in unused)  # they are still called so
+    request = {
+        "npu_path": str(dumps / "llama_statistics_wrong_attention_scale" / "step0"),
+        "bench_path": str(dumps / "llama_statistics" / "step0"),
+    }
+    (tmp_path / "compare.json").write_text(json.dumps(request))
+    program = (
+        "import sys; from msprobe_builder.command.main import main;"
+        " status = main(sys.argv[1:]); print(*sys.modules); sys.exit(status)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program, "-i", tmp_path / "compare.json", "-o", tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(answer.stdout.split())
+    assert "msprobe_builder.verdict.judgement" in loaded
+    assert not loaded & (unused | {"yaml", "zipfile", "multiprocessing", "pandas", "torch"})
 
 
 SQL = re.compile(

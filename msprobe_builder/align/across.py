@@ -6,11 +6,13 @@ partner among what the partner of its host holds is looked for around that host.
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.alike import order_tells
-from msprobe_builder.align.anchors import leaves
+from msprobe_builder.align.anchors import by_micro_step, leaves
 from msprobe_builder.align.inside import pair_gap
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
@@ -28,7 +30,10 @@ def pair_across(pairs: Pairs) -> None:
 
     The host of one must be matched with a module that holds the other.
     """
-    for a, b in zip(leaves(pairs.npu), leaves(pairs.bench), strict=False):
+    sides = pairs.npu, pairs.bench
+    # Then the calls alone: a module with weights stands before what it holds, and so apart from it.
+    steps = [tuple(leaves(side) for side in sides), tuple(_calls(side) for side in sides)]
+    for a, b in chain(*(zip(*both, strict=False) for both in steps)):
         if (pairs.partner[a] >= 0).all() or (pairs.back[b] >= 0).all():
             continue
         place = np.full(len(pairs.bench), -1, dtype=np.int64)
@@ -47,6 +52,12 @@ def pair_across(pairs: Pairs) -> None:
                 depth, other_depth = np.zeros_like(i), np.zeros_like(j)
                 possible = around(pairs, i, j)
                 pair_gap(pairs, i, j, depth, other_depth, possible, in_order=in_order)
+
+
+def _calls(side: Traits) -> list[Int]:
+    """By micro-step: what holds nothing, in order."""
+    nodes = np.arange(len(side))
+    return by_micro_step(side, nodes[side.forward & (side.outline.tree.subtree_end == nodes)])
 
 
 def around(pairs: Pairs, a: Int, b: Int) -> Bool:

@@ -14,6 +14,7 @@ from msprobe_builder.align.anchors import (
     leaves,
     modules_of_leaves,
 )
+from msprobe_builder.align.apart import take_back_apart
 from msprobe_builder.align.by_flow import by_flow, take_back_moved
 from msprobe_builder.align.contradictions import take_back
 from msprobe_builder.align.flow import flow_of, is_leaf
@@ -21,18 +22,19 @@ from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
 from msprobe_builder.align.inside import Lists, note, pair_inside
-from msprobe_builder.align.kept import is_settled, let_go_of_collections, stays, with_content
-from msprobe_builder.align.operators import LAYOUTS
+from msprobe_builder.align.kept import let_go_of_collections, stays, with_content
+from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.parts import take_back_parts
 from msprobe_builder.align.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
+    with_first_results,
 )
+from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
-from msprobe_builder.align.sites import at_other_sites, shared_sites
-from msprobe_builder.align.traded import traded_places
+from msprobe_builder.align.settled import Sites
 from msprobe_builder.align.traits import Traits, traits_of
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import (
@@ -62,7 +64,7 @@ _SIDES = ("npu", "bench")
 _SURE = 0.25  # least share of leaves known by what they work on
 
 
-def align_rest(
+def align_by_evidence(
     npu: Side,
     bench: Side,
     outline: Outline,
@@ -70,19 +72,10 @@ def align_rest(
     partner: Int,
     asked: Bool,
     texts: Texts,
+    sites: Sites,
 ) -> Alignment:
-    """``partner`` completed by what the evidence shows.
-
-    Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
-    """
-    site, other_site = shared_sites(npu, bench)
-    same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
-    elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
-    # The same line that puts out something else has another fault than its place.
-    elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
-    elsewhere &= ~asked
-    if is_settled(npu, bench, partner) and not elsewhere.any():
-        return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
+    """``partner`` completed by what the evidence shows, see :func:`align_rest`."""
+    site, other_site, elsewhere = sites
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
@@ -98,7 +91,9 @@ def align_rest(
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
-        np.array([number for name, number in operators.items() if name in LAYOUTS], np.int64),
+        _numbers(operators, LAYOUTS),
+        _numbers(operators, PADDED),
+        _numbers(operators, MOVES | FORMS),
         site,
         other_site,
         hands_on(left, operators),
@@ -143,10 +138,13 @@ def align_rest(
     pair_by_weights(pairs, *both_kinds(twins, hosts))
     pair_wrappers(pairs, core, other_core)
     take_back(pairs)
-    take_back_other_results(pairs, operators)
+    take_back_apart(pairs, npu.table, bench.table)
+    results = with_first_results(left, npu.table), with_first_results(right, bench.table)
+    take_back_other_results(pairs, *results, operators)
     take_back_other_values(pairs, operators)
+    pair_same(pairs, *results)
     take_back_parts(pairs, npu.table, bench.table, operators)
-    groups = _grouped(pairs, npu.table, bench.table, operators)
+    groups = _grouped(pairs, npu.table, bench.table, results, operators)
     let_go_of_collections(pairs)
     collected = pair_collections(outline, other_outline, pairs.partner)
     for node in np.flatnonzero(collected != pairs.partner).tolist():
@@ -164,7 +162,11 @@ def align_rest(
 
 
 def _grouped(
-    pairs: Pairs, table: ParameterTable, other: ParameterTable, operators: dict[str, int]
+    pairs: Pairs,
+    table: ParameterTable,
+    other: ParameterTable,
+    results: tuple[Traits, Traits],
+    operators: dict[str, int],
 ) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
@@ -173,11 +175,15 @@ def _grouped(
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators):
-        pair_by_ends(pairs, operators)
+        pair_by_ends(pairs, *results, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)
     return groups + backward_groups(pairs, groups, flow, other_flow)
+
+
+def _numbers(operators: dict[str, int], names: frozenset[str]) -> Int:
+    return np.array([number for name, number in operators.items() if name in names], np.int64)
 
 
 def _stem_ids(side: Side, ids: dict[str, int]) -> Int:

@@ -19,6 +19,7 @@ from msprobe_builder.align.flow import Flow
 from msprobe_builder.align.hands_on import HAND_ON
 from msprobe_builder.align.operators import MOVES
 from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.scores import takes_more
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.parameters import Section
@@ -183,9 +184,15 @@ def take_back_moved(
 ) -> None:
     """Leave grey calls that only move elements, where these were put out by other calls.
 
-    What computed them on the two sides must be a pair, or belong to one group.
+    What computed them on the two sides must be a pair, or belong to one group. Where nothing tells
+    who computed what, the call before or behind one must be the partner of that before or behind
+    the other: such calls are too much alike to be known by their order alone.
     """
     if pairs.known.trust.equal:
+        return
+    if not (flow.source >= 0).any() or not (other.source >= 0).any():
+        for i in _without_neighbours(pairs, flow, other, groups).tolist():
+            pairs.take_back(i)
         return
     moving = [number for name, number in operators.items() if name in MOVES | HAND_ON]
     first, second = (
@@ -200,6 +207,35 @@ def take_back_moved(
         maker, its = int(first[i]), int(second[pairs.partner[i]])
         if its >= 0 and pairs.partner[maker] != its and number[maker] != other_number[its]:
             pairs.take_back(i)
+
+
+def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]) -> Int:
+    """Automatic pairs of moving calls whose neighbours on both ends belong to others, or to none.
+
+    What only moves elements and has no partner is seen through.
+    """
+    moving = pairs.known.moving
+    nodes = np.flatnonzero(np.isin(pairs.npu.operator, moving) & flow.is_leaf)
+    nodes = nodes[(pairs.partner[nodes] >= 0) & (pairs.evidence[nodes] > 0)]
+    nodes = nodes[other.is_leaf[pairs.partner[nodes]]]
+    size = len(pairs.partner)
+    own = np.where(pairs.partner >= 0, np.arange(size), -1)  # what both sides call one thing
+    their = pairs.back.copy()
+    for place, group in enumerate(groups):
+        own[list(group.npu)] = their[list(group.bench)] = size + place
+    around = _around(pairs.npu, flow, own, moving, nodes)
+    other_around = _around(pairs.bench, other, their, moving, pairs.partner[nodes])
+    held = [(x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True)]
+    return np.asarray(nodes[~(held[0] | held[1])])
+
+
+def _around(side: Traits, flow: Flow, known: Int, moving: Int, nodes: Int) -> tuple[Int, Int]:
+    """What is known of the call before each node and of the one behind it, -1 for nothing."""
+    seen = flow.is_leaf & ((known >= 0) | ~np.isin(side.operator, moving))
+    leaves = np.flatnonzero(seen)
+    place = np.searchsorted(leaves, nodes)  # nodes have partners: they are among these
+    result = np.r_[-1, known[leaves], -1]
+    return result[place], result[place + 2]
 
 
 def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
@@ -260,6 +296,9 @@ def _match(
 def _vote(pairs: Pairs, votes: dict[tuple[int, int], int], i: int, j: int) -> None:
     npu, bench, extent = pairs.npu, pairs.bench, pairs.known.trust.extent
     if pairs.partner[i] >= 0 or pairs.back[j] >= 0 or npu.operator[i] != bench.operator[j]:
+        return
+    one = np.array([i]), np.array([j])
+    if npu.operator[i] not in pairs.known.moving and takes_more(npu, bench, *one).any():
         return
     if extent(npu.outputs)[i] == extent(bench.outputs)[j]:
         votes[i, j] += 1

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import levels
+from msprobe_builder.align.scores import MORE, levels
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _COMPARABLE = 0.8  # least share of pairs whose weights are as many
-_MORE = 1.5  # times as many parameters; an adapter or a bias adds less
 _MAIN = 0.75  # least share of a module's calls that go to one module
 
 
@@ -60,7 +59,7 @@ def _of_other_size(pairs: Pairs, nodes: Int) -> tuple[Int, Int]:
     )
     there = np.isin(a, other_known), np.isin(b, known)
     with np.errstate(divide="ignore", invalid="ignore"):
-        much = np.maximum(a, b) >= _MORE * np.minimum(a, b)
+        much = np.maximum(a, b) >= MORE * np.minimum(a, b)
     contradicted = (
         some & (a != b) & ((simple & there[0] & there[1]) | (much & (there[0] | there[1])))
     )
@@ -74,7 +73,7 @@ def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
         return np.zeros(len(nodes), dtype=bool)
     mine, theirs, other = pairs.npu.outputs, pairs.bench.outputs, pairs.partner[nodes]
     a, b = mine.numel[nodes], theirs.numel[other]
-    much = np.maximum(a, b) >= _MORE * np.minimum(a, b)
+    much = np.maximum(a, b) >= MORE * np.minimum(a, b)
     return np.asarray((mine.count[nodes] == theirs.count[other]) & (np.minimum(a, b) > 0) & much)
 
 

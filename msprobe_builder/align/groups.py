@@ -199,6 +199,9 @@ def _by_place(
         partner = int(pairs.partner[taker])
         if partner < 0 or not other.is_leaf[partner]:
             continue
+        # What only moves elements is itself known by who computed them.
+        if pairs.evidence[taker] and pairs.npu.operator[taker] in pairs.known.moving:
+            continue
         mine, theirs = inputs_of(flow, taker), inputs_of(other, partner)
         if len(mine) != len(theirs):
             continue

@@ -214,6 +214,9 @@ def _look_alike(pairs: Pairs, a: Int, b: Int) -> bool:
     if at_other_sites(pairs.known.site[a], pairs.known.other_site[b]).any():
         return False
     is_module = npu.operator[a] < 0
+    words, others = pairs.known.words, pairs.known.other_words
+    if words.do_other_things(a[is_module], others, b[is_module]).any():
+        return False
     below, other_below = npu.below[a[is_module]], bench.below[b[is_module]]
     if not np.array_equal(below, other_below):
         return False

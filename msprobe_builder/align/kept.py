@@ -15,17 +15,6 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-def is_settled(npu: Side, bench: Side, partner: Int) -> bool:
-    """Whether equal names leave nothing over, and nothing speaks against them."""
-    tree, other = npu.tree, bench.tree
-    return bool(
-        len(tree) == len(other)
-        and (partner >= 0).all()
-        and np.array_equal(tree.micro_step, other.micro_step[partner])
-        and np.array_equal(tree.is_recompute, other.is_recompute[partner])
-    )
-
-
 def with_content(side: Side, nodes: Bool) -> Bool:
     """The nodes and all below them."""
     change = np.zeros(len(nodes) + 1, dtype=np.int64)

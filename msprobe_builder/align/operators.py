@@ -27,6 +27,17 @@ MOVES = LAYOUTS | frozenset(
     }
 )
 
+# Linear maps: they may take in what stands behind them, a norm or a bias.
+MAPS = frozenset(
+    {
+        *("linear", "conv1d", "conv2d", "conv3d", "matmul", "addmm"),
+        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+    }
+)
+
+# Calls whose result grows with their weights: one side may have padded these.
+PADDED = frozenset({"linear", "embedding", "cross_entropy", "nll_loss", "log_softmax", "softmax"})
+
 
 @cache
 def operator_of(stem: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.flow import is_leaf
+from msprobe_builder.align.operators import MAPS
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import EQUAL
 from msprobe_builder.align.traits import Traits
@@ -21,12 +22,6 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 _NORM = 3
-_MAPS = frozenset(
-    {
-        *("linear", "conv1d", "conv2d", "conv3d", "matmul", "addmm"),
-        *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    }
-)
 _ADD = frozenset({"add", "biasadd", "bias_add"})
 
 
@@ -45,7 +40,7 @@ def take_back_parts(
     """
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & pairs.npu.forward)
     nodes = nodes[pairs.npu.outline.kind[nodes] != Kind.COLLECTION]
-    maps = [number for name, number in operators.items() if name in _MAPS]
+    maps = [number for name, number in operators.items() if name in MAPS]
     has_weights = pairs.npu.parameters_below[1, nodes] > 0
     nodes = nodes[np.isin(pairs.npu.operator[nodes], maps) | has_weights]
     if not pairs.known.trust.equal:

@@ -8,7 +8,7 @@ with calls of the same side alone, so a fault or another seed changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,13 @@ from msprobe_builder.align.scores import levels
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_MAX, _MIN, _NORM = 0, 1, 3
 _LAST = 8  # calls at the end of a module among which the one is that makes its result
 _OTHER = 1e-3  # of the largest element, by which elements that were only moved do not differ
 _TOLD = 0.2  # least share of modules that are given what another one puts out
@@ -44,18 +47,37 @@ class Results:
     makes: Bool
 
 
-def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
+def with_first_results(side: Traits, table: ParameterTable) -> Traits:
+    """The side with the first tensor of what each node puts out as all of it.
+
+    What else a module returns, such as the weights of an attention, another author does not.
+    """
+    rows = np.flatnonzero((table.section == Section.OUTPUT) & table.is_tensor)
+    nodes, first = np.unique(table.node[rows], return_index=True)
+    rows = rows[first]
+    values, numel = side.outputs.values.copy(), side.outputs.numel.copy()
+    values[:, nodes], numel[nodes] = (
+        table.statistics[[_NORM, _MAX, _MIN]][:, rows],
+        table.numel[rows],
+    )
+    count = np.minimum(side.outputs.count, 1)
+    return replace(side, outputs=replace(side.outputs, values=values, numel=numel, count=count))
+
+
+def take_back_other_results(
+    pairs: Pairs, npu: Traits, bench: Traits, operators: dict[str, int]
+) -> None:
     """Leave grey automatic pairs of modules whose results are made by calls that are no pair.
 
-    ``operators`` are the names behind the ids. Where modules remain that begin and end with the
-    same calls, they are matched instead.
+    ``npu`` and ``bench`` are the sides with their first results, ``operators`` the names behind
+    the ids. Where modules remain that begin and end with the same calls, they are matched instead.
     """
     forms = _hand_on(operators)
     is_module = pairs.npu.forward & (pairs.npu.outline.kind == Kind.MODULE)
     nodes = np.flatnonzero((pairs.evidence > 0) & (pairs.partner > 0) & is_module)
     if not len(nodes):
         return
-    sides = (pairs.npu, nodes, pairs.partner), (pairs.bench, pairs.partner[nodes], pairs.back)
+    sides = (npu, nodes, pairs.partner), (bench, pairs.partner[nodes], pairs.back)
     results = [_results(side, modules, forms) for side, modules, _ in sides]
     first, second = pairs.known.hands_on[nodes], pairs.known.other_hands_on[pairs.partner[nodes]]
     contradicted = (first >= 0) & (second >= 0) & (first != second)
@@ -63,8 +85,7 @@ def take_back_other_results(pairs: Pairs, operators: dict[str, int]) -> None:
         contradicted |= _other_result(results[own], results[other], sides[own][2], sides[other][0])
     for node in nodes[contradicted].tolist():
         pairs.take_back(node)
-    if contradicted.any():
-        pair_by_ends(pairs, operators)
+    pair_by_ends(pairs, npu, bench, operators)
 
 
 def take_back_other_values(pairs: Pairs, operators: dict[str, int]) -> None:
@@ -179,7 +200,8 @@ def _other_result(mine: Results, theirs: Results, partner: Int, other: Traits) -
     both = makes[:, :, None] & theirs.makes[:, None, :]
     modules = theirs.modules[:, None, None]
     same = (modules <= found) & (found <= other.outline.tree.subtree_end[modules])
-    same = same | (levels(other.outputs, other.outputs, found, wanted) > 0)
+    # A sum along the layers is near to the one before it: what is handed on is the very same.
+    same = same | (levels(other.outputs, other.outputs, found, wanted) == 2)
     torn = both.any(axis=(1, 2)) & ~(both & same).any(axis=(1, 2))
     return np.asarray(torn | _more_is_done(makes, found[:, :, 0], theirs, other))
 
@@ -200,10 +222,9 @@ def _more_is_done(makes: Bool, found: Int, theirs: Results, other: Traits) -> Bo
     return np.asarray(known & ~(makes & same).any(axis=1))
 
 
-def pair_by_ends(pairs: Pairs, operators: dict[str, int]) -> None:
+def pair_by_ends(pairs: Pairs, npu: Traits, bench: Traits, operators: dict[str, int]) -> None:
     """Match modules without a partner whose first and last calls are those of one free module."""
     forms = _hand_on(operators)
-    npu, bench = pairs.npu, pairs.bench
     nodes = np.flatnonzero((pairs.partner < 0) & _modules(npu))
     others = np.flatnonzero((pairs.back < 0) & _modules(bench))
     free: dict[tuple[int, int], list[int]] = {}

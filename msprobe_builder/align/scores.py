@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.sites import at_other_sites
+from msprobe_builder.align.tolerances import EQUAL as EQUAL
+from msprobe_builder.align.tolerances import NEAR
 from msprobe_builder.align.traits import Tensors, Traits
 from msprobe_builder.align.words import Words
 from msprobe_builder.dump.names import Kind
@@ -23,8 +25,7 @@ Bool = NDArray[np.bool_]
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
 
-# Equal runs on other hardware agree to 1e-5, runs in bfloat16 to about 1e-2.
-EQUAL, NEAR = 1e-5, 2e-2
+MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,12 @@ class Known:
     ``twin`` numbers modules by their weights where only one module of each side has these, -1
     elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
     ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
-    what tells them apart is what they are given. ``site`` numbers the lines that make the calls,
-    see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on`` tells which modules put
-    out what they take in, see :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is
-    False where no statistics tell and the hierarchies show two authors, see
+    what tells them apart is what they are given. ``padded`` are those whose results one side may
+    have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the
+    lines that make the calls, see :func:`~msprobe_builder.align.sites.shared_sites`. ``hands_on``
+    tells which modules put out what they take in, see
+    :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is False where no statistics
+    tell and the hierarchies show two authors, see
     :func:`~msprobe_builder.align.alike.same_code`.
     """
 
@@ -135,6 +138,8 @@ class Known:
     other_twin: Int
     trust: Trust
     layouts: Int
+    padded: Int
+    moving: Int
     site: Int
     other_site: Int
     hands_on: Int
@@ -175,7 +180,11 @@ def _of_calls(
     same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
     layout = np.isin(npu.operator[a], known.layouts)[:, None]
-    result -= np.where(layout, 4.0, 2.0) * _other_outputs(npu, bench, a, b, known.trust)
+    padded = np.isin(npu.operator[a], known.padded)[:, None]
+    result -= np.where(padded, 2.0, 4.0) * _other_outputs(npu, bench, a, b, known.trust)
+    moving = np.isin(npu.operator[a], known.moving)[:, None]
+    result -= np.where(padded | moving, 0.0, 1.5) * takes_more(npu, bench, a, b)
+    result -= 5.0 * _far_more(npu, bench, a, b, known.trust)
     if known.trust.same_shapes and not known.trust.equal:
         result -= 3.0 * (layout & _other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
@@ -205,6 +214,24 @@ def _other_outputs(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> 
         return np.zeros((len(a), len(b)), dtype=bool)
     some = (npu.outputs.numel[a][:, None] > 0) & (bench.outputs.numel[b] > 0)
     return np.asarray(some & (npu.outputs.numel[a][:, None] != bench.outputs.numel[b]))
+
+
+def _far_more(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where one puts out half as much again as the other: it does the work of several."""
+    x, y = npu.outputs.numel[a][:, None], bench.outputs.numel[b]
+    low = np.minimum(x, y)
+    much = (np.maximum(x, y) >= MORE * low) & (low > 0)
+    return np.asarray(
+        much & trust.same_sizes & (npu.outputs.count[a][:, None] == bench.outputs.count[b])
+    )
+
+
+def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where one takes in a tensor more than the other, which is no number."""
+    mine, theirs = npu.inputs, bench.inputs
+    more = mine.count[a][:, None] - theirs.count[b]
+    elements = mine.numel[a][:, None] - theirs.numel[b]
+    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
 
 
 def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
@@ -274,8 +301,10 @@ def _of_modules(
     elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
     result -= np.where(held, 5.0, 7.0) * elsewhere
     result += known.words.agreement(a, known.other_words, b, (sizes == other_sizes) & (sizes > 0))
-    result -= 5.0 * holds(npu, bench, a, b)
-    result -= 5.0 * holds(bench, npu, b, a).T
+    own, other_own = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
+    around = np.where(own != other_own, 8.0, 5.0)  # a block against the one norm inside of it
+    result -= around * holds(npu, bench, a, b)
+    result -= around * holds(bench, npu, b, a).T
     if known.trust.equal:  # elsewhere statistics do not show what hands on
         first, second = known.hands_on[a][:, None], known.other_hands_on[b]
         result -= 5.0 * ((first >= 0) & (second >= 0) & (first != second))
@@ -284,6 +313,8 @@ def _of_modules(
         result -= 2.0 * ((first == 1) & (second == 1) & other_tensor)
     result += 0.3 * (depth[:, None] == other_depth)
     result += 4.0 * (known.exact[a][:, None] == b)
+    # One path on both sides, though other modules stand around it.
+    result += 1.5 * (known.stem[a][:, None] == known.other_stem[b])
     for i, stem in enumerate(known.stem[a].tolist()):
         for j, other in enumerate(known.other_stem[b].tolist()):
             if known.stems.get(stem) == other:

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.scores import EQUAL, NEAR
+from msprobe_builder.align.tolerances import EQUAL, NEAR
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.side import Side

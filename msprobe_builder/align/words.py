@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.classes import KIND_OF_CLASS
 from msprobe_builder.dump.names import Kind, parse_gradients
 from msprobe_builder.graph.tree import Tree
 
@@ -15,6 +16,7 @@ Int = NDArray[np.int64]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
+_OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
 _SEVERAL = 2  # modules that show by how much numbers differ
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -40,7 +42,8 @@ class Label:
     """Words of a module's attribute and of its class, and its number in a list, else -1.
 
     The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
-    among the modules of its class in the list, ``of`` how many there are.
+    among the modules of its class in the list, ``of`` how many there are. ``kind`` is what the
+    class does if a framework defines it, else -1.
     """
 
     attribute: frozenset[str]
@@ -48,6 +51,7 @@ class Label:
     number: int
     place: int = -1
     of: int = 0
+    kind: int = -1
 
 
 _NOTHING = Label(frozenset(), frozenset(), -1)
@@ -82,6 +86,12 @@ class Words:
                 self._label[one] = replace(self._label[one], place=place, of=len(labels))
         if not self._label:
             self._label.append(_NOTHING)
+        self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+
+    def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
+        """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
+        mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
+        return np.asarray((mine >= 0) & (theirs >= 0) & (mine != theirs))
 
     def recounted(self, other: Words, partner: Int) -> Bool:
         """Nodes whose partners stand at another place of a list that holds as many modules."""
@@ -93,7 +103,8 @@ class Words:
         return result
 
     def agreement(self, a: Int, other: Words, b: Int, alike: Bool) -> Float:
-        """Up to about 3 for equal names, down to -1 for other numbers.
+        """Up to about 3 for equal names, down to -1 for other numbers, -5 for classes that do
+        other things.
 
         ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
         among the layers, so numbers agree where they differ by as much as those of most such.
@@ -118,6 +129,13 @@ class Words:
                 result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
         return result
 
+    def said(self, a: Int, other: Words, b: Int) -> Float:
+        """What the words of names say alone, up to 2 for equal ones."""
+        mine = [self._label[one] for one in self.of_node[a].tolist()]
+        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        rows = [[_agreement(own, their, 0, counts=False) for their in theirs] for own in mine]
+        return np.array(rows).reshape(len(mine), len(theirs))
+
 
 def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
     """By how much the numbers of two lists differ, None unless several modules say it."""
@@ -139,7 +157,8 @@ def _label(stem: str) -> Label:
     number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
     if number >= 0:  # a place in a list is no word
         attribute = path[-2] if len(path) > 1 else ""
-    return Label(words_of(attribute), words_of(class_name), number)
+    kind = KIND_OF_CLASS.get(class_name, -1)
+    return Label(words_of(attribute), words_of(class_name), number, kind=kind)
 
 
 def words_of(name: str) -> frozenset[str]:
@@ -149,7 +168,7 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def _agreement(mine: Label, theirs: Label, shift: int | None, *, counts: bool) -> float:
-    result = 0.0
+    result = _OTHER_KIND if -1 not in (mine.kind, theirs.kind) and mine.kind != theirs.kind else 0.0
     if counts:
         same = mine.number == theirs.number + (shift or 0)
         if shift is None and mine.of == theirs.of:

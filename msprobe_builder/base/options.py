@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+CPU = "cpu"
+
 
 @dataclass(frozen=True)
 class BuildOptions:
@@ -32,7 +34,7 @@ class BuildOptions:
     flat: bool = False
     overflow_check: bool = False
     allow_missing: bool = False
-    device: str = "cpu"  # where errors of single elements are computed
+    device: str = CPU  # where errors of single elements are computed
 
 
 DEFAULT_OPTIONS = BuildOptions()

@@ -209,12 +209,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build, or only write merged dumps; returns the exit status."""
-    from msprobe_builder.command.operator_log import operator_lines
-    from msprobe_builder.command.summary import summary_json, summary_lines
+    from msprobe_builder.base.memory import give_back_arrays
     from msprobe_builder.pipeline.build import build
     from msprobe_builder.pipeline.config import read_config
 
     _check(options)
+    give_back_arrays()
     if options.write_mapping is not None and options.write_mapping.exists():
         raise UsageError(
             f"{options.write_mapping} exists already; give --write-mapping another name."
@@ -252,8 +252,13 @@ def run(options: argparse.Namespace) -> int:
     if options.write_mapping is not None:
         _write_mapping(result.path, options.write_mapping)
     if options.json:
+        from msprobe_builder.command.summary import summary_json
+
         print_lines([summary_json(result)])
     elif not options.quiet:
+        from msprobe_builder.command.operator_log import operator_lines
+        from msprobe_builder.command.summary import summary_lines
+
         has_log = config.print_compare_log and result.is_comparison
         log = operator_lines(result.path) if has_log else iter(())
         print_lines(chain(log, summary_lines(result), _verdict_lines(result.path)))

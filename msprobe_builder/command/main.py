@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -30,6 +32,8 @@ BUILD = "build"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
+    if arguments is None:  # the process ends with it: nobody needs to look for what is left over
+        atexit.register(gc.freeze)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in COMMANDS:
         return run_command(command_module(COMMANDS[given[0]]), given[0], given[1:])

@@ -6,12 +6,14 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.printable import printable
-from msprobe_builder.pipeline.build import BuildResult
-from msprobe_builder.pipeline.merged_export import ExportResult
+
+if TYPE_CHECKING:
+    from msprobe_builder.pipeline.build import BuildResult
+    from msprobe_builder.pipeline.merged_export import ExportResult
 
 
 def summary_lines(result: BuildResult) -> list[str]:
@@ -26,9 +28,10 @@ def summary_lines(result: BuildResult) -> list[str]:
         )
         if result.alignment:
             lines.append(f"Aligned   {printable(result.alignment)}")
-        alone = result.bench_nodes - result.matched
+        alone = result.bench_nodes - result.matched - result.bench_grouped
         if alone > 0:
-            lines.append(f"Alone     {alone:,} bench nodes have no partner")
+            nor = ", and belong to no group" if result.bench_grouped else ""
+            lines.append(f"Alone     {alone:,} bench nodes have no partner{nor}")
         counts = [f"{name} {count:,}" for name, count in result.grades.items() if count]
         lines.append(f"Grades    {', '.join(counts)}")
     else:
@@ -81,6 +84,7 @@ def summary_json(result: BuildResult) -> str:
             "bench_nodes": result.bench_nodes,
             "matched": result.matched,
             "by_evidence": result.by_evidence,
+            "bench_grouped": result.bench_grouped,
             "alignment": result.alignment,
             "grades": result.grades,
             **_common(result),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
@@ -144,7 +145,7 @@ def _write_saved(npu: Path, bench: Path, options: argparse.Namespace) -> int:
             if one.first is not None:
                 step, rank, micro_step, name = one.first
                 where = f", first at step {step}, rank {rank}, micro-step {micro_step}, id {name}"
-            print(f"{one.path}: {one.rows:,} rows, {one.different:,} different{where}")
+            print(f"{one.path}: {counted(one.rows, 'row')}, {one.different:,} different{where}")
     return EXIT_OK if is_complete else EXIT_INCOMPLETE
 
 
@@ -187,4 +188,4 @@ def _write(database: Path, options: argparse.Namespace, prefix: str = "") -> Non
     for one in export_tables(database, options.output_path, table_options):
         if not options.quiet:
             suspect = "" if one.advice.suspect is None else f", the first is {one.advice.suspect}"
-            print(f"{one.path}: {one.rows:,} rows, {one.bad:,} bad{suspect}")
+            print(f"{one.path}: {counted(one.rows, 'row')}, {one.bad:,} bad{suspect}")

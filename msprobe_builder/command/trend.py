@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK
 from msprobe_builder.command.output import print_lines
 
@@ -31,12 +32,12 @@ def run(options: argparse.Namespace) -> int:
 
     report = build_trend(options.source, options.output, options.output_name)
     lines = [
-        f"Read      {report.source}: {report.targets} targets, {report.ranks} ranks, "
-        f"{report.steps} steps",
+        f"Read      {report.source}: {counted(report.targets, 'target')}, "
+        f"{counted(report.ranks, 'rank')}, {counted(report.steps, 'step')}",
         *(f"Skipped   {one}" for one in report.skipped[:_SHOWN]),
     ]
     if len(report.skipped) > _SHOWN:
         lines.append(f"Skipped   {len(report.skipped) - _SHOWN} more")
-    lines.append(f"Written   {report.path}: {report.values} values")
+    lines.append(f"Written   {report.path}: {counted(report.values, 'value')}")
     print_lines(lines)
     return EXIT_INCOMPLETE if report.skipped else EXIT_OK

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 
 from msprobe_builder.base.codes import APPLICATION_ID, TENSOR_METRICS
 from msprobe_builder.database.layout import current_layout, read_layout, table_columns
@@ -35,10 +36,40 @@ def lay_out_short(connection: sqlite3.Connection) -> None:
 def require_columns(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> None:
     """Add those late columns that a table does not have."""
     known = {column.name for column in table_columns(connection, table)}
-    for column in columns:
-        if column not in known:
-            definition = _definition(current_layout().tables[table], column)
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {definition}")
+    lacking = [column for column in columns if column not in known]
+    if not lacking:
+        return
+    statements = [_adding(table, column) for column in lacking]
+    if "CHECK" in current_layout().tables[table] and _is_told_alone(connection, table, statements):
+        return
+    for statement in statements:
+        connection.execute(statement)
+
+
+def _is_told_alone(connection: sqlite3.Connection, table: str, statements: list[str]) -> bool:
+    """Whether the text of the schema could be changed alone, as rows need no change.
+
+    To add a column to a table with conditions SQLite reads all its rows, to see whether these
+    still hold. What the schema says afterwards is asked of an empty table. Some systems let nobody
+    write it (SQLITE_DBCONFIG_DEFENSIVE); then nothing was changed.
+    """
+    wanted = "type = 'table' AND name = ?"
+    [[before]] = connection.execute(f"SELECT sql FROM sqlite_schema WHERE {wanted}", (table,))
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.execute(before)
+        for statement in statements:
+            empty.execute(statement)
+        [[after]] = empty.execute(f"SELECT sql FROM sqlite_schema WHERE {wanted}", (table,))
+    [[version]] = connection.execute("PRAGMA schema_version")
+    connection.execute("PRAGMA writable_schema = ON")
+    try:
+        with suppress(sqlite3.OperationalError):
+            connection.execute(f"UPDATE sqlite_schema SET sql = ? WHERE {wanted}", (after, table))
+            connection.execute(f"PRAGMA schema_version = {version + 1}")
+            return True
+        return False
+    finally:
+        connection.execute("PRAGMA writable_schema = RESET")  # which reads the schema anew
 
 
 def complete(connection: sqlite3.Connection) -> None:
@@ -49,6 +80,11 @@ def complete(connection: sqlite3.Connection) -> None:
     for name, statement in (target.indexes | target.views).items():
         if name not in there.indexes and name not in there.views:
             connection.execute(statement)
+
+
+def _adding(table: str, column: str) -> str:
+    """The statement that adds a column of the schema to a table."""
+    return f"ALTER TABLE {table} ADD COLUMN {_definition(current_layout().tables[table], column)}"
 
 
 def _definition(statement: str, column: str) -> str:

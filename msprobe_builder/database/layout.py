@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pkgutil import get_data
 
 from msprobe_builder.base.codes import METRICS
 
@@ -44,7 +44,7 @@ class Layout:
 
 def schema_text() -> str:
     """The statements that make the tables, indexes and views of a database."""
-    text = resources.files(__package__).joinpath("schema.sql").read_text("utf-8")
+    text = (get_data(__package__, "schema.sql") or b"").decode()
     columns = "\n    ".join(f"{name} REAL," for name in METRICS)
     shown = "\n       ".join(
         f"iif(own.nan_flags & {1 << bit}, 'NaN', own.{name}) AS {name},"

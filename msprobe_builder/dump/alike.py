@@ -36,6 +36,7 @@ class Example(NamedTuple):
     first: int
     length: int
     constants: tuple[tuple[int, str], ...]  # place and text of the numbers that are no statistics
+    statistics: tuple[int, ...]  # places of those that are
 
 
 class WrittenAlike:
@@ -101,4 +102,4 @@ def example_of(numbers: list[str], places: list[int], first: int, length: int) -
         return None
     statistics = set(places)
     constants = ((at, text) for at, text in enumerate(numbers) if at not in statistics)
-    return Example(first, length, tuple(constants))
+    return Example(first, length, tuple(constants), tuple(places))

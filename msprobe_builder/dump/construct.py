@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
@@ -27,8 +26,12 @@ class Construct:
     micro_steps: int
 
 
-def read_construct(content: Any, path: Path) -> Construct:
-    """Construct of a parsed construct.json; BuildError when it holds no hierarchy."""
+def read_construct(content: Any, path: Path, names: dict[str, str] | None = None) -> Construct:
+    """Construct of a parsed construct.json; BuildError when it holds no hierarchy.
+
+    ``names`` are those that are known: a name stands in many places, and all have one object.
+    """
+    known = ({} if names is None else names).setdefault
     if not isinstance(content, dict):
         raise BuildError(f"{path} does not hold a JSON object; dump this step again.")
     if not content:
@@ -37,7 +40,12 @@ def read_construct(content: Any, path: Path) -> Construct:
             "dump again with level L0 or mix."
         )
     if _MICRO_STEPS not in content:
-        parent = {intern(child): _parent(value, child, path) for child, value in content.items()}
+        parent = {
+            known(child, child): known(value, value)
+            if type(value) is str
+            else _no_parent(value, child, path)
+            for child, value in content.items()
+        }
         return Construct(parent, None, 0)
     highest = content[_MICRO_STEPS]
     if not _is_micro_step(highest):
@@ -54,16 +62,18 @@ def read_construct(content: Any, path: Path) -> Construct:
             if len(value) != 2 or not _is_micro_step(value[1]):
                 raise _bad(child, path)
             value, micro_step[child] = value
-        parents[intern(child)] = _parent(value, child, path)
+        is_named = type(value) is str
+        parents[known(child, child)] = (
+            known(value, value) if is_named else _no_parent(value, child, path)
+        )
     return Construct(parents, micro_step, highest + 1)
 
 
-def _parent(value: Any, child: str, path: Path) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return intern(value)  # a name stands in many places, on both sides and in all ranks
-    raise _bad(child, path)
+def _no_parent(value: Any, child: str, path: Path) -> str | None:
+    """None for that of a call in none; BuildError for what is no name."""
+    if value is not None:
+        raise _bad(child, path)
+    return None
 
 
 def _is_micro_step(value: Any) -> bool:

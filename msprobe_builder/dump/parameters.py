@@ -84,15 +84,14 @@ class Parameters(ParameterColumns):
         examples = self._examples[is_gradient].setdefault(written.example, [])
         numbers = written.numbers
         for example in examples:
+            if not example.constants:
+                self._repeat(record, example.first, example.length, list(map(float, numbers)))
+                return
             if all(numbers[place] == text for place, text in example.constants):
-                break
-        else:
-            self._learn(record, numbers, reader, examples, is_gradient=is_gradient)
-            return
-        if example.constants:
-            constants = {place for place, _ in example.constants}
-            numbers = [text for place, text in enumerate(numbers) if place not in constants]
-        self._repeat(record, example.first, example.length, map(float, numbers))
+                own = [float(numbers[place]) for place in example.statistics]
+                self._repeat(record, example.first, example.length, own)
+                return
+        self._learn(record, numbers, reader, examples, is_gradient=is_gradient)
 
     def _learn(
         self,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from sys import intern
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
@@ -62,15 +61,22 @@ class Dump:
 
 
 def read_dump(
-    source: Source, texts: Texts, gradients_by_argument: bool = False, *, flat: bool = False
+    source: Source,
+    texts: Texts,
+    gradients_by_argument: bool = False,
+    *,
+    flat: bool = False,
+    names: dict[str, str] | None = None,
 ) -> Dump:
     """Read one rank; names, types and shapes are interned in ``texts``.
 
     ``gradients_by_argument`` prefers them where the dump has them. With ``flat`` neither a
-    hierarchy nor stacks are needed: without them it is a list of calls.
+    hierarchy nor stacks are needed: without them it is a list of calls. Names of calls that are in
+    ``names`` are the same objects in this dump, and new ones are added.
 
     Raises BuildError naming the file when one is missing, damaged or of an unknown form.
     """
+    names = {} if names is None else names
     directory = source if isinstance(source, Path) else source.directory
     path = directory / "dump.json"
     if isinstance(source, Path):
@@ -82,10 +88,10 @@ def read_dump(
         hierarchy = {} if construct_path in lacks else _construct(source, twice)
         is_flat = flat and hierarchy == {}
         if not is_flat:
-            construct = read_construct(hierarchy, construct_path(directory))
+            construct = read_construct(hierarchy, construct_path(directory), names)
         del hierarchy  # as large as what was read of it
         repeated: list[str] = []
-        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated))
+        stacks = read_stacks({} if stack_path in lacks else _stacks(source, repeated), names)
         reader = (
             _InMemoryReader(source)
             if isinstance(source, InMemoryDump)
@@ -101,7 +107,7 @@ def read_dump(
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue
-            number = records[intern(name)] = len(records)
+            number = records[names.setdefault(name, name)] = len(records)
             is_gradient = bool(parse_gradients(name))
             if data.get("is_recompute") is True and not is_gradient:
                 recomputed.add(number)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from sys import intern
 from typing import Any, NamedTuple
 
 from msprobe_builder.base.limits import LONGEST_STACK_LINE
@@ -66,8 +65,12 @@ def is_framework(file: str) -> bool:
     return "/lib/python" in path and "-packages/" not in path
 
 
-def read_stacks(content: Any) -> Stacks:
-    """Stacks of a parsed stack.json; entries of another shape are counted in ``skipped``."""
+def read_stacks(content: Any, known_names: dict[str, str] | None = None) -> Stacks:
+    """Stacks of a parsed stack.json; entries of another shape are counted in ``skipped``.
+
+    Names that are known, as those of the hierarchy, are the same objects.
+    """
+    of_text = {} if known_names is None else known_names
     result = Stacks()
     known: dict[tuple[str, ...], int] = {}
     frames: dict[str, Frame] = {}
@@ -86,7 +89,7 @@ def read_stacks(content: Any) -> Stacks:
                     frames[text] = parse_frame(text)
             result.stacks.append(tuple(frames[text] for text in texts))
         for name in names:
-            result.of_name[intern(name)] = stack  # as in the hierarchy
+            result.of_name[of_text.get(name, name)] = stack
     return Stacks(result.stacks, result.of_name, skipped)
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.database.read.alignment import read_alignment
 
 _MOST = 0.9  # share of the modules that a common change of names holds for
@@ -23,8 +24,7 @@ def alignment_sentence(connection: sqlite3.Connection) -> str:
     if facts.by_evidence:
         counts += f", {facts.by_evidence:,} by evidence alone"
     if facts.groups:
-        ending = "s" if facts.groups > 1 else ""
-        counts += f", {facts.grouped:,} more in {facts.groups:,} group{ending}"
+        counts += f", {facts.grouped:,} more in {counted(facts.groups, 'group')}"
     return "; ".join([*filter(None, [_names(facts.modules)]), counts])
 
 

@@ -89,7 +89,15 @@ def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     rows = [
-        (one.strength, one.step, one.rank, side_words(one.side), one.node, one.source, one.evidence)
+        (
+            one.strength,
+            one.step,
+            one.rank,
+            side_words(one.side),
+            one.called,
+            one.source,
+            one.evidence,
+        )
         for one in verdict.suspects[:_SUSPECTS]
     ]
     head = ("strength", "step", "rank", "side", "node", "source", "evidence")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from msprobe_builder.database.read.configuration import Configuration
-from msprobe_builder.database.read.verdict import Verdict
+from msprobe_builder.database.read.verdict import Suspect, Verdict
 from msprobe_builder.export.configuration import configuration_json
 from msprobe_builder.export.wrapped import wrapped
 
@@ -20,7 +20,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     for one in verdict.suspects[1:_SHOWN]:
         place = f"step {one.step} rank {one.rank}: " if len(verdict.places) > 1 else ""
         source = f" ({one.source})" if one.source else ""
-        lines += wrapped(one.strength.capitalize(), f"{place}{one.node}{source}: {one.evidence}")
+        lines += wrapped(one.strength.capitalize(), f"{place}{one.called}{source}: {one.evidence}")
     more = len(verdict.suspects) - _SHOWN
     if more > 0:
         lines.append(f"          and {more:,} more")
@@ -64,11 +64,21 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
         "sentence": verdict.sentence,
         "compared": verdict.compared,
         "first_bad_step": verdict.first_bad_step,
-        "suspects": [{**asdict(one), "ranks": list(one.ranks)} for one in verdict.suspects],
+        "suspects": [_suspect_json(one) for one in verdict.suspects],
         "places": [asdict(one) for one in verdict.places],
         "next_dump": verdict.next_dump,
         "operator_check": operator_check(verdict),
         "configuration": configuration_json(configuration),
+    }
+
+
+def _suspect_json(one: Suspect) -> dict[str, Any]:
+    """Where no recorded node is to blame ``node`` is null: what shows a fault is innocent."""
+    return {
+        **asdict(one),
+        "node": None if one.is_unrecorded else one.node,
+        "shown_by": one.node if one.is_unrecorded else None,
+        "ranks": list(one.ranks),
     }
 
 

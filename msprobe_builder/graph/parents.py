@@ -289,9 +289,11 @@ def _ancestors(name: str, parents: Parents) -> Iterable[str]:
 def _break_cycles(parents: Parents) -> list[Diagnostic]:
     """Cut each cycle at its first call, which becomes a child of the root."""
     safe: set[str] = set()
-    position = {name: index for index, name in enumerate(parents)}
     cut = []
     for start in parents:
+        if (above := parents[start]) is None or above in safe:  # as with nearly all
+            safe.add(start)
+            continue
         trail: dict[str, None] = {}
         name: str | None = start
         while name is not None and name not in safe and name not in trail:
@@ -299,7 +301,8 @@ def _break_cycles(parents: Parents) -> list[Diagnostic]:
             name = parents[name]
         if name is not None and name in trail:
             chain = list(trail)
-            first = min(chain[chain.index(name) :], key=position.__getitem__)
+            places = {name: index for index, name in enumerate(parents)}
+            first = min(chain[chain.index(name) :], key=places.__getitem__)
             parents[first] = None
             cut.append(first)
         safe.update(trail)

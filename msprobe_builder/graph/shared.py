@@ -22,6 +22,8 @@ class Shared:
     def __init__(self) -> None:
         self._latest: tuple[Dump, Tree, list[Diagnostic]] | None = None
         self._table: ParameterTable | None = None
+        self._stacks = Stacks()
+        self.names: dict[str, str] = {}  # of all calls, each text once
 
     def tree(self, dump: Dump) -> tuple[Tree, list[Diagnostic]]:
         """What :func:`build_tree` gives."""
@@ -30,6 +32,12 @@ class Shared:
             self._latest = rest, *build_tree(dump)
         _, tree, found = self._latest
         return tree, list(found)
+
+    def stacks(self, stacks: Stacks) -> Stacks:
+        """The same stacks, or those of the latest dump where they are equal."""
+        if stacks != self._stacks:
+            self._stacks = stacks
+        return self._stacks
 
     def table(self, tree: Tree, parameters: Parameters) -> ParameterTable:
         """What :func:`order_parameters` gives."""

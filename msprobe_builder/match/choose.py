@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Source
-from msprobe_builder.base.diagnostics import Diagnostic, about
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import MODULE_PREFIXES, PEER_COLLECTION, Kind
@@ -20,16 +20,10 @@ from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.calls import Tokens, operations
 from msprobe_builder.match.exact import match_exact, namesakes
 from msprobe_builder.match.explain import Demands, Found, explain
-from msprobe_builder.match.fuzzy import match_fuzzy
-from msprobe_builder.match.mapping import match_mapped
-from msprobe_builder.match.mapping_report import report_rules
-from msprobe_builder.match.match_file import apply_pairs, read_match_file, rejected_pairs
-from msprobe_builder.match.matching import Alignment, Group, Matching, inverse
+from msprobe_builder.match.matching import Alignment, Group, Matching, ValuePair, inverse
 from msprobe_builder.match.nearest import View
 from msprobe_builder.match.outline import Outline, outline_of
 from msprobe_builder.match.places import operator_of
-from msprobe_builder.match.renaming import read_renaming, renamed_pairs, value_pairs
-from msprobe_builder.match.rules import read_rules
 
 Int = NDArray[np.int64]
 
@@ -40,28 +34,25 @@ _MAPPING = Demands(path=False, counts=False, types=False, shapes=False)
 
 def check_files(options: BuildOptions) -> None:
     """Read the files that matching needs; raises UsageError when one cannot be used."""
-    if options.layer_mapping_file is not None:
-        read_rules(options.layer_mapping_file)
-    if options.match_file is not None:
-        read_match_file(options.match_file)
-    read_renaming(options)
+    if _has_wishes(options):
+        from msprobe_builder.match.wishes import check_files as check
+
+        check(options)
 
 
 def unused_pairs(options: BuildOptions, places: list[tuple[int, int]]) -> list[Diagnostic]:
     """Pairs of the match file for a step or rank that is not compared."""
     if options.match_file is None:
         return []
-    left_out = [
-        f"step {_any(pair.step)}, rank {_any(pair.rank)}: {pair.npu}"
-        for pair in read_match_file(options.match_file)
-        if not any(pair.step in (None, step) and pair.rank in (None, rank) for step, rank in places)
-    ]
-    message = "Chosen matches are for steps or ranks that are not compared; they were left out."
-    return about("warning", "match_not_applied", left_out, message)
+    from msprobe_builder.match.wishes import unused_pairs as unused
+
+    return unused(options.match_file, places)
 
 
-def _any(number: int | None) -> str:
-    return "any" if number is None else str(number)
+def _has_wishes(options: BuildOptions) -> bool:
+    """Whether somebody asked for more than a rule; what reads that is not loaded for nobody."""
+    files = options.layer_mapping_file, options.match_file, options.data_mapping_file
+    return any(files) or options.cell_mapping or options.api_mapping
 
 
 def match_nodes(
@@ -83,12 +74,12 @@ def match_nodes(
     left, right = outline_of(npu.tree, npu.table), outline_of(bench.tree, bench.table)
     fixed = np.full(len(left), -1, dtype=np.int64)
     diagnostics: list[Diagnostic] = []
-    chosen = [] if options.match_file is None else read_match_file(options.match_file)
-    renaming = read_renaming(options)
-    if renaming is not None:
-        chosen += renamed_pairs(renaming, npu.tree, bench.tree)
-    if chosen:
-        fixed, diagnostics = apply_pairs(chosen, npu.tree, bench.tree, step, rank)
+    values: tuple[ValuePair, ...] = ()
+    unwanted: list[tuple[int, int]] = []
+    if _has_wishes(options):
+        from msprobe_builder.match.wishes import read_wishes
+
+        fixed, values, unwanted, diagnostics = read_wishes(options, npu, bench, step, rank)
     namesake = namesakes(left, right)
     known = _Known(left, right, namesake, fixed, match_exact(left, right, namesake, fixed))
     if options.layer_mapping or options.layer_mapping_file is not None:
@@ -112,15 +103,13 @@ def match_nodes(
             partner = np.where(asked | (left.kind == Kind.API), partner, -1)
         aligned = align(npu, bench, left, right, partner, asked, texts)
         partner, evidence, certainty = aligned.partner, aligned.evidence, aligned.certainty
-    rejected = []
-    for i, j in rejected_pairs(chosen, npu.tree, bench.tree, step, rank):
+    for i, j in unwanted:
         if partner[i] == j and fixed[i] < 0:
             partner[i], evidence[i], certainty[i] = -1, 0, 0.0
-        rejected.append((i, j))
-    groups, ended = _without_rejected(aligned.groups, set(rejected))
+    groups, ended = _without_rejected(aligned.groups, set(unwanted))
     # Of a group that was rejected each call says so, as when it is rejected in a database.
-    npu_rejected = [*rejected, *((i, one.bench[0]) for one in ended for i in one.npu)]
-    bench_rejected = [(j, i) for i, j in rejected]
+    npu_rejected = [*unwanted, *((i, one.bench[0]) for one in ended for i in one.npu)]
+    bench_rejected = [(j, i) for i, j in unwanted]
     bench_rejected += [(j, one.npu[0]) for one in ended for j in one.bench]
     apart = _sends_of_other_stages(npu.tree, bench.tree) & (fixed < 0)
     partner[apart], evidence[apart], certainty[apart] = -1, 0, 0.0
@@ -133,7 +122,7 @@ def match_nodes(
         source=np.where(fixed >= 0, Source.FILE, source).astype(np.int64),
         evidence=evidence,
         certainty=certainty,
-        values=() if renaming is None else tuple(value_pairs(renaming, npu.tree)),
+        values=values,
         groups=groups,
         npu_likely=aligned.npu_likely,
         bench_likely=aligned.bench_likely,
@@ -209,11 +198,17 @@ class _Outcome(NamedTuple):
 def _by_name(known: _Known, operation: Tokens, fuzzy: bool) -> _Outcome:
     if not fuzzy:
         return _Outcome(known.exact, known.namesake, Source.EXACT, _EXACT, [])
+    from msprobe_builder.match.fuzzy import match_fuzzy
+
     wanted = np.where(known.npu.kind == Kind.MODULE, known.namesake, -1)
     return _Outcome(match_fuzzy(*known, operation), wanted, Source.FUZZY, _FUZZY, [])
 
 
 def _by_layer(known: _Known, operation: Tokens, file: Path | None) -> _Outcome:
+    from msprobe_builder.match.mapping import match_mapped
+    from msprobe_builder.match.mapping_report import report_rules
+    from msprobe_builder.match.rules import read_rules
+
     rules = None if file is None else read_rules(file)
     mapped = match_mapped(*known, operation, rules.rules if rules else ())
     found = report_rules(rules, mapped) if rules else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError
@@ -13,37 +13,18 @@ from msprobe_builder.dump.task import Task, task_of
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.context import sequence_length
 from msprobe_builder.merge.flow.experts import number_experts, without_experts
-from msprobe_builder.merge.flow.wholes import Wholes
 from msprobe_builder.merge.join.assemble import assemble
 from msprobe_builder.merge.join.slices import Slice, merge_slices
 from msprobe_builder.merge.join.stages import join_stages
-from msprobe_builder.merge.ranks.layout import ParallelLayout, Replica
+from msprobe_builder.merge.ranks.layout import Replica
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.recorded_groups import check_expert_groups, check_groups
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource as ReplicaSource
 from msprobe_builder.merge.values.sharded import Held, parts_of_replicas
 from msprobe_builder.merge.values.tensor_parallel import merge_ranks
 
 # Reads one rank; the integer of a diagnostic's rank is filled in by the caller.
 ReadRank = Callable[[Source], tuple[Side, list[Diagnostic]]]
-
-
-@dataclass(frozen=True)
-class ReplicaSource:
-    """The ranks of one replica and the layout they were run in.
-
-    ``peers`` are other replicas whose tokens went to the same experts, here or on the other side.
-    ``holders`` are all replicas, where parts of what is sharded over them are to be put together.
-    """
-
-    layout: ParallelLayout
-    replica: Replica
-    sources: Mapping[int, Source]
-    peers: tuple[Replica, ...] = ()
-    holders: tuple[Replica, ...] = ()
-    wholes: Wholes = field(default_factory=dict)  # of the other side, if it is not cut
-
-    def __str__(self) -> str:
-        return str(self.sources[self.replica.label])
 
 
 def read_replica(

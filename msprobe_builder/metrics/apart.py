@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,10 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Apart, Provenance, with_places_of_origin
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Matching
-from msprobe_builder.metrics.replicas import Copy
 from msprobe_builder.metrics.statistics import statistic_errors, worst_error
+
+if TYPE_CHECKING:
+    from msprobe_builder.metrics.replicas import Copy
 
 Float = NDArray[np.float64]
 

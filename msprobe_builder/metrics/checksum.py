@@ -11,9 +11,9 @@ from msprobe_builder.metrics.pairing import Pairs
 UNKNOWN = -1
 
 
-def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) -> NDArray[np.int64]:
+def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) -> NDArray[np.int8]:
     """1 where they are equal, 0 where they differ, -1 where either side has none."""
-    result = np.full(len(pairs), UNKNOWN, dtype=np.int64)
+    result = np.full(len(pairs), UNKNOWN, dtype=np.int8)
     if not npu.md5 or not bench.md5:
         return result
     for position, (row, other) in enumerate(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.metrics.pairing import Pairs
+
+if TYPE_CHECKING:
+    from msprobe_builder.metrics.replicas import Copy
 
 Float = NDArray[np.float64]
 
@@ -22,6 +27,16 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class RealData:
+    """Errors from the tensors themselves; a note says of a pair without them why there are none."""
+
+    metrics: dict[str, Metric]
+    notes: dict[int, str]  # by position among the pairs
+    diagnostics: list[Diagnostic]
+    apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
+
+
+@dataclass(frozen=True)
 class Comparisons:
     """Everything measured on the pairs; ``error`` is what a pair contributes to its node."""
 
@@ -29,6 +44,6 @@ class Comparisons:
     metrics: dict[str, Metric]  # from the elements of the tensors
     of_statistics: Callable[[slice], dict[str, Metric]]  # of some of the pairs, made anew
     error: Float  # 0…1, NaN where the pair says nothing
-    requires_grad_equal: NDArray[np.int64]  # -1 unknown, 0, 1
-    md5_equal: NDArray[np.int64] | None = None  # -1 unknown, 0, 1
+    requires_grad_equal: NDArray[np.int8]  # -1 unknown, 0, 1
+    md5_equal: NDArray[np.int8] | None = None  # -1 unknown, 0, 1
     notes: dict[int, str] = field(default_factory=dict)  # by position among the pairs

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.options import CPU
 from msprobe_builder.metrics.elementwise import Array, Part, PartOf, Squares, part_errors
 from msprobe_builder.metrics.tensor_file import PIECE
 
-CPU = "cpu"
 _NAMES = re.compile(r"(cpu|cuda|npu)(:[0-9]{1,4})?\Z")
 # Elements: a piece must keep thousands of cores busy, and several fit any device's memory.
 _DEVICE_PIECE = 1 << 24

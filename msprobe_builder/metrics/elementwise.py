@@ -85,6 +85,8 @@ def part_errors(n: Array, b: Array) -> Part:
     else:
         columns = 2 if "c" in n.dtype.kind + b.dtype.kind else 1
         npu, bench = _components(n, columns), _components(b, columns)
+        if columns == 1 and (sizes := _finite_sizes(npu, bench)) is not None:
+            return _finite_errors(npu[:, 0], bench[:, 0], *sizes)
         equal_parts = (npu == bench) | (np.isnan(npu) & np.isnan(bench))
         equal, absolute, relative = _float_errors(npu, bench, equal_parts)
         for side in (npu, bench):  # equal NaN and infinities have no direction
@@ -95,9 +97,9 @@ def part_errors(n: Array, b: Array) -> Part:
         product = float((npu * bench).sum())  # not @: BLAS would start threads of its own
     return Part(
         size=len(equal),
-        equal=int(equal.sum()),
-        within_one=int((relative < 0.001).sum()),
-        within_five=int((relative < 0.005).sum()),
+        equal=int(np.count_nonzero(equal)),
+        within_one=int(np.count_nonzero(relative < 0.001)),
+        within_five=int(np.count_nonzero(relative < 0.005)),
         absolute=float(absolute.max()),
         relative=float(relative.max()),
         distance=_squares(absolute)[0],
@@ -107,8 +109,62 @@ def part_errors(n: Array, b: Array) -> Part:
     )
 
 
+def _finite_sizes(n: Float, b: Float) -> tuple[float, float] | None:
+    """The largest magnitudes of both, which tell that all elements are finite; else None."""
+    npu, bench = (abs(max(float(x.max()), -float(x.min()))) for x in (n, b))
+    return (npu, bench) if np.isfinite([npu, bench]).all() else None
+
+
+def _finite_errors(n: Float, b: Float, npu_size: float, bench_size: float) -> Part:
+    """The same of finite real numbers, which nearly all are: in half the time, overwriting both.
+
+    Every number is computed by the same steps, so that results are the same to the last bit.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        absolute = n - b
+        np.abs(absolute, out=absolute)
+        relative = np.abs(b)
+        has_zero = relative.min() == 0
+        np.divide(absolute, relative, out=relative)
+    equal = absolute == 0
+    if has_zero:
+        relative[equal] = 0.0
+    largest = float(absolute.max())
+    within_one, within_five = (int(np.count_nonzero(relative < limit)) for limit in (0.001, 0.005))
+    worst = float(relative.max())
+    distance = _squares_in_place(absolute, largest, relative)
+    npu, bench = (
+        _squares_in_place(x, size, relative) for x, size in ((n, npu_size), (b, bench_size))
+    )
+    np.multiply(n, b, out=relative)
+    product = float(relative.sum())
+    return Part(
+        len(equal),
+        int(np.count_nonzero(equal)),
+        within_one,
+        within_five,
+        largest,
+        worst,
+        distance,
+        npu,
+        bench,
+        product,
+    )
+
+
+def _squares_in_place(x: Float, scale: float, space: Float) -> Squares:
+    """Sum of squares of x, which is divided by ``scale``, its largest magnitude."""
+    if scale == 0 or not np.isfinite(scale):
+        return Squares(scale, 0.0 if scale == 0 else 1.0)
+    np.divide(x, scale, out=x)
+    np.multiply(x, x, out=space)
+    return Squares(scale, float(space.sum()))
+
+
 def _components(x: Array, columns: int) -> Float:
     """A writable copy of shape (n, columns): the real part, then the imaginary one."""
+    if columns == 1:
+        return np.array(x, dtype=np.float64).reshape(-1, 1)
     result = np.zeros((len(x), columns))
     result[:, 0] = x.real
     if x.dtype.kind == "c":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.bands import Band
 from msprobe_builder.base.codes import STATISTIC_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.options import CPU
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
@@ -23,8 +24,7 @@ from msprobe_builder.match.matching import Matching
 from msprobe_builder.metrics.across_frameworks import across_frameworks, pair_sides
 from msprobe_builder.metrics.apart import apart_errors, with_copies_apart, with_suspects
 from msprobe_builder.metrics.checksum import equal_checksums
-from msprobe_builder.metrics.comparison import Comparisons, Metric
-from msprobe_builder.metrics.device import CPU
+from msprobe_builder.metrics.comparison import Comparisons, Metric, RealData
 from msprobe_builder.metrics.grading import (
     PROFILES,
     Evidence,
@@ -36,14 +36,12 @@ from msprobe_builder.metrics.grading import (
 from msprobe_builder.metrics.memory import unwritten
 from msprobe_builder.metrics.numbers import compare_numbers
 from msprobe_builder.metrics.pairing import Pairs, no_pairs, with_chosen
-from msprobe_builder.metrics.shares import with_faulty_shares
 from msprobe_builder.metrics.statistics import (
     StatisticsErrors,
     compare_statistics,
     errors_of,
     recorded_on_one_side,
 )
-from msprobe_builder.metrics.tensor import RealData, compare_real_data
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -95,6 +93,8 @@ def compare_rows(
     metrics: dict[str, Metric] = {}
     data = RealData({}, {}, [], ({}, {}))
     if task is Task.TENSOR:
+        from msprobe_builder.metrics.tensor import compare_real_data
+
         data = compare_real_data(npu, bench, pairs, threads, device)
         metrics = data.metrics
     notes = _unmerged(npu, bench, pairs) if task is Task.MD5 else {}
@@ -186,6 +186,8 @@ def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> t
     """Both sides with what the comparison tells of ranks that are not as they should be."""
     if npu.provenance is None and bench.provenance is None:
         return npu, bench
+    from msprobe_builder.metrics.shares import with_faulty_shares
+
     partner = dict(zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True))
     back = {own: row for row, own in partner.items()}
     one = with_suspects(with_copies_apart(npu, data.apart[0]), bench.table, partner)
@@ -205,7 +207,7 @@ def _pair_errors(
     npu: Side,
     pairs: Pairs,
     statistics: StatisticsErrors,
-    md5_equal: Int,
+    md5_equal: NDArray[np.int8],
     data: RealData,
     no_data: Bool,
 ) -> Float:
@@ -254,6 +256,6 @@ def _of_statistics(
     }
 
 
-def _equal_flags(n: Int, b: Int) -> Int:
+def _equal_flags(n: Int, b: Int) -> NDArray[np.int8]:
     """-1 where either is unknown, else whether they are equal."""
-    return np.where((n < 0) | (b < 0), -1, (n == b).astype(np.int64))
+    return np.where((n < 0) | (b < 0), np.int8(-1), (n == b).astype(np.int8))

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import TENSOR_METRICS
 from msprobe_builder.base.diagnostics import Diagnostic, about
+from msprobe_builder.base.options import CPU
 from msprobe_builder.graph.side import Side
-from msprobe_builder.metrics.comparison import Metric
-from msprobe_builder.metrics.device import CPU, Computer, computer
+from msprobe_builder.metrics.comparison import Metric, RealData
+from msprobe_builder.metrics.device import Computer, computer
 from msprobe_builder.metrics.elementwise import TensorErrors, tensor_errors
 from msprobe_builder.metrics.joined import Readable, file_names, open_row
 from msprobe_builder.metrics.pairing import Pairs
@@ -34,16 +35,6 @@ _MESSAGES = {
 }
 # A tensor whose order of elements is not known was compared in each order that it may have.
 _ANY_ORDER = "order: the elements may be ordered in several ways; this is the way that agrees best"
-
-
-@dataclass(frozen=True)
-class RealData:
-    """Errors of the pairs; a note says of a pair without them why there are none."""
-
-    metrics: dict[str, Metric]
-    notes: dict[int, str]  # by position among the pairs
-    diagnostics: list[Diagnostic]
-    apart: tuple[dict[int, list[Copy]], dict[int, list[Copy]]]  # by side and row
 
 
 @dataclass(frozen=True)

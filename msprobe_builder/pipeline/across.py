@@ -5,16 +5,12 @@ from __future__ import annotations
 import sqlite3
 
 from msprobe_builder.base.diagnostics import Diagnostic
-from msprobe_builder.database.read.calls import read_communication_calls
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.hearing import read_hearing
 from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.surroundings import read_surroundings
-from msprobe_builder.database.write.communication import write_communication
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
-from msprobe_builder.link.calls import communication_calls
-from msprobe_builder.link.communication import link_ranks
 from msprobe_builder.verdict.across import judge_across
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.next_dump import SHOWN, next_dump
@@ -33,9 +29,15 @@ def link_communication(connection: sqlite3.Connection) -> list[Diagnostic]:
     places: dict[tuple[int, int], list[int]] = {}
     for graph in read_graphs(connection):
         places.setdefault((graph.side, graph.step), []).append(graph.rank)
-    for (side, step), ranks in sorted(places.items()):
-        if len(ranks) < 2:
-            continue
+    several = {place: ranks for place, ranks in sorted(places.items()) if len(ranks) > 1}
+    if not several:
+        return []
+    from msprobe_builder.database.read.calls import read_communication_calls
+    from msprobe_builder.database.write.communication import write_communication
+    from msprobe_builder.link.calls import communication_calls
+    from msprobe_builder.link.communication import link_ranks
+
+    for (side, step), ranks in several.items():
         calls = communication_calls(read_communication_calls(connection, side, step))
         linked = link_ranks(calls, ranks, side, step)
         write_communication(connection, linked.rows)

@@ -14,6 +14,7 @@ from uuid import uuid4
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.memory import peak_memory
+from msprobe_builder.base.options import CPU
 from msprobe_builder.base.publish import (
     file_name,
     free_name,
@@ -23,18 +24,13 @@ from msprobe_builder.base.publish import (
 )
 from msprobe_builder.dump.discover import DumpTree, discover
 from msprobe_builder.dump.source import Place
-from msprobe_builder.export.merged_folder import export_folder
 from msprobe_builder.match.choose import check_files, unused_pairs
-from msprobe_builder.metrics.device import check_device
-from msprobe_builder.pipeline.append import open_base
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.configurations import compared_configurations
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.join import gather, of_one_task
-from msprobe_builder.pipeline.layouts import settled_layouts
-from msprobe_builder.pipeline.merged_export import check_export
 from msprobe_builder.pipeline.progress import Progress
 from msprobe_builder.pipeline.shards import finished_shards, request_name, shard_folder
 from msprobe_builder.pipeline.store import store_pair as store_pair
@@ -49,6 +45,7 @@ class BuildResult:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    bench_grouped: int  # bench nodes without a partner that are compared as part of a group
     alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]  # npu nodes per grade
     diagnostics: list[Diagnostic]
@@ -92,8 +89,11 @@ def build(
     _check_request(config, output, scheduler, resume, append_to, export_to)
     configuration = compared_configurations(config)
     jobs, left_out = _jobs(config)
-    base = None if append_to is None else open_base(append_to, config)
-    if base is not None:
+    base = None
+    if append_to is not None:
+        from msprobe_builder.pipeline.append import open_base
+
+        base = open_base(append_to, config)
         jobs = base.lacking(jobs)
     if base is None:
         assert output is not None
@@ -156,6 +156,7 @@ def build(
         bench_nodes=counted.bench_nodes,
         matched=counted.matched,
         by_evidence=counted.by_evidence,
+        bench_grouped=counted.bench_grouped,
         alignment=counted.alignment,
         grades=counted.grades,
     )
@@ -173,13 +174,18 @@ def _check_request(
     if (output is None) == (append_to is None):
         raise UsageError("Give either a directory for a new result or the file to append to.")
     if export_to is not None:
+        from msprobe_builder.pipeline.merged_export import check_export
+
         check_export(config, export_to)
         if resume or append_to is not None:
             raise UsageError(
                 "--export-merged writes all merged models, so it goes with neither --resume nor "
                 "--append; give it alone."
             )
-    check_device(config.options.device)
+    if config.options.device != CPU:
+        from msprobe_builder.metrics.device import check_device
+
+        check_device(config.options.device)
     if scheduler is not None:
         from msprobe_builder.pipeline.executors.cluster import check_scheduler
 
@@ -202,6 +208,8 @@ def _paired(
 ) -> tuple[list[PairJob], list[Diagnostic]]:
     if config.npu_layout is None:
         return pair_up(npu, bench, config.options)
+    from msprobe_builder.pipeline.layouts import settled_layouts
+
     layouts, found = settled_layouts(npu, bench, (config.npu_layout, config.bench_layout))
     jobs, left_out = pair_up_replicas(npu, bench, layouts, config.options)
     return jobs, found + left_out
@@ -229,6 +237,8 @@ def _exporting(directory: Path | None) -> Iterator[Path | None]:
     if directory is None:
         yield None
         return
+    from msprobe_builder.export.merged_folder import export_folder
+
     with export_folder(directory) as folder:
         yield folder
 

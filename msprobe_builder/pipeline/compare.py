@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
+from msprobe_builder.base.options import CPU, DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
@@ -25,11 +25,8 @@ from msprobe_builder.graph.part import part_of
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
-from msprobe_builder.merge.flow.wholes import whole_shapes
-from msprobe_builder.merge.replica import ReplicaSource, read_replica
-from msprobe_builder.merge.values.own_tokens import with_common_mean
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.grading import grades
-from msprobe_builder.metrics.groups import measure_groups
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
@@ -84,6 +81,13 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     task = common_task(npu.dump, bench.dump)
     if job.options.exact and not (job.options.layer_mapping or job.options.layer_mapping_file):
         require_same_framework(npu.dump, bench.dump, texts)
+    if job.options.device != CPU and task is not Task.TENSOR:
+        message = (
+            f"--device {job.options.device} computes errors of single elements, which dumps of task"
+            f" {task.value} do not hold; it changed nothing."
+        )
+        unused = Diagnostic("warning", "device_without_use", message)
+        diagnostics.append(unused.at(step=job.step, rank=job.rank))
     report("match")
     matching, found = match_nodes(
         npu,
@@ -99,6 +103,8 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
     measured = measure(task, npu, bench, matching, texts, job.threads, job.options.device)
     groups = None
     if matching.groups:
+        from msprobe_builder.metrics.groups import measure_groups
+
         groups = measure_groups(
             task, npu, bench, matching.groups, measured.profile, texts, job.threads
         )
@@ -178,6 +184,10 @@ def _read_both(
     for number in range(2):
         diagnostics += _placed(sides[number][1], job, number)
     npu, bench_side = sides[0][0], sides[1][0]
+    if not any(isinstance(source, ReplicaSource) for source in sources):
+        return npu, bench_side, texts
+    from msprobe_builder.merge.values.own_tokens import with_common_mean
+
     return (
         with_common_mean(npu, bench_side, texts),
         with_common_mean(bench_side, npu, texts),
@@ -196,6 +206,8 @@ def _with_wholes(
     """A source that is cut with the shapes of the other side, which is read and not cut."""
     if not isinstance(source, ReplicaSource) or source.layout.tp == 1 or _parts(other) > 1:
         return source
+    from msprobe_builder.merge.flow.wholes import whole_shapes
+
     return replace(source, wholes=whole_shapes(side))
 
 
@@ -237,6 +249,8 @@ def _read(
     def begin_stage(number: int) -> None:
         report(f"read {name} stage {number + 1} of {last}" if last > 1 else f"read {name}")
 
+    from msprobe_builder.merge.replica import read_replica
+
     read = partial(read_rank, texts=texts, gradients_by_argument=job.by_argument, shared=shared)
     return read_replica(source, texts, read, begin_stage)
 
@@ -266,8 +280,8 @@ def read_rank(
     shared: Shared | None = None,
 ) -> tuple[Side, list[Diagnostic]]:
     """One rank with its hierarchy, of which ``shared`` may know parts from another."""
-    dump = read_dump(source, texts, gradients_by_argument, flat=flat)
     shared = shared or Shared()
+    dump = read_dump(source, texts, gradients_by_argument, flat=flat, names=shared.names)
     tree, found = shared.tree(dump)
     found += about(
         "warning",
@@ -306,7 +320,10 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    return Side(dump.without_calls(), tree, shared.table(tree, dump.parameters)), found
+    table = shared.table(tree, dump.parameters)
+    return Side(
+        replace(dump.without_calls(), stacks=shared.stacks(dump.stacks)), tree, table
+    ), found
 
 
 def _ungraded(side: Side) -> Graph:

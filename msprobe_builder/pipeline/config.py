@@ -8,14 +8,16 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.text_files import distinct_keys, read_text_file
 from msprobe_builder.dump.source import Dumps
-from msprobe_builder.merge.detect import AutoLayout, parse_side
-from msprobe_builder.merge.ranks.layout import ParallelLayout
+
+if TYPE_CHECKING:
+    from msprobe_builder.merge.detect import AutoLayout
+    from msprobe_builder.merge.ranks.layout import ParallelLayout
 
 _KEYS = (
     *("npu_path", "bench_path", "noise_path", "stack_path"),
@@ -122,6 +124,8 @@ def _layouts(
             raise UsageError(f"{where} lacks '{side}'; add its rank_size, tp and pp, or \"auto\".")
     if "bench" in merge and not is_comparison:
         raise UsageError(f"{where} has 'bench' without a bench_path; add the path or remove it.")
+    from msprobe_builder.merge.detect import parse_side
+
     npu = parse_side(merge["npu"], f"{where}.npu")
     bench = parse_side(merge["bench"], f"{where}.bench") if is_comparison else None
     return npu, bench

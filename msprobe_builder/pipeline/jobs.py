@@ -14,7 +14,7 @@ from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.dump.discover import DumpTree
 from msprobe_builder.dump.source import Place, Source
 from msprobe_builder.merge.ranks.layout import ParallelLayout, expert_peers, replicas, united
-from msprobe_builder.merge.replica import ReplicaSource
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.kept import Keep
 

@@ -61,14 +61,16 @@ def gather(
     they are used up, so that the disk never holds everything twice.
     """
     shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
-    if not temporary.exists():
+    is_new = not temporary.exists()
+    if is_new:
         first = shards.pop(0)
         if keep_shards:
             shutil.copyfile(first, temporary)
         else:
             first.rename(temporary)
     with finishing(temporary) as connection:
-        forget_across(connection)
+        if not is_new:
+            forget_across(connection)
         gatherer = Gatherer(connection)
         for shard in shards:
             gatherer.append(shard)

@@ -23,7 +23,7 @@ from msprobe_builder.export.merged_folder import (
     replica_folder,
 )
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.replica import ReplicaSource
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, read_side
 from msprobe_builder.pipeline.config import BuildConfig

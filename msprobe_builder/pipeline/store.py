@@ -15,10 +15,8 @@ from msprobe_builder.database.write.pair import create, write_meta, write_pair
 from msprobe_builder.database.write.verdict import write_judgement
 from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
-from msprobe_builder.overflow.check import check_overflow
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
-from msprobe_builder.pipeline.merged_export import export_pair
 from msprobe_builder.verdict.judgement import judge_pair
 
 
@@ -29,7 +27,10 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         result = _with_overflow(result)
     judgement = judge_pair(result)
     report("store")
-    export_pair(job, result)
+    if job.export_to is not None:
+        from msprobe_builder.pipeline.merged_export import export_pair
+
+        export_pair(job, result)
     connection = create(shard, PROFILES[result.task])
     try:
         write_pair(connection, result)
@@ -45,6 +46,8 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
 
 def _with_overflow(result: PairResult) -> PairResult:
     """The same result with the overflow levels of both sides."""
+    from msprobe_builder.overflow.check import check_overflow
+
     diagnostics = list(result.diagnostics)
     graphs: list[Graph | None] = []
     for side, graph in enumerate((result.npu, result.bench)):

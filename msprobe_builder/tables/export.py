@@ -111,7 +111,7 @@ def _judged(connection: sqlite3.Connection, place: Place, advice: Advice) -> Adv
     here = place.step, place.rank
     sentences = [one.sentence for one in verdict.places if (one.step, one.rank) == here]
     suspects = [one for one in verdict.suspects if (one.step, one.rank) == here]
-    evidence = tuple(f"{one.node}: {one.evidence}" for one in suspects[:_SUSPECTS])
+    evidence = tuple(f"{one.called}: {one.evidence}" for one in suspects[:_SUSPECTS])
     return with_verdict(advice, sentences[0] if sentences else verdict.sentence, evidence)
 
 

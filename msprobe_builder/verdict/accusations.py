@@ -13,9 +13,12 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.converging import meets_again
 from msprobe_builder.verdict.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts import (
     half_unit,
+    is_cast_of_habit,
+    is_cast_once,
     is_given_another_size,
     is_given_unknown,
     is_open,
@@ -26,11 +29,12 @@ from msprobe_builder.verdict.doubts import (
 from msprobe_builder.verdict.elsewhere import made_elsewhere
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.gradients import cut_off, kept_history
+from msprobe_builder.verdict.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.onesided import in_common
 from msprobe_builder.verdict.operators import Family, normalising
 from msprobe_builder.verdict.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.reordered import may_have_moved_before, moved_values
+from msprobe_builder.verdict.second_pass import made_later
 from msprobe_builder.verdict.splitting import keeps_its_gradient
 from msprobe_builder.verdict.unshown import unshown
 
@@ -71,6 +75,7 @@ def accusations(
     """
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
+    later = made_later(flow, roles)
     drifted = _has_drifted(flow, roles)
     same_calls = in_common(flow, more_often) >= _SAME_CALLS
     merged = is_merged(result)
@@ -91,8 +96,13 @@ def accusations(
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
         or (
             one.cause is Cause.OUTPUT
-            and (is_within(flow, one, half) or is_given_another_size(flow, one))
+            and (
+                is_within(flow, one, half)
+                or is_given_another_size(flow, one)
+                or is_cast_once(flow, one)
+            )
         )
+        or number in later.unshown
         or number in unsure
         or number in elsewhere
         or (own_order and one.at > last)
@@ -107,6 +117,8 @@ def accusations(
         )
         for number, one in enumerate(roles.findings)
     ]
+    for number, source in later.root.items():
+        strength[number] = min(strength[number], strength[source])
     for number, one in enumerate(roles.findings):
         if may_have_moved_before(flow, one, bits):
             strength[number:] = [Strength.WEAK] * (len(strength) - number)
@@ -134,7 +146,7 @@ def accusations(
         follows = merged and one.cause is Cause.OUTPUT and not explained.issuperset(range(number))
         if follows and is_given_unknown(flow, one):
             continue  # it may have been given what differs since an earlier finding
-        root = one.root
+        root = later.root.get(number, -1) if one.root < 0 else one.root
         while root in explained:
             root = roles.findings[root].root
         while root >= 0 and root not in moved and strength[number] > strength[root]:
@@ -163,13 +175,22 @@ def accusations(
     known = {(each.finding.side, each.finding.node) for each in found}
     flags = result.comparisons.requires_grad_equal
     rows = result.comparisons.pairs.npu[flags == 0]
-    for place, row in cut_off(flow, kept_history(flow, rows)):
+    # A parameter that no module holds shows in what is given back to the calls that use it.
+    is_given_back = any(
+        one.root < 0
+        and _times(one) >= SUSPICIOUS
+        and _direction(flow, one.at) is Direction.BACKWARD
+        for one in roles.findings
+    )
+    lost = None if is_given_back else lost_gradients(flow)
+    hardly = lost is not None and lost <= 1.0
+    for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)
         ):
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            sure = Strength.WEAK if merged else Strength.STRONG
+            sure = Strength.WEAK if merged or hardly else Strength.STRONG
             order = (-float(sure), _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
@@ -195,8 +216,9 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    for turn, one in enumerate(unshown(flow, result.texts) if same_calls and not found else ()):
-        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, 0.0, float(turn))))
+    if same_calls and later.unshown.issuperset(one.number for one in found):
+        for turn, one in enumerate(unshown(flow, result.texts, is_blind=bool(roles.choices))):
+            found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -inf, float(turn))))
     if not merged and was_given_more(flow):
         # As with other micro-batches: the numbers belong to other data, gradients are other sums.
         return [
@@ -325,6 +347,8 @@ def _strength(
     # Of modules alone: what a gradient shows may have begun in forward calls that nobody recorded.
     alone = finding.cause is Cause.BETWEEN and not flow.npu.calls.is_api.any()
     if alone and _direction(flow, finding.at) is Direction.BACKWARD:
+        return Strength.WEAK
+    if meets_again(flow, finding) or is_cast_of_habit(flow, finding, texts):
         return Strength.WEAK
     # They change while the module runs; when they were read differs between frameworks.
     if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):

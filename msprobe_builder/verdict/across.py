@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
-from msprobe_builder.verdict.conclusion import CLEAN, FAULT, UNDECIDED
+from msprobe_builder.verdict.conclusion import CLEAN, UNDECIDED, sentence_of, standing_at
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
 _FALLEN = "What differs here came from another rank or step."
@@ -271,14 +271,12 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
 
 
 def _accuse(best: Accused, where: str) -> tuple[str, str]:
-    said = f"{where}{_called(best)}: {best.evidence}"
-    if best.strength == Strength.STRONG:
-        return FAULT, said
-    return UNDECIDED, f"Nothing certain; look first at {said}"
+    return sentence_of(Strength(best.strength), where, _called(best), best.evidence)
 
 
 def _called(one: Accused) -> str:
     """The module it is called in, its own name, and the line of code."""
-    name = f"{one.module} \u2192 {one.name()}" if one.module else one.name()
+    own = standing_at(one.name(), is_unrecorded=one.cause == "unrecorded")
+    name = f"{one.module} \u2192 {own}" if one.module else own
     side = " of the reference" if one.side else ""
     return f"{name}{side} ({one.source})" if one.source else f"{name}{side}"

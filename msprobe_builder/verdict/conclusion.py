@@ -26,10 +26,7 @@ def conclude(
     known = [one for one in suspects if one[0] is not Strength.NONE]
     if known:
         strength, name, evidence, source = known[0]
-        place = f"{name} ({source})" if source else name
-        if strength is Strength.STRONG:
-            return FAULT, f"{place}: {evidence}"
-        return UNDECIDED, f"Nothing certain; look first at {place}: {evidence}"
+        return sentence_of(strength, "", f"{name} ({source})" if source else name, evidence)
     if choice is not None:
         return UNDECIDED, (
             f"Nothing is wrong before {choice}, which chose other indices than the reference from "
@@ -43,6 +40,22 @@ def conclude(
             "judged; nothing is wrong with those."
         )
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+_BEFORE = "what runs before"
+
+
+def standing_at(name: str, *, is_unrecorded: bool) -> str:
+    """How a suspect is called that stands at a node; a fault that was not recorded is before it."""
+    return f"{_BEFORE} {name}" if is_unrecorded else name
+
+
+def sentence_of(strength: Strength, where: str, name: str, evidence: str) -> tuple[str, str]:
+    """The conclusion that rests on one suspect; ``where`` is its step and rank, if told."""
+    said = f"{where}{name}: {evidence}"
+    if strength is Strength.STRONG:
+        return FAULT, f"{said[0].upper()}{said[1:]}" if said.startswith(_BEFORE) else said
+    return UNDECIDED, f"Nothing certain; look first at {said}"
 
 
 def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:

@@ -43,7 +43,7 @@ Bool = NDArray[np.bool_]
 # Nothing is worse than a tensor that has nothing in common with the other.
 WORST = 1e3
 _FILLER = 1e3
-_LOWEST = 6e4  # that of float16 is -65504
+_LOWEST = 9.9e3  # -65504 of float16, or -1e4, which is -9984 in bfloat16
 _MAX, _MIN, _MEAN, _NORM = range(4)
 _BLOCK = 1 << 16  # pairs at a time: what is worked out of each takes fifty times its error
 
@@ -173,9 +173,15 @@ def fillers(n: Float, b: Float) -> Bool:
     found = np.zeros((2, n.shape[1]), dtype=bool)
     with np.errstate(all="ignore"):
         for filler, other in ((_MIN, _MAX), (_MAX, _MIN)):
-            far = (np.abs(b[filler]) > _FILLER * np.abs(b[other])) & (np.abs(b[filler]) >= _FILLER)
+            far, far_there = (
+                (np.abs(one[filler]) > _FILLER * np.abs(one[other]))
+                & (np.abs(one[filler]) >= _FILLER)
+                for one in (n, b)
+            )
             alike = np.abs(n[filler] - b[filler]) <= np.abs(b[filler]) / 64
-            found[filler] = far & (alike | (_is_hidden(n[filler]) & _is_hidden(b[filler])))
+            # Each side may fill with a number of its own.
+            own = (far | far_there) & _is_hidden(n[filler]) & _is_hidden(b[filler])
+            found[filler] = (far_there & alike) | own
     return found
 
 

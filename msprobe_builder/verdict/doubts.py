@@ -11,12 +11,12 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.floating import epsilons
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.disagreeing import own_factors
-from msprobe_builder.verdict.findings import CERTAIN, Cause, Finding
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import Family, families
+from msprobe_builder.verdict.operators import CASTS, Family, families
 
 _ATTENTION = frozenset(
     "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
@@ -40,6 +40,40 @@ def unit_of_products(part: Part, texts: Texts) -> float:
     rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)
     units = epsilons(table.dtype_id, texts)[rows]
     return float(np.quantile(units, 1 - _MANY)) if len(units) >= _SEVERAL else 0.0
+
+
+def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
+    """Whether it is a cast of one side alone that rounds no more than that side's products do."""
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part = flow.bench if finding.side else flow.npu
+    return bool(
+        part.calls.are(CASTS)[finding.node]
+        and finding.error < SUSPICIOUS * unit_of_products(part, texts)
+    )
+
+
+def is_cast_once(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a weight that several calls use, where precision is mixed.
+
+    ``autocast`` casts a weight once for all of them, and what they give back comes as one sum.
+    """
+    table, node, row = flow.npu.table, finding.at, finding.row
+    twin = int(flow.twin[node])
+    is_back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
+    if row < 0 or not is_back or twin < 0 or flow.floor[row] < _HALF:
+        return False
+    given = inputs_of(table, twin)
+    given = given[table.position[given] == table.position[row]]
+    if table.section[row] != Section.OUTPUT or not len(given):
+        return False
+    alike = (table.shape_id == table.shape_id[given[0]]) & table.is_tensor
+    alike &= (table.statistics == table.statistics[:, given[:1]]).all(axis=0)
+    if np.any(alike & (table.section == Section.OUTPUT)):
+        return False  # a call has made it
+    users = np.unique(table.node[alike & flow.npu.calls.is_forward_call[table.node]])
+    same_step = flow.npu.tree.micro_step[users] == flow.npu.tree.micro_step[node]
+    return int(np.count_nonzero(same_step)) > 1
 
 
 def is_within(flow: Flow, finding: Finding, half: float) -> bool:

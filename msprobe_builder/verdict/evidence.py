@@ -50,6 +50,13 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             )
         if (flow.bench if finding.side else flow.npu).calls.are(TURNING)[finding.node]:
             return f"{lacks} does not make the call, whose effect no statistic tells."
+        part = flow.bench if finding.side else flow.npu
+        producer = flow.bench_producer if finding.side else flow.producer
+        if np.any(part.table.node[producer[producer >= 0]] == finding.node):
+            return (
+                f"{lacks} does not make the call, and none in its place; what comes behind it"
+                " agrees within rounding, or cannot be compared."
+            )
         return f"{lacks} does not make the call; nothing behind it was recorded that would show it."
     if finding.cause is Cause.RANK:
         return "Ranks that should be alike are not."
@@ -90,7 +97,7 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             )
         return f"{name} {shown} and comes from outside: other data was given."
     if finding.cause is Cause.UNRECORDED:
-        return _told_of_unrecorded(flow, finding.at, f"{name} {shown}")
+        return _told_of_unrecorded(flow, finding.at, f"{name} of {at} {shown}")
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
     if finding.cause is Cause.WEIGHTS:
@@ -136,9 +143,7 @@ def _told_of_unrecorded(flow: Flow, node: int, shown: str) -> str:
     where = f"in calls behind {last} and outside of all modules"
     if back[node] and not back[before].any():
         where = f"in the loss or its labels, behind {last}"
-    return (
-        f"The fault is not in it but {where}, which a dump of modules alone does not show: {shown}."
-    )
+    return f"The fault is {where}, which a dump of modules alone does not show: {shown}."
 
 
 _SAME = 1e-6  # of statistics of the same data; the order of summation may differ

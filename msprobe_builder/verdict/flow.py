@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from msprobe_builder.verdict.distance import distances, fillers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
+from msprobe_builder.verdict.masks import sizes_behind_masks
 from msprobe_builder.verdict.mispaired import (
     mispaired,
     other_edges,
@@ -124,8 +126,8 @@ def flow_of(
     other_types = has_other_precision(npu, bench.table, comparisons)
     error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
     informative = np.zeros(size, dtype=bool)
-    bench_of = np.full(size, -1, dtype=np.int64)
-    npu_of = np.full(len(bench.table), -1, dtype=np.int64)
+    bench_of: NDArray[Any] = np.full(size, -1, dtype=np.int32)
+    npu_of: NDArray[Any] = np.full(len(bench.table), -1, dtype=np.int32)
     with np.errstate(all="ignore"):
         norm = table.statistics[3].copy()
     visible = np.full(size, np.nan)
@@ -154,9 +156,15 @@ def flow_of(
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
-    scale = np.where(np.isnan(visible), scale, visible)
     producer = producers(npu.tree, calls, table)
     bench_producer = producers(bench.tree, bench.calls, bench.table)
+    is_whole = discrete_types(texts)
+    discrete = is_whole[table.dtype_id]
+    masked = sizes_behind_masks(npu, producer, visible, discrete)
+    larger = masked > visible
+    if "euclidean_distance" not in comparisons.metrics:
+        error[larger] *= visible[larger] / masked[larger]
+    scale = np.where(np.isnan(masked), scale, masked)
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,
@@ -198,8 +206,6 @@ def flow_of(
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    is_whole = discrete_types(texts)
-    discrete = is_whole[table.dtype_id]
     if is_merged:
         error[discrete & (error < _REORDERED)] = 0.0
     lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)

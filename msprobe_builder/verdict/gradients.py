@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
-from msprobe_builder.verdict.findings import Cause, Place
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
 
@@ -73,6 +73,28 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
         if place is not None:
             found.setdefault((place.side, place.node), (place, row))
     return list(found.values())
+
+
+def lost_gradients(flow: Flow) -> float | None:
+    """How far gradients are off that a cut-off branch would lack; None if unknown.
+
+    0 where all agree within rounding: then nothing was cut off, though a formula may go through
+    other tensors, or through a function with a gradient of its own. At most 1 where rounding of
+    what they are made of might do that, the square root of what it does to a number.
+    """
+    table = flow.npu.table
+    own = table.is_tensor & (table.section == Section.PARAMETERS_GRAD)
+    theirs = flow.bench.table.is_tensor & (flow.bench.table.section == Section.PARAMETERS_GRAD)
+    known = own & ~np.isnan(flow.error)
+    if not known.any():
+        return None
+    if np.any(own & (flow.bench_of < 0)) or np.any(theirs & (flow.npu_of < 0)):
+        return float("inf")
+    if not np.any(flow.error[known] > SUSPICIOUS * flow.floor[known]):
+        return 0.0
+    known &= ~flow.is_line  # what cancels in a sum of many terms may be anything
+    far = flow.error[known] / np.sqrt(np.fmin(flow.floor[known], 1.0))
+    return float(far.max(initial=np.finfo(float).tiny))
 
 
 _HABIT = 0.25  # share of the parameters from which on this is how the run is trained

@@ -119,7 +119,7 @@ class Inheritance:
         for node, several in flow.arguments.items():
             self.reorders[0][node] |= any(one.is_order for one in several)
         self.latent = array("d", bytes(8 * rows))
-        self.root = array("q", [-1]) * rows
+        self.root = array("i", [-1]) * rows
         self.arguments = {
             node
             for node, several in flow.arguments.items()
@@ -356,13 +356,13 @@ def _rows_by_node(
     """The chosen rows in order, and where those of each node begin among them."""
     rows = np.flatnonzero(chosen)
     starts = np.searchsorted(table.node[rows], np.arange(nodes + 1))
-    return array("q", rows.astype(np.int64).tobytes()), _elements(starts)
+    return array("i", rows.astype(np.int32).tobytes()), _elements(starts)
 
 
 def _first_rows(rows: array[int], starts: Sequence[int]) -> Int:
     """The first of the rows of each node, -1 without."""
     start = np.asarray(starts)
-    every = np.r_[np.frombuffer(rows, dtype=np.int64), -1]
+    every = np.r_[np.frombuffer(rows, dtype=np.int32), -1]
     return np.where(start[:-1] < start[1:], every[start[:-1]], -1)
 
 

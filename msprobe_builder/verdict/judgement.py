@@ -20,6 +20,7 @@ from msprobe_builder.verdict.conclusion import (
     FAULT,
     UNDECIDED,
     conclude,
+    standing_at,
     told_of_flags,
     told_of_norms,
 )
@@ -304,7 +305,7 @@ def _label(suspect: Suspect, result: PairResult) -> str:
     parent = graph.tree.parsed[graph.tree.parent[suspect.node]]
     if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
         return f"{module_path(parent.stem)} → {name}"
-    return name
+    return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
 
 
 def _named(graph: Graph, node: int, direction: Direction) -> str | None:

@@ -21,7 +21,6 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import NumberOf, Numbers, Provenance, Shares
-from msprobe_builder.metrics.shares import faulty_share
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow
 
@@ -180,8 +179,12 @@ def _ranks_of(one: Numbers, shares: Shares | None, reference: NDArray[np.float64
     ]
     if len(one.ranks) == 1 or len(off) < len(one.ranks):
         return off  # who holds it alike with the reference is not to blame
-    found = None if shares is None else faulty_share(shares, reference)
-    if shares is None or found is None:
+    if shares is None:
+        return []
+    from msprobe_builder.metrics.shares import faulty_share
+
+    found = faulty_share(shares, reference)
+    if found is None:
         return []
     place, factor = found
     own = float(shares.statistics[place, 3])

@@ -4,7 +4,8 @@ Maximum, minimum, mean and norm are the same in any order of the elements, so we
 were exchanged, or an index that was transposed, show only where positions begin to matter. The
 call that shows it is no culprit when it cannot have done otherwise: one that picks, or a sum whose
 mean is right although a wrong share of any of its terms would show in it. Of a product, element by
-element, that is far off but no multiple of what it should be, nobody can tell.
+element, that is far off but no multiple of what it should be, nobody can tell, nor of what puts
+elements where an index says.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _SUBTRACTING = frozenset("sub rsub isub".split())
 _ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
 _MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
-_POSITIONAL = PICKING | _ADDING | _MULTIPLYING
+# These add or put what they are given where an index says, which may be what is wrong.
+_PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
+_POSITIONAL = PICKING | _ADDING | _MULTIPLYING | _PLACING
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
@@ -62,13 +65,16 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     if name.direction is not Direction.FORWARD or operator not in _POSITIONAL:
         return False
     inputs = inputs_of(flow.npu.table, node)
-    known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs]) & flow.informative[inputs]
+    table = flow.npu.table
+    constant = table.statistics[_MAX, inputs] == table.statistics[_MIN, inputs]  # in any order
+    known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs])
+    known &= flow.informative[inputs] | (constant & (operator in _PLACING))
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
     if operator in PICKING:
         return not _takes_by_index(flow, node)  # the index may be what is wrong with it
-    if len(inputs) < 2:
-        return False
+    if len(inputs) < 2 or operator in _PLACING:
+        return len(inputs) > 1
     return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
 
 
@@ -189,7 +195,7 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         found = [node for node in every if node >= 0 and node not in same]
         found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
-        if operator in _MULTIPLYING or not found:
+        if operator in _MULTIPLYING | _PLACING or not found:
             found.insert(0, finding.at)
         is_only = operator in PICKING and len(every) == 1 and found == every
         result[number] = Moved(tuple(found[:_SHOWN]), is_only)

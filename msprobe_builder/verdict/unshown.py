@@ -15,11 +15,14 @@ from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.verdict.doubts import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.operators import CASTS, TURNING, Family, families
+from msprobe_builder.verdict.operators import CASTS, SHAPING, TURNING, Family, families
 
 
-def unshown(flow: Flow, texts: Texts) -> list[Finding]:
-    """Calls of one side alone whose lack nothing shows beyond rounding."""
+def unshown(flow: Flow, texts: Texts, *, is_blind: bool) -> list[Finding]:
+    """Calls of one side alone whose lack nothing shows beyond rounding.
+
+    ``is_blind`` says that nothing can be told behind some call, which chose otherwise.
+    """
     found = []
     first = _first_apart(flow)
     if first is not None:
@@ -30,6 +33,7 @@ def unshown(flow: Flow, texts: Texts) -> list[Finding]:
         *_alone_at_the_end(flow, texts),
         *_turned(flow, texts),
         *_given_back(flow),
+        *_added(flow, texts, is_blind=is_blind),
     ]:
         if (side, node) not in known:
             cause = Cause.MISSING if side else Cause.EXTRA
@@ -125,6 +129,7 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
 
 
 _SINGLE = 2.0**-23  # unit of float32
+_IDLE = CASTS | SHAPING
 
 
 def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
@@ -133,14 +138,52 @@ def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     No statistic changes, and what follows may stay within the rounding of a type coarser than
     float32; where none is used, what follows tells.
     """
-    units = [epsilons(part.table.dtype_id, texts) for part in (flow.npu, flow.bench)]
-    if flow.is_merged or max(np.max(one, initial=0.0) for one in units) <= _SINGLE:
+    if flow.is_merged or not _is_coarse(flow, texts):
         return []
     found = []
     for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
         turns = lone & part.calls.is_forward_call & part.calls.are(TURNING)
         found += [(side, node) for node in np.flatnonzero(turns)[:_FEW].tolist()]
     return found
+
+
+def _is_coarse(flow: Flow, texts: Texts) -> bool:
+    """Whether a type coarser than float32 is used, whose rounding may hide what a call does."""
+    units = (epsilons(part.table.dtype_id, texts) for part in (flow.npu, flow.bench))
+    return max(float(np.max(one, initial=0.0)) for one in units) > _SINGLE
+
+
+_MOST = 4  # such calls in a micro-step: more are another implementation
+
+
+def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]:
+    """Calls that one side alone makes while the other makes none in their place, with their sides.
+
+    What they do may stay within the rounding of a type coarser than float32, or stand behind a
+    choice. None that merely shape or cast, or that no pass goes through, as those of an optimizer.
+    """
+    if flow.is_merged or not (is_blind or _is_coarse(flow, texts)):
+        return []
+    alone = []
+    for part, lone in ((flow.npu, flow.lone), (flow.bench, flow.bench_lone)):
+        calls, family = part.calls, families(part.calls)
+        one = lone & calls.is_forward_call & ~part.tree.is_recompute & ~calls.are(_IDLE)
+        one &= ~np.isin(family, (Family.RANDOM, Family.UNINITIALISED, Family.COMMUNICATION))
+        one &= np.arange(len(lone)) < calls.last_pass
+        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        rows &= ~discrete_types(texts)[part.table.dtype_id]
+        puts_out = np.zeros(len(part.tree), dtype=bool)
+        puts_out[part.table.node[rows]] = True
+        # What is made of nothing, or of whole numbers, is told by what is made of it.
+        given = part.table.is_tensor & (part.table.section == Section.INPUT)
+        given &= ~discrete_types(texts)[part.table.dtype_id]
+        is_given = np.zeros(len(part.tree), dtype=bool)
+        is_given[part.table.node[given]] = True
+        alone.append(np.flatnonzero(one & puts_out & is_given).tolist())
+    most = _MOST * flow.npu.tree.micro_steps
+    if all(alone) or max(map(len, alone)) > most:
+        return []
+    return [(side, node) for side, nodes in enumerate(alone) for node in nodes]
 
 
 def _given_back(flow: Flow) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.dump.names import without_wrappers
 from msprobe_checks.gradients.read import (
@@ -113,7 +114,7 @@ def _compare_rank(rank: int, a: RankRecord, b: RankRecord, notes: list[str]) -> 
     steps = sorted(a.steps.keys() & b.steps.keys())
     apart = a.steps.keys() ^ b.steps.keys()
     if apart:
-        notes.append(f"Rank {rank}: {len(apart)} steps are in one record only.")
+        notes.append(f"Rank {rank}: in one record only: {counted(len(apart), 'step')}.")
     parameters: dict[str, dict[int, Alike]] = {}
     one_sided: tuple[dict[str, None], dict[str, None]] = ({}, {})
     for step in steps:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.publish import written
 from msprobe_builder.base.spreadsheet import harmless
@@ -29,7 +30,8 @@ def summary_lines(comparison: GradientComparison) -> list[str]:
     count = sum(len(rank.parameters) for rank in comparison.ranks)
     steps = sorted({step for rank in comparison.ranks for step in rank.steps})
     lines = [
-        f"Compared  {count} gradients of {len(comparison.ranks)} ranks over {len(steps)} steps"
+        f"Compared  {counted(count, 'gradient')} of {counted(len(comparison.ranks), 'rank')} over "
+        f"{counted(len(steps), 'step')}"
     ]
     lines += [f"Note      {note}" for note in comparison.notes]
     for rank in comparison.ranks:
@@ -64,7 +66,7 @@ def _without_gradients(comparison: GradientComparison) -> str:
                 ("second", rank.only_first) if rank.only_first else ("first", rank.only_second)
             )
             left = len(names) - 1
-            more = f" and {left} more parameter{'s' if left > 1 else ''}" if left else ""
+            more = f" and {counted(left, 'more parameter')}" if left else ""
             return (
                 f"the {which} has no gradients of {names[0]}{more} on rank {rank.rank}: look at "
                 "what is frozen, not used or not recorded there"

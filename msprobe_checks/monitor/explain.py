@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from msprobe_builder.base.counting import counted
 from msprobe_builder.trend.monitor import order_of
 from msprobe_checks.monitor.compare import Departure, MonitorComparison, RankPair
 
@@ -29,7 +30,10 @@ def summary_lines(comparison: MonitorComparison) -> list[str]:
     """What was compared, the verdict, and what is known beside it."""
     steps = len({int(step) for pair in comparison.ranks for step in set(pair.step.tolist())})
     targets = sum(len(pair.targets) - len(pair.only_first) for pair in comparison.ranks)
-    lines = [f"Compared  {targets} records of {len(comparison.ranks)} ranks over {steps} steps"]
+    lines = [
+        f"Compared  {counted(targets, 'record')} of {counted(len(comparison.ranks), 'rank')} over "
+        f"{counted(steps, 'step')}"
+    ]
     lines += [f"Note      {note}" for note in comparison.notes]
     for pair in comparison.ranks:
         lines += _only(pair, "first", pair.only_first) + _only(pair, "second", pair.only_second)
@@ -80,7 +84,7 @@ def _without_gradients(comparison: MonitorComparison) -> str:
             )
             if names:
                 left = len(names) - 1
-                more = f" and {left} more parameter{'s' if left > 1 else ''}" if left else ""
+                more = f" and {counted(left, 'more parameter')}" if left else ""
                 return (
                     f"the {which} run has no gradients of {names[0]}{more} on rank {pair.rank} and "
                     f"the {other} has: look at what is frozen, not used or not recorded there"

@@ -26,6 +26,7 @@ from msprobe_checks.configuration.secrets import allowed_variables, without_secr
 from msprobe_collector.configuration.random_calls import RandomCalls
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.process import process_rank
+from msprobe_collector.signals import pass_on_if_of_signal
 
 _log = logging.getLogger("msprobe_collector")
 _DEEPEST = 10  # lists and mappings inside each other
@@ -93,6 +94,7 @@ class ConfigChecker:
             self._more[f"dataset/{place}/dataset.json"] = content
             self._write()
         except Exception as error:  # the training goes on
+            pass_on_if_of_signal(error)
             _log.warning("The configuration is not collected any more: %s", error)
             self._left = 0
         self._done += 1

@@ -24,6 +24,7 @@ from msprobe_collector.gradients.measure import header, own_part, row, signs, sk
 from msprobe_collector.optimizers.calls import Calls
 from msprobe_collector.optimizers.parts import gradients
 from msprobe_collector.process import process_rank
+from msprobe_collector.signals import pass_on_if_of_signal
 
 _log = logging.getLogger("msprobe_collector")
 
@@ -82,6 +83,7 @@ class GradientProbe:
         try:
             self._record(optimizer)
         except Exception as error:  # the training goes on
+            pass_on_if_of_signal(error)
             self._failed = True
             _log.warning("Gradients are not recorded any more: %s", error)
             self.stop()

@@ -34,6 +34,8 @@ _DISTRIBUTED = str(Path(_TORCH, "distributed", "tensor"))
 _DEVICE_CONTEXT = DeviceContext.__torch_function__.__code__
 
 
+_UNKNOWN = Api("", Action.IGNORE)
+
 Finish: TypeAlias = Callable[[Pending, Any], None]
 
 
@@ -58,7 +60,7 @@ class CallMode(TorchFunctionMode):
     ) -> Any:
         if kwargs is None:
             kwargs = {}
-        api = describe_function(func)
+        api = self._described(func)
         if (
             api.action is Action.IGNORE
             or not self.counts
@@ -72,6 +74,14 @@ class CallMode(TorchFunctionMode):
         finally:
             if api.writes_unseen:
                 self._session.items.forget()
+
+    def _described(self, func: Callable[..., Any]) -> Api:
+        try:
+            return describe_function(func)
+        except Exception as error:  # one that cannot be told from others, or asked for its name
+            self._session.items.forget()  # whatever it does
+            self._session.report("A function", error)
+            return _UNKNOWN
 
     def _run(
         self, api: Api, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -118,7 +128,11 @@ class CallMode(TorchFunctionMode):
                 self._collectives.waited_for(args)
                 return result
             finish = self._collectives.hold
-        written = as_written(frame, func, args, kwargs)
+        written = None
+        try:
+            written = as_written(frame, func, args, kwargs)
+        except Exception as error:
+            self._session.report(label, error)
         if written is None:
             written = args, _without_defaults(api, kwargs) if kwargs else kwargs
         return record_call(self._session, label, func, args, kwargs, written, frame, finish)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from torch import nn
 
@@ -72,12 +73,19 @@ class Interception:
         self._put(lambda: self._modules.hook(f"Module.{name}", module), self._modules.remove)
 
     def remove(self) -> None:
-        removals, self._removals = self._removals, []
-        for removal in reversed(removals):
-            try:
-                removal()
-            except Exception as error:
-                self._session.report("The end of the recording", error)
+        if not self._removals:
+            return
+        removal = self._removals.pop()
+        try:
+            removal()
+        except BaseException as error:
+            with suppress(Exception):
+                removal()  # once more: an interrupt may have come half-way
+            if not isinstance(error, Exception):
+                raise
+            self._session.report("The end of the recording", error)
+        finally:
+            self.remove()  # the others
 
     def forget(self) -> None:
         """In a forked process: leave the thread's calls alone."""

@@ -193,6 +193,8 @@ def _none_defaults(function: Any) -> frozenset[str]:
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
     values = function.__defaults__ or ()
+    if len(values) > len(names):  # other code was put into it, which takes any arguments
+        return frozenset()
     defaults = dict(zip(names[len(names) - len(values) :], values, strict=True))
     defaults.update(function.__kwdefaults__ or {})
     return frozenset(key for key, value in defaults.items() if value is None)

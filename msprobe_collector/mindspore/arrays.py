@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msprobe_collector.mindspore.array_files import ArrayFiles
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber
+from msprobe_collector.write.records import Leaf
 
 _FIELDS = ("Max", "Min", "Mean", "Norm")
 _EXACT_INTEGER = 2**53
@@ -35,11 +36,9 @@ class Arrays(NestedDescriber):
 
     def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:  # noqa: ARG002
         """The record of one tensor; call inside ``unseen``."""
-        item: Item = {
-            "type": "mindspore.Tensor",
-            "dtype": str(tensor.dtype),
-            "shape": list(tensor.shape),
-        }
+        item: Item = Leaf(
+            type="mindspore.Tensor", dtype=str(tensor.dtype), shape=list(tensor.shape)
+        )
         if not self._measures and path is None:
             return item
         array = host_array(tensor)
@@ -59,7 +58,7 @@ class Arrays(NestedDescriber):
         if array is None:
             return item
         kept = bits_of(array) if self._files.one_file else widened(array)
-        return {**item, "data_name": self._files.save(kept, path, array.dtype.name)}
+        return Leaf(item, data_name=self._files.save(kept, path, array.dtype.name))
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:  # noqa: ARG002
         if isinstance(value, Type):

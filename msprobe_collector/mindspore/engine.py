@@ -47,6 +47,9 @@ class MindSpore(Graph):
     def unseen(self) -> Unseen:
         return Unseen(self.threads)
 
+    def become_visible(self) -> None:
+        self.threads.hides_calls = False
+
     def make_files(self, one_file: bool) -> ArrayFiles:
         return ArrayFiles(one_file)
 

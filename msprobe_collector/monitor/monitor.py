@@ -31,6 +31,7 @@ from msprobe_collector.monitor.row import Row
 from msprobe_collector.monitor.write import Writer
 from msprobe_collector.optimizers.calls import Call, Calls
 from msprobe_collector.optimizers.parts import gradients, weight_of
+from msprobe_collector.signals import pass_on_if_of_signal
 from msprobe_collector.unseen import unseen
 
 _log = logging.getLogger("msprobe_collector")
@@ -228,6 +229,7 @@ class Monitor:
         self._writer.step(step, rows, alerts)
 
     def _fail(self, error: Exception) -> None:
+        pass_on_if_of_signal(error)
         _log.warning("The training is not monitored any more: %s", error)
         try:
             self.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from functools import partial
-from itertools import zip_longest
+from operator import is_
 from typing import Any
 
 from msprobe_collector.record.calls import Call, Pending
@@ -128,24 +128,35 @@ class BackwardCalls:
 
     def _record(self, backward: Backward) -> dict[str, Any]:
         """The established keys, and the gradients by argument where those do not show them."""
-        config = self._ledger.config
         record: dict[str, Any] = {}
-        is_module = bool(backward.call.path)
-
-        def add(key: str, at_last_node: Sequence[Item | None], name: str, own: list[Any]) -> None:
-            if not is_module and backward.by_argument:
-                name_of_call = backward.call.forward_name
-                established = self._framework.as_established
-                at_last_node = established(name_of_call, own) if key == "output" else own
-            record[key] = own if is_module else at_last_node
-            if not is_module and (name in backward.elsewhere or not _alike(own, at_last_node)):
-                record[name] = own
-
-        if config.collects("backward", "input"):
-            add("input", backward.last_received, "output_gradients", backward.received)
-        if config.collects("backward", "output"):
-            add("output", backward.last_sent, "input_gradients", backward.sent)
+        if "input" in self._sides:
+            own, at_last_node = backward.received, backward.last_received
+            self._add(record, backward, ("input", "output_gradients"), own, at_last_node)
+        if "output" in self._sides:
+            own, at_last_node = backward.sent, backward.last_sent
+            self._add(record, backward, ("output", "input_gradients"), own, at_last_node)
         return record
+
+    def _add(
+        self,
+        record: dict[str, Any],
+        backward: Backward,
+        keys: tuple[str, str],
+        own: list[Item | None],
+        at_last_node: Sequence[Item | None],
+    ) -> None:
+        established, by_argument = keys
+        call = backward.call
+        if call.path:
+            record[established] = own
+            return
+        if backward.by_argument:
+            at_last_node = own
+            if established == "output":
+                at_last_node = self._framework.as_established(call.forward_name, own)
+        record[established] = at_last_node
+        if by_argument in backward.elsewhere or not _alike(own, at_last_node):
+            record[by_argument] = own
 
     def _end_task(self, task: int) -> None:
         """A backward pass is over: what still waits for gradients gets none."""
@@ -197,4 +208,4 @@ class BackwardCalls:
 
 def _alike(own: list[Item | None], other: Sequence[Item | None]) -> bool:
     """The same tensors at the same places, whatever is missing behind the last one."""
-    return all(left is right for left, right in zip_longest(own, other))
+    return all(map(is_, own, other)) and not any(own[len(other) :]) and not any(other[len(own) :])

@@ -83,6 +83,9 @@ class Framework(Protocol):
     def unseen(self) -> AbstractContextManager[None]:
         """Calls made inside are neither recorded nor differentiated."""
 
+    def become_visible(self) -> None:
+        """Leave ``unseen``, after an interrupt that came while it was left, too."""
+
     def make_files(self, one_file: bool) -> Files: ...
 
     def make_describer(self, with_checksum: bool, files: Any, measures: bool) -> Describer: ...

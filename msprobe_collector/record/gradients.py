@@ -219,6 +219,8 @@ def _tell_twins_apart(graph: Graph) -> None:
     if len(graph.shares) != 1:
         return
     (shares,) = graph.shares.values()
+    if all(len(positions) == 1 for _, positions in shares):
+        return
     edges: dict[tuple[int, ...], list[int]] = {}
     for index, (_, positions) in enumerate(shares):
         edges.setdefault(tuple(positions), []).append(index)

@@ -29,6 +29,7 @@ from msprobe_collector.record.statistics import (
     plain_part,
 )
 from msprobe_collector.unseen import unseen
+from msprobe_collector.write.records import Leaf
 from msprobe_collector.write.tensor_files import TensorFiles
 
 
@@ -199,16 +200,16 @@ class Items(NestedDescriber):
             if self._with_checksum or (self._identifies and plain.is_cpu):
                 digest = checksum(plain)
         numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
-        item: Item = {
-            "type": _type_name(tensor),
-            "dtype": _TYPE_NAMES[tensor.dtype],
-            "shape": _shape(tensor),
-            "Max": numbers[0],
-            "Min": numbers[1],
-            "Mean": numbers[2],
-            "Norm": numbers[3],
-            "requires_grad": tensor.requires_grad,
-        }
+        item: Item = Leaf(
+            type=_type_name(tensor),
+            dtype=_TYPE_NAMES[tensor.dtype],
+            shape=_shape(tensor),
+            Max=numbers[0],
+            Min=numbers[1],
+            Mean=numbers[2],
+            Norm=numbers[3],
+            requires_grad=tensor.requires_grad,
+        )
         mesh = None if plain is tensor else getattr(tensor, "device_mesh", None)
         if mesh is not None:
             sharded: Any = tensor
@@ -233,7 +234,7 @@ class Items(NestedDescriber):
                 name = self._files.save(plain, path)
                 if self._files.one_file and plain.is_cpu:
                     self._stored[id(item)] = (item, name)
-        saved = {**item, "data_name": name}
+        saved = Leaf(item, data_name=name)
         self._waiting.extend((saved, row) for held, row in self._waiting if held is item)
         return saved
 
@@ -269,12 +270,12 @@ class Items(NestedDescriber):
 
 def _outline(tensor: torch.Tensor) -> Item:
     """What is known of a tensor without reading it."""
-    return {
-        "type": _type_name(tensor),
-        "dtype": _TYPE_NAMES[tensor.dtype],
-        "shape": _shape(tensor),
-        "requires_grad": tensor.requires_grad,
-    }
+    return Leaf(
+        type=_type_name(tensor),
+        dtype=_TYPE_NAMES[tensor.dtype],
+        shape=_shape(tensor),
+        requires_grad=tensor.requires_grad,
+    )
 
 
 def _shape(tensor: torch.Tensor) -> list[int]:

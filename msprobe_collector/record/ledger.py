@@ -18,6 +18,7 @@ from msprobe_collector.record.framework import Framework, Item
 from msprobe_collector.record.overflow import Overflow, is_finite
 from msprobe_collector.record.selection import Selection, matches
 from msprobe_collector.record.stack import Stacks
+from msprobe_collector.signals import is_of_signal
 from msprobe_collector.write.step_files import StepFiles, tensor_directory
 
 _log = logging.getLogger("msprobe_collector")
@@ -114,7 +115,7 @@ class Ledger:
                 if self._files is not None:
                     self._files.flush(self.stacks.lines)
             except OSError as error:
-                self._give_up_writing(error, self._directory)
+                self.report(str(self._directory), error)
             except Exception as error:
                 self.report("A part of the step", error)
 
@@ -188,6 +189,9 @@ class Ledger:
 
     def report(self, name: str, error: BaseException) -> None:
         """One record failed; say so once per kind of failure and go on."""
+        if is_of_signal(error):
+            self.framework.become_visible()  # it may have come while that was left
+            raise error
         if isinstance(error, OSError):
             self._give_up_writing(error, name)
             return

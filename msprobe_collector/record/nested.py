@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from msprobe_collector.record.framework import Item
+from msprobe_collector.write.records import Leaf
 
 _DEPTH_LIMIT = 400
 _LONGEST_LIST = 1024
@@ -48,7 +49,7 @@ class NestedDescriber:
             return None
         kind = type(value)
         if kind in (int, float, bool, str):
-            return {"type": kind.__name__, "value": value}
+            return Leaf(type=kind.__name__, value=value)
         if depth > _DEPTH_LIMIT:
             return None
         if kind not in (list, tuple, dict):
@@ -57,7 +58,7 @@ class NestedDescriber:
                 found = self.single(value, path, leaves)
             if found is not None:
                 return found
-        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        if isinstance(value, (list, tuple)) and not hasattr(kind, "_fields"):
             if len(value) > _LONGEST_LIST and not isinstance(value[0], self.kind):
                 return None  # data, not arguments: torch.tensor([...])
             return [
@@ -91,7 +92,7 @@ class NestedDescriber:
         """The named parts of a mapping, named tuple or dataclass, None for anything else."""
         if isinstance(value, dict):
             return list(value.items())
-        fields = getattr(value, "_fields", None)
+        fields = getattr(type(value), "_fields", None)
         if fields is not None and isinstance(value, tuple):
             return list(zip(fields, value, strict=True))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -36,7 +36,8 @@ def describe_plain(value: Any) -> Item | None:
         }
     if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
         return {"type": "torch.distributed.ReduceOp", "value": str(value)}
-    if hasattr(value, "__array_interface__") and hasattr(value, "dtype"):
+    kind = type(value)  # of which objects that make up their attributes know nothing
+    if hasattr(kind, "__array_interface__") and hasattr(kind, "dtype"):
         return _describe_array(value)
     return None
 

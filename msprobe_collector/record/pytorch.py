@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
 from msprobe_collector.record.statistics import is_capturing, local_part
-from msprobe_collector.unseen import unseen
+from msprobe_collector.unseen import become_visible, unseen
 from msprobe_collector.write.tensor_files import TensorFiles
 
 _AccumulateGrad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
@@ -29,6 +29,7 @@ class PyTorch:
     tensor_kind = torch.Tensor
     shows_last_node = True
     unseen = staticmethod(unseen)
+    become_visible = staticmethod(become_visible)
     is_capturing = staticmethod(is_capturing)
     collect_tensors = staticmethod(collect_tensors)
 

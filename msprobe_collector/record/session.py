@@ -195,14 +195,18 @@ class Session:
         ledger.add_record(name, record)
 
     def fail(self, pending: Pending) -> None:
-        """The call raised: keep what went in."""
+        """The call raised: keep what went in, and what it raised on its way."""
+        name = pending.call.forward_name
         if not pending.call.kept or self.ledger.overflow is not None or not self.active:
             return
-        self.place_call(pending)
-        if self._collects_forward:
-            pending.record["is_recompute"] = self.framework.is_recomputing()
-            pending.record["output"] = []
-            self.ledger.add_record(pending.call.forward_name, pending.record)
+        try:
+            self.place_call(pending)
+            if self._collects_forward:
+                pending.record["is_recompute"] = self.framework.is_recomputing()
+                pending.record["output"] = []
+                self.ledger.add_record(name, pending.record)
+        except Exception as error:
+            self.report(name, error)
 
     def capture(self, frame: FrameType | None, base: FrameType | None, below: int) -> int:
         return self.ledger.stacks.capture(frame, base, below)

@@ -13,19 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-_encode_text = json.encoder.encode_basestring_ascii
-_make_encoder: Any = getattr(json.encoder, "c_make_encoder", None)
-
-
-def _compact_encoder() -> Callable[[object], str]:
-    """As ``json.dumps``, but made once instead of for each record."""
-    if _make_encoder is None:
-        return json.JSONEncoder(default=str, check_circular=False).encode
-    chunks = _make_encoder(None, str, _encode_text, None, ": ", ", ", False, False, True)
-    return lambda value: "".join(chunks(value, 0))
-
-
-_encode = _compact_encoder()
+from msprobe_collector.signals import pass_on_if_of_signal
+from msprobe_collector.write.records import encode, encode_text, record_text
 
 
 class AppendedObject:
@@ -151,9 +140,7 @@ class StepFiles:
 
     def add_record(self, name: str, record: Any, is_final: bool = False) -> None:
         """Add a record, whose numbers may come until the next flush unless it ``is_final``."""
-        # Made before the list is looked up, which a flush in another thread may exchange.
-        entry = _entry(name, record) if is_final else (name, record)
-        self._data.append(entry)
+        self._data.append(_entry(name, record) if is_final else (name, record))
         self._added += 1
 
     def set_latest(self, name: str, record: Any) -> None:
@@ -167,7 +154,7 @@ class StepFiles:
     def place(self, child: str, parent: str | None) -> None:
         """Note who called ``child``."""
         self._placed.add(child)
-        entry = f" {_encode_text(child)}: {_encode_parent(parent)}"
+        entry = f" {encode_text(child)}: {_encode_parent(parent)}"
         self._parents.append(entry)
 
     def add_stack(self, name: str, stack: int) -> None:
@@ -189,15 +176,26 @@ class StepFiles:
 
     def flush(self, lines: Callable[[int], list[str]]) -> None:
         """Append what came since the last flush; ``lines`` gives the text of a stack."""
-        data, self._data = self._data, []
-        parents, self._parents = self._parents, []
-        callers, self._callers = self._callers, []
+        try:
+            self._append_all(lines)
+        except Exception as error:
+            pass_on_if_of_signal(error)
+            for waiting in (self._data, self._parents, self._callers):
+                waiting.clear()  # it would fail again
+            raise
+
+    def _append_all(self, lines: Callable[[int], list[str]]) -> None:
+        """What is appended goes off the lists after that: an interrupt loses nothing."""
+        data, parents, callers = self._data[:], self._parents[:], self._callers[:]
         self._dump.append(
             [entry if isinstance(entry, str) else _entry(*entry) for entry in data],
             [_entry(name, record) for name, record in self._latest.items()],
         )
+        del self._data[: len(data)]
         self._construct.append(parents)
+        del self._parents[: len(parents)]
         self._stack.append(self._stack_groups(callers, lines))
+        del self._callers[: len(callers)]
 
     def _stack_groups(
         self, callers: Sequence[tuple[str, int]], lines: Callable[[int], list[str]]
@@ -214,7 +212,7 @@ class StepFiles:
             shared.setdefault(tuple(lines(stack)), []).extend(names)
         entries = []
         for text, names in shared.items():
-            content = _encode([names, text])
+            content = encode([names, text])
             entries.append(f' "{self._groups}": {content}')
             self._groups += 1
         return entries
@@ -225,11 +223,11 @@ class StepFiles:
 
 
 def _entry(name: str, record: Any) -> str:
-    return f"  {_encode_text(name)}: {_encode(record)}"
+    return f"  {encode_text(name)}: {record_text(record)}"
 
 
 def _encode_parent(name: str | None) -> str:
-    return "null" if name is None else _encode_text(name)
+    return "null" if name is None else encode_text(name)
 
 
 def tensor_directory(directory: Path) -> Path:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import Source

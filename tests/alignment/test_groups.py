@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.command.main import main

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe_builder.align.align import align_rest
+from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.options import DEFAULT_OPTIONS
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.match.choose import match_nodes

@@ -138,3 +138,26 @@ def test_a_link_to_a_run_that_is_gone_says_so(
     frame = open_page(page, tensorboard_server(tmp_path), fragment)
     expect(frame.locator("ga-trend #problem")).to_contain_text("gone.trend.db")
     frame.locator("ga-trend #run").select_option("one.trend.db")
+
+
+def test_a_tensor_to_hold_is_among_those_that_are_looked_for(
+    page: Page, tmp_path: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    write_example_trend(tmp_path / "one.trend.db")
+    frame = open_page(page, tensorboard_server(tmp_path))
+    trend = frame.locator("ga-trend")
+    trend.locator("#open").click()
+    trend.locator("#fixed").select_option("target")
+    offered = trend.locator("#at option")
+    expect(offered.filter(has_text="weight ")).not_to_have_count(0)
+    everything = offered.all_text_contents()
+    trend.locator("#kind").select_option("weight")
+    weights = [one for one in everything if one.startswith("weight ")]
+    expect(offered).to_have_text(weights)
+    assert 0 < len(weights) < len(everything)
+    trend.locator("#filter").fill("layers.0")
+    expect(offered).to_have_text([one for one in weights if "layers.0" in one])
+    expect(trend.locator("#count")).not_to_have_text("0 rows")
+    trend.locator("#filter").fill("no such name")
+    expect(offered).to_have_count(0)
+    expect(trend.locator("#count")).to_have_text("0 rows")

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import types
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,27 @@ def test_an_estimate_counts_and_writes_nothing(
     assert int(found[1]) == len(dump.data)
     saved = {item["data_name"]: math.prod(item["shape"]) * 4 for _, item in tensors(dump.data)}
     assert float(found[3]) == pytest.approx(sum(saved.values()) / 1000, abs=0.06)
+
+
+def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from msprobe_collector.compat import PrecisionDebugger, seed_all
+
+            seed_all(1, mode=True, rm_dropout=True)
+            model = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Dropout2d())
+            debugger = PrecisionDebugger(dump_path="dump", level="mix")
+            with debugger.start(model):
+                assert model(torch.full((1, 2, 3), 7.0)).min() == 7
+            """
+        )
+    )
+    command = [sys.executable, "train.py"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert not answer.returncode, answer.stderr
+    assert "not recorded" not in answer.stderr
+    data = read_dump(tmp_path / "dump" / "step0" / "rank").data
+    assert data["Functional.dropout.0.forward"]["output"][0]["Min"] == 7.0
+    assert "Module.1.Dropout2d.forward.0" in data

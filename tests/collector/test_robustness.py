@@ -144,3 +144,70 @@ def test_files_are_complete_after_every_flush(tmp_path: Path) -> None:
         assert set(dump.stacks) == set(dump.data)
     groups = json.loads((tmp_path / "step0" / "rank" / "stack.json").read_text())
     assert list(groups) == ["0", "1", "2"]
+
+
+class ByKey(dict[str, Any]):
+    """Values by attribute, as many configurations and results of models have them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+class ByKeyOrNone(dict[str, Any]):
+    __getattr__ = dict.get
+
+
+class WithoutAny:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class WithAll:
+    def __getattr__(self, _name: str) -> Any:
+        return self
+
+
+@pytest.mark.parametrize("make", [ByKey, ByKeyOrNone])
+def test_values_that_make_up_their_attributes_are_what_they_are(
+    make: type[dict[str, Any]], tmp_path: Path
+) -> None:
+    class Inner(nn.Module):
+        def forward(self, x: torch.Tensor, more: Any) -> Any:
+            return make(hidden=x * 2, more=more)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.inner(x, (WithoutAny(), WithAll(), 3))
+
+    net = Net()
+    dump = record(tmp_path, lambda: net(torch.ones(2)), net)
+    entry = dump.data["Module.inner.Inner.forward.0"]
+    assert entry["input_args"][1] == [None, None, {"type": "int", "value": 3}]
+    assert entry["output"][0]["hidden"]["Max"] == 2.0
+    assert entry["output"][0]["more"] == entry["input_args"][1]
+
+
+class Unhashable:
+    """A function that cannot be told from others."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.overrides.has_torch_function_unary(x):
+            return torch.overrides.handle_torch_function(self, (x,), x)
+        return x * 2
+
+
+@pytest.mark.failing_records
+def test_a_function_that_cannot_be_described_is_called(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    results = []
+    dump = record(tmp_path, lambda: results.append(Unhashable()(x) + 1), level="L1")
+    assert torch.equal(results[0], x * 2 + 1)
+    assert dump.names() == ["Tensor.__add__.0.forward"]
+    assert [text for text in caplog.messages if text.startswith("A function was not recorded")]

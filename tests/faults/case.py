@@ -9,6 +9,11 @@ AUTOCAST, FP16 = "autocast", "fp16"  # mixed precision against float32
 # One kernel where the other side makes several calls.
 KERNELS, REFERENCE_KERNELS = "kernels", "reference kernels"
 RECOMPUTED, REFERENCE_RECOMPUTED = "recomputed", "reference recomputed"
+PURE = "autocast against bf16"
+# Mixed precision, or halves, on both sides, and kernels that round otherwise.
+FP16_TWICE, HALF_TWICE = "fp16 twice", "bf16 twice"
+ONE_BATCH = "one batch"  # where the reference makes two micro-steps
+RESPELLED = "respelled"  # other names and wrappers around the layers
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,12 @@ class Case:
     level: str = "mix"
     summary: str = "statistics"
     task: str = "statistics"
+    micro_steps: int = 2
+
+    @property
+    def is_control(self) -> bool:
+        """Whether nothing is wrong: another formula gives the same."""
+        return self.fault is None or self.fault.startswith("equal_")
 
     @property
     def name(self) -> str:
@@ -33,6 +44,7 @@ class Case:
         way = (self.level, self.summary, self.task)
         usual = ("mix", "statistics", "statistics")
         other = "".join(f" {one}" for one, most in zip(way, usual, strict=True) if one != most)
+        other += "" if self.micro_steps == 2 else f" {self.micro_steps} micro-steps"
         fault = f"{self.fault or 'control'}{layer}"
         return f"{self.architecture}{size} {fault} {self.kind} #{self.seed}{other}"
 

@@ -18,6 +18,7 @@ from tests.faults.case import (
     Case,
     of_all_kinds,
 )
+from tests.faults.kept_cases import OF_FIFTEENTH
 from tests.faults.unseen_cases import (
     OF_FIFTH,
     OF_SEVENTH,
@@ -257,7 +258,16 @@ def held_out() -> list[Case]:
     return [replace(case, kind=kind) for kind in (SAME, NOISE, HALF) for case in cases]
 
 
-_UNSEEN = ("t5", "unet", *OF_FIFTH, *OF_SIXTH, *OF_SEVENTH, *OF_TENTH, *OF_THIRTEENTH)
+_UNSEEN = (
+    "t5",
+    "unet",
+    *OF_FIFTH,
+    *OF_SIXTH,
+    *OF_SEVENTH,
+    *OF_TENTH,
+    *OF_THIRTEENTH,
+    *OF_FIFTEENTH,
+)
 
 
 def developed() -> list[Case]:

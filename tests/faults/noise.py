@@ -23,14 +23,18 @@ _EXACT = (
 
 
 _COMPUTED = (torch.float32, torch.float64)
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 class RelativeNoise(TorchDispatchMode):
-    """Multiply every element that a kernel computes by 1 + level · N(0, 1)."""
+    """Multiply every element that a kernel computes by 1 + level · N(0, 1).
 
-    def __init__(self, level: float, seed: int) -> None:
+    Halves are left alone unless they are given a level of their own.
+    """
+
+    def __init__(self, level: float, seed: int, half_level: float = 0.0) -> None:
         super().__init__()
-        self._level = level
+        self._level, self._half_level = level, half_level
         self._random = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(
@@ -45,7 +49,12 @@ class RelativeNoise(TorchDispatchMode):
         if name.rstrip("_") in _EXACT or ("backward" in name and "max_pool" in name):
             return result
         for one in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(one, torch.Tensor) and one.dtype in _COMPUTED and one.numel():
+            if not isinstance(one, torch.Tensor) or not one.numel():
+                continue
+            if one.dtype in _COMPUTED:
                 noise = torch.randn(one.shape, generator=self._random, dtype=one.dtype)
                 one.mul_(1 + self._level * noise)
+            elif self._half_level and one.dtype in _HALVES:
+                noise = torch.randn(one.shape, generator=self._random)
+                one.copy_(one.float() * (1 + self._half_level * noise))
         return result

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,17 +18,30 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from msprobe_builder.dump.names import Direction, format_name, parse_name
+from tests.alignment.respell import (
+    chained,
+    is_layer,
+    other_attributes,
+    other_classes,
+    recording,
+    wrapped,
+)
 from tests.collector.recording import Dump, record
 from tests.faults.architectures.catalogue import ARCHITECTURES
 from tests.faults.case import (
     AUTOCAST,
     FP16,
+    FP16_TWICE,
     HALF,
+    HALF_TWICE,
     KERNELS,
     NOISE,
+    ONE_BATCH,
+    PURE,
     RECOMPUTED,
     REFERENCE_KERNELS,
     REFERENCE_RECOMPUTED,
+    RESPELLED,
     Case,
 )
 from tests.faults.noise import RelativeNoise
@@ -35,7 +49,7 @@ from tests.faults.planting import culprit_lines, fault, planted
 
 FOLDER = Path(__file__).parent
 LEVEL = 1e-6
-MICRO_STEPS = 2
+HALF_LEVEL = 1e-4  # moves about one element in ten to the next number of float16
 
 
 def run(case: Case, folder: Path) -> set[str]:
@@ -43,8 +57,11 @@ def run(case: Case, folder: Path) -> set[str]:
     with fault(case.fault, case.layer):
         npu = _record(case, folder / "npu", is_npu=True)
     bench = _record(case, folder / "bench", is_npu=False)
+    truth = culprits(case, npu) | culprits(case, bench)
+    if case.kind == RESPELLED:
+        truth |= respell(npu, truth)
     if case.level != "L0" or case.fault is None:
-        return culprits(case, npu) | culprits(case, bench)
+        return truth
     # Of modules alone the one in which the call is made is to blame.
     found = set()
     with fault(case.fault, case.layer):
@@ -74,24 +91,30 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
     torch.manual_seed(case.seed)
     model = make(**dict(case.size), **_way(case, is_npu=is_npu))
     _spread(model)
-    batches = [_batch(kind, case.seed + number) for number in range(MICRO_STEPS)]
+    batches = [_batch(kind, case.seed + number) for number in range(case.micro_steps)]
+    if is_npu and case.kind == ONE_BATCH:
+        batches = [(torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches]))]
     if planted("weight_changed", False, True):
         _change_weight(model)
-    if is_npu and case.kind == HALF:
+    in_half = (HALF, HALF_TWICE) if is_npu else (PURE, HALF_TWICE)
+    if case.kind in in_half:
         model = model.to(torch.bfloat16)
         batches = [(x.bfloat16() if x.is_floating_point() else x, y) for x, y in batches]
     noise: Any = contextlib.nullcontext()
     if is_npu and case.kind == NOISE:
         noise = RelativeNoise(LEVEL, case.seed)
+    if is_npu and case.kind in (FP16_TWICE, HALF_TWICE):
+        noise = RelativeNoise(LEVEL, case.seed, HALF_LEVEL)
 
     mixed: Any = contextlib.nullcontext()
-    if is_npu and case.kind in (AUTOCAST, FP16):
-        mixed = torch.autocast("cpu", torch.bfloat16 if case.kind == AUTOCAST else torch.float16)
+    if (is_npu and case.kind in (AUTOCAST, FP16, PURE)) or case.kind == FP16_TWICE:
+        half = torch.float16 if case.kind in (FP16, FP16_TWICE) else torch.bfloat16
+        mixed = torch.autocast("cpu", half)
 
     def step() -> None:
         with noise, mixed:
             for data, labels in batches:
-                loss_of(model, data, labels).backward()
+                loss_of(model, data, labels, len(batches)).backward()
 
     return model, step
 
@@ -105,7 +128,9 @@ def _way(case: Case, *, is_npu: bool) -> dict[str, bool]:
     return {}
 
 
-def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def loss_of(
+    model: nn.Module, data: torch.Tensor, labels: torch.Tensor, micro_steps: int = 2
+) -> torch.Tensor:
     if planted("other_data", False, True):
         data = data.flip(-1) if data.is_floating_point() else (data + 1) % 64
     if hasattr(model, "loss"):
@@ -124,7 +149,7 @@ def loss_of(model: nn.Module, data: torch.Tensor, labels: torch.Tensor) -> torch
     loss = F.cross_entropy(
         logits.float(), labels, reduction=reduction
     )  # culprit: loss_summed, other_labels
-    return loss / planted("loss_not_averaged", MICRO_STEPS, 1)  # culprit: loss_not_averaged
+    return loss / planted("loss_not_averaged", micro_steps, 1)  # culprit: loss_not_averaged
 
 
 class Doubled(torch.autograd.Function):
@@ -166,9 +191,28 @@ def _batch(kind: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return data, torch.randint(0, 16, (4,), generator=random)
 
 
+def respell(dump: Dump, truth: set[str]) -> set[str]:
+    """Rename the modules of a dump and wrap its layers; the new names of the culprits."""
+    around = wrapped(is_layer, "inner", "Sharded")
+    after = chained(other_classes, other_attributes, around)(recording(dump.directory))
+    now: dict[str, str] = {first: name for name, first in after.origin.items() if first}
+    stacks: dict[str, Any] = json.loads((dump.directory / "stack.json").read_text())
+    stacks = {
+        key: [[now.get(n, n) for n in names], lines] for key, (names, lines) in stacks.items()
+    }
+    written = {
+        "dump.json": {**after.head, "data": after.data},
+        "construct.json": after.parent,
+        "stack.json": stacks,
+    }
+    for file, content in written.items():
+        (dump.directory / file).write_text(json.dumps(content))
+    return {now[one] for one in truth if one in now}
+
+
 def culprits(case: Case, dump: Dump) -> set[str]:
     """Names of the calls of a dump that the planted fault makes wrong."""
-    if case.fault is None:
+    if case.is_control or case.fault is None:
         return set()
     lines = culprit_lines(FOLDER / "architectures", case.fault) | culprit_lines(FOLDER, case.fault)
     found = set()

@@ -2,7 +2,7 @@
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
 eighth, ninth, tenth, eleventh, twelfth,
-thirteenth, fourteenth and other-ways.
+thirteenth, fourteenth, fifteenth, fifteenth-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -23,6 +23,7 @@ from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
 from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
+from tests.faults.kept_cases import fifteenth, fifteenth_otherwise
 from tests.faults.later_cases import fourteenth
 from tests.faults.record import OUTSIDE, run
 from tests.faults.unseen_cases import (
@@ -73,7 +74,8 @@ def _named(connection: sqlite3.Connection, suspect: Suspect) -> set[str]:
         (suspect.node_id,),
     )
     told = {f"{OUTSIDE}{suspect.node}"} if suspect.cause in _BEFORE else set()
-    return {suspect.node, *told, *(str(name) for (name,) in members)}
+    node = set() if suspect.is_unrecorded else {suspect.node}
+    return {*node, *told, *(str(name) for (name,) in members)}
 
 
 _BEFORE = (
@@ -101,6 +103,8 @@ def main(arguments: list[str]) -> None:
         "twelfth": twelfth,
         "thirteenth": thirteenth,
         "fourteenth": fourteenth,
+        "fifteenth": fifteenth,
+        "fifteenth-otherwise": fifteenth_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)
@@ -112,9 +116,9 @@ def main(arguments: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = score(case, Path(folder))
         way = " ".join([case.kind, case.level, case.summary, case.task])
-        of_kind = total.setdefault(("fault" if case.fault else "control", way), Counter())
+        of_kind = total.setdefault(("control" if case.is_control else "fault", way), Counter())
         of_kind.update(_counted(found))
-        if found.place != 1 and (case.fault or found.verdict.suspects):
+        if found.place != 1 and (not case.is_control or found.verdict.suspects):
             best: Any = found.verdict.suspects[:1]
             print(f"{case.name}: place {found.place}; {best}", flush=True)
     for (what, kind), counts in total.items():

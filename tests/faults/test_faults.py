@@ -117,7 +117,7 @@ def test_modules_alone_accuse_no_module_of_a_fault_in_the_loss(tmp_path: Path) -
     assert verdict.conclusion == "fault"
     assert [one.cause for one in verdict.suspects if one.strength == "strong"] == ["unrecorded"]
     assert verdict.suspects[0].node.startswith("Module.paint.Sequential.backward.")
-    told = "not in it but in the loss or its labels, behind Module.paint.Sequential.forward."
+    told = "The fault is in the loss or its labels, behind Module.paint.Sequential.forward."
     assert told in verdict.sentence
     assert verdict.next_dump is not None
     config = verdict.next_dump["config"]

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from msprobe_builder.database.read.verdict import Verdict
+from msprobe_builder.export.verdict import verdict_json
 from tests.collector.recording import record
 from tests.faults.optimizers import judged
 from tests.faults.planting import fault, planted
@@ -77,9 +78,15 @@ def test_checksums_find_elements_at_other_places(tmp_path: Path) -> None:
 def test_what_is_made_outside_of_modules_is_said_to_be(tmp_path: Path) -> None:
     verdict = _judged(tmp_path, "moved", level="L0")
     assert verdict.suspects[0].node == "Module.norm.LayerNorm.forward.0"
+    assert verdict.sentence.startswith("What runs before Module.norm.LayerNorm.forward.0 (")
     assert "a dump of modules alone does not show" in verdict.sentence
     assert "behind Module.experts.Experts.forward.0 and outside of all modules" in verdict.sentence
     assert verdict.suspects[0].cause == "unrecorded"
+    # Whoever reads the JSON must not take what shows the fault for what has made it.
+    first = verdict_json(verdict, None)["suspects"][0]
+    assert (first["node"], first["shown_by"]) == (None, "Module.norm.LayerNorm.forward.0")
+    others = verdict_json(_judged(tmp_path / "data", "other_data", level="L0"), None)["suspects"]
+    assert (others[0]["node"], others[0]["shown_by"]) == ("Module.experts.Experts.forward.0", None)
 
 
 def test_of_modules_alone_the_first_is_given_data(tmp_path: Path) -> None:

@@ -71,6 +71,21 @@ describe('the note beside a pair of tensors in Chinese', () => {
     expect(english(notedZh(note))).toEqual([]);
   });
 
+  const reasons = JSON.parse(readFileSync('test/i18n/noted-why.json', 'utf8')) as string[];
+
+  it.each(reasons)('says in Chinese why nothing was compared: %s', (note) => {
+    const words = english(notedZh(note)).filter((word) => word !== 'dump_tensor_data');
+    expect(notedZh(note)).not.toBe(note);
+    expect(words.filter((word) => !note.includes(`${word}.`))).toEqual([]);
+  });
+
+  it('keeps what a library says of a file', () => {
+    expect(notedZh('unreadable: npu, a.pt: OSError no such device')).toBe(
+      '不可读：本次运行，a.pt: OSError no such device',
+    );
+    expect(notedZh('shape: [2, 3] and [3, 2]')).toBe('形状：[2, 3] 与 [3, 2]');
+  });
+
   it('stays as it was written where it is unknown', () => {
     for (const note of ['', 'constructor', `${notes[0]!} `]) expect(notedZh(note)).toBe(note);
   });

@@ -32,6 +32,7 @@ class Counts:
     bench_nodes: int
     matched: int
     by_evidence: int  # of these, those that were not matched by a rule or a person
+    bench_grouped: int  # bench nodes without a partner that are compared as part of a group
     alignment: str  # one sentence on what automatic matching did; empty where it did nothing
     grades: dict[str, int]
 
@@ -46,6 +47,10 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         )
     )
     [[matched, by_evidence]] = connection.execute("SELECT count(*), count(evidence) FROM match")
+    [[bench_grouped]] = connection.execute(
+        "SELECT count(*) FROM group_member JOIN node USING (node_id) JOIN graph USING (graph_id)"
+        " WHERE side = 1"
+    )
     alignment = connection.execute(
         "SELECT value FROM meta WHERE key = 'alignment' AND value IS NOT NULL"
     )
@@ -54,6 +59,7 @@ def read_counts(connection: sqlite3.Connection) -> Counts:
         integer(nodes.get(1, 0), 0, MAX_NODE),
         matched,
         by_evidence,
+        bench_grouped,
         "".join(text(value) for (value,) in alignment),
         {word: grades.get(grade, 0) for grade, word in enumerate(words(Grade))},
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.printable import printable
+from msprobe_builder.verdict.conclusion import standing_at
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
@@ -45,6 +46,16 @@ class Suspect:
     ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
     check: str | None  # passed, failed, not tested: what running it again alone has found
     command: str | None  # what runs it again alone
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether no node is to blame; ``node`` then is the first that shows the fault."""
+        return self.cause == "unrecorded"
+
+    @property
+    def called(self) -> str:
+        """The node, or where it stands to a fault that nobody recorded."""
+        return standing_at(self.node, is_unrecorded=self.is_unrecorded)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from msprobe_builder.link.communication import FINDINGS
-
 # What judging across ranks may change, and where the first words are kept.
 _KEPT = (
     ("suspect", "suspect_id", ("strength", "evidence")),
@@ -39,6 +37,8 @@ def keeping_first_words(connection: sqlite3.Connection) -> Iterator[None]:
 
 def forget_across(connection: sqlite3.Connection) -> None:
     """Take back what was found of all ranks together: links, their findings, the last verdict."""
+    from msprobe_builder.link.communication import FINDINGS
+
     run = connection.execute
     run("DELETE FROM communication")
     run(f"DELETE FROM diagnostic WHERE code IN ({', '.join('?' * len(FINDINGS))})", FINDINGS)

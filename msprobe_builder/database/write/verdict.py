@@ -7,6 +7,7 @@ import sqlite3
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
+from msprobe_builder.database.write.rows import insert_rows
 from msprobe_builder.verdict.across import Hearing, Ruling
 from msprobe_builder.verdict.judgement import Judgement
 
@@ -47,23 +48,21 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
     )
     rows = np.flatnonzero(judgement.role != CallRole.CLEAN)
     rows = rows[(judgement.role[rows] != CallRole.UNKNOWN) | np.isin(rows, list(judgement.reasons))]
-    connection.executemany(
-        "INSERT INTO role VALUES (?, ?, ?, ?, ?, nullif(?, 0), ?)",
-        zip(
-            (rows + 1).tolist(),
-            judgement.role[rows].tolist(),
-            judgement.given[rows].tolist(),
-            judgement.shown[rows].tolist(),
-            judgement.expected[rows].tolist(),
-            (judgement.suspect[rows] + 1).tolist(),
+    insert_rows(
+        connection,
+        "role",
+        "?, ?, ?, ?, ?, nullif(?, 0), ?",
+        [
+            rows + 1,
+            judgement.role[rows],
+            judgement.given[rows],
+            judgement.shown[rows],
+            judgement.expected[rows],
+            judgement.suspect[rows] + 1,
             [judgement.reasons.get(node) for node in rows.tolist()],
-            strict=True,
-        ),
+        ],
     )
-    connection.executemany(
-        "INSERT INTO propagation VALUES (?, ?)",
-        zip(*(judgement.edges + 1).tolist(), strict=True),
-    )
+    insert_rows(connection, "propagation", "?, ?", list(judgement.edges + 1))
 
 
 def write_ruling(

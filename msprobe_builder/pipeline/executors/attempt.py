@@ -14,7 +14,7 @@ from uuid import uuid4
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.inputs import inputs_of
 from msprobe_builder.dump.source import Source
-from msprobe_builder.merge.replica import ReplicaSource
+from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.pipeline.compare import PairJob, Report
 from msprobe_builder.pipeline.kept import Keeper
 

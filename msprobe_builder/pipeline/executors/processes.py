@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from msprobe_builder.base.memory import give_back_arrays
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Work, attempt, lost, silent
 from msprobe_builder.pipeline.kept import Keeper
@@ -62,6 +63,7 @@ def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done:
 
 def _begin_worker() -> None:
     """Leave Ctrl-C to the parent, and end when the parent is killed."""
+    give_back_arrays()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -13,7 +13,6 @@ from msprobe_builder.base.errors import BuildError
 from msprobe_builder.dump.source import Place
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Finished, Outcome, Work, attempt
-from msprobe_builder.pipeline.executors.processes import run_in_pools
 from msprobe_builder.pipeline.kept import Keeper
 from msprobe_builder.pipeline.progress import Progress
 
@@ -49,6 +48,8 @@ def run_jobs(
             progress.finish_stage()
 
     if scheduler is None:
+        from msprobe_builder.pipeline.executors.processes import run_in_pools
+
         jobs = [replace(job, threads=max(1, cores // count)) for job in jobs]
         run_in_pools(jobs, folder, work, count, done)
     else:

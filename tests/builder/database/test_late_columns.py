@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,36 @@ def test_late_columns_are_empty_unless_something_is_written(table: str, column: 
         found = connection.execute(f"SELECT {column} FROM {table} ORDER BY {key}").fetchall()
         assert found[0] == (None,)
         assert found[1] != (None,)
+
+
+@pytest.mark.parametrize("is_forbidden", [False, True])
+def test_a_table_with_conditions_gets_a_column_whoever_may_write_the_schema(
+    tmp_path: Path, is_forbidden: bool
+) -> None:
+    """Read again by others, with its rows, its conditions and the text that SQLite would write."""
+
+    def allowed(action: int, name: str | None, *_: object) -> int:
+        is_asked_for = action == sqlite3.SQLITE_PRAGMA and name == "writable_schema"
+        return sqlite3.SQLITE_IGNORE if is_asked_for else sqlite3.SQLITE_OK
+
+    condition = "CHECK (overflow IN (1, 2, 3))"
+    with closing(sqlite3.connect(tmp_path / "plain.db", isolation_level=None)) as plain:
+        lay_out_short(plain)
+        plain.execute(f"ALTER TABLE node ADD COLUMN overflow     INTEGER {condition}")
+        expected = read_layout(plain)
+    row = "INSERT INTO node (node_id, graph_id, subtree_end, kind, stem_id, direction, micro_step"
+    with closing(sqlite3.connect(tmp_path / "late.db", isolation_level=None)) as connection:
+        if is_forbidden:
+            connection.set_authorizer(allowed)
+        connection.execute("BEGIN")
+        lay_out_short(connection)
+        connection.execute(f"{row}) VALUES (1, 1, 1, 0, 1, 0, 0)")
+        require_columns(connection, "node", ["overflow"])
+        connection.execute(f"{row}, overflow) VALUES (2, 1, 2, 0, 1, 0, 0, 3)")
+        connection.execute("COMMIT")
+    with closing(sqlite3.connect(tmp_path / "late.db")) as other:
+        assert read_layout(other) == expected
+        assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert other.execute("SELECT node_id, overflow FROM node").fetchall() == [(1, None), (2, 3)]
+        with pytest.raises(sqlite3.IntegrityError):
+            other.execute(f"{row}, overflow) VALUES (3, 1, 3, 0, 1, 0, 0, 4)")

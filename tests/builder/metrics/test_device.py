@@ -93,3 +93,14 @@ def test_a_name_of_no_device(dumps: Path, tmp_path: Path, name: str) -> None:
     dump = dumps / "llama_tensor" / "step0" / "rank"
     with pytest.raises(UsageError, match="is none of cpu, cuda"):
         build(BuildConfig(dump, dump, options=BuildOptions(device=name)), tmp_path)
+
+
+@pytest.mark.parametrize(("device", "count"), [("cpu", 0), ("cuda", 1)])
+def test_a_device_for_dumps_without_elements_is_told_to_be_of_no_use(
+    dumps: Path, tmp_path: Path, device: str, count: int
+) -> None:
+    dump = dumps / "vit_statistics"
+    found = build(BuildConfig(dump, dump, options=BuildOptions(device=device)), tmp_path)
+    told = [one.message for one in found.diagnostics if one.code == "device_without_use"]
+    assert len(told) == count
+    assert all("--device cuda" in one and "statistics" in one for one in told)

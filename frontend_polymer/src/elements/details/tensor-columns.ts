@@ -206,7 +206,9 @@ function graded(
   bands: readonly GradeBand[],
 ): Cell {
   const value = row.comparison?.[field];
-  return value === undefined ? cell : { ...cell, grade: gradeOf(value, bands) };
+  // What memory holds that nobody has written to differs by chance.
+  const isChance = row.comparison?.note.startsWith('unwritten:');
+  return value === undefined || isChance ? cell : { ...cell, grade: gradeOf(value, bands) };
 }
 
 function numberCell(

@@ -170,18 +170,20 @@ export class GaOverview extends LocalizedElement {
     if (!file || file.problem) return;
     this.heatMap = new HeatMap(file, text, this.map);
     const { element } = this.heatMap;
+    const held = this.map.contains(this.shadowRoot?.activeElement ?? null);
     element.setAttribute('aria-labelledby', 'mapTitle');
     this.map.replaceChildren(element);
     const { table, more } = graphCounts(file, text);
     (this.$['counts'] as HTMLElement).replaceChildren(table);
     this.moreCounts = more;
-    this.makeCurrent();
+    const cell = this.makeCurrent();
+    if (held) cell?.focus();
   }
 
   /** Called with every change of state: what holds the focus keeps it unless the place is another. */
   _placeChanged(step: number, rank: number, page: string): void {
     const shown = `${page} ${step} ${rank}`;
-    if (shown === this.shown) return;
+    if (shown === this.shown || !this.heatMap) return; // without a map there is no cell to take the focus
     this.shown = shown;
     // What is in view of a hidden map costs a layout.
     if (page === 'overview') this.makeCurrent()?.focus();

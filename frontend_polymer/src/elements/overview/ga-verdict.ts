@@ -94,7 +94,7 @@ export class GaVerdict extends LocalizedElement {
             <button class="plain" title="[[_evidence(item, text)]]" on-click="_go">
               <ga-icon name="jump"></ga-icon>
               <span class="muted">[[_place(item, text)]]</span>
-              <span class="mono cut">[[item.name]]</span>
+              <span class="mono cut">[[_called(item, text)]]</span>
               <span class="muted mono cut">[[item.source]]</span>
             </button>
           </li>
@@ -141,6 +141,11 @@ export class GaVerdict extends LocalizedElement {
 
   _evidence({ evidence }: Suspect, text: Texts): string {
     return text.verdict.told(evidence);
+  }
+
+  /** A node; where none is to blame, what runs before it. */
+  _called({ name, cause }: Suspect, text: Texts): string {
+    return cause === 'unrecorded' ? text.verdict.before(name) : name;
   }
 
   _isLong(suspects: readonly Suspect[]): boolean {

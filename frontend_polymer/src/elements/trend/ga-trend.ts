@@ -30,10 +30,10 @@ import {
   placeOf,
   placesOf,
   same,
+  rowNames,
   sceneOf,
   stepsOf,
   targetsOf,
-  wholeName,
   type Shown,
   type TrendPlace,
 } from './trend-shown';
@@ -138,8 +138,8 @@ export class GaTrend extends LocalizedElement {
     void this.guarded('axes', (signal) => this.load(signal));
   }
 
-  _fixed(): void {
-    this.fillPlaces();
+  _narrowed(): void {
+    if (this.trend) this.fillPlaces();
     this._changed();
   }
 
@@ -224,7 +224,11 @@ export class GaTrend extends LocalizedElement {
   }
 
   private fillPlaces(): void {
-    fill(this.inside('at'), placesOf(this.trend!, this.value('fixed') as Fixed));
+    fill(this.inside('at'), placesOf(this.trend!, this.value('fixed') as Fixed, this.targets));
+  }
+
+  private get targets(): number[] {
+    return targetsOf(this.trend!, this.value('kind'), this.value('filter'));
   }
 
   private layOut(): void {
@@ -232,9 +236,9 @@ export class GaTrend extends LocalizedElement {
     // Axes that are on their way lay out what is shown when they are there.
     if (!trend || this.loaded !== this.value('run')) return;
     const fixed = this.value('fixed') as Fixed;
-    const targets = targetsOf(trend, this.value('kind'), this.value('filter'));
     const [from, to] = this.range ?? [0, trend.steps.length - 1];
-    this.rows = fixed === 'target' ? trend.ranks : targets;
+    const held = this.value('at') ? trend.ranks : [];
+    this.rows = fixed === 'target' ? held : this.targets;
     this.columns = fixed === 'step' ? trend.ranks : trend.steps.slice(from, to + 1);
     this.hint = this.value('other') ? this.text.trend.hintDifference : this.text.trend.hint;
     this.inside('space').style.height =
@@ -287,7 +291,7 @@ export class GaTrend extends LocalizedElement {
       const cells = await fetchCells(this.session.fetch, window, signal);
       signal.throwIfAborted();
       const marks = cells.rows.map(window.other ? differences : scores);
-      const names = rows.map((at) => this.nameOf(at));
+      const names = rowNames(this.trend!, window, this.value('kind'), this.text);
       if (String(this.shown?.cells.columns) !== String(cells.columns)) this.unchoose();
       this.shown = { cells, scores: marks, first, names, window };
       this.draw();
@@ -306,11 +310,6 @@ export class GaTrend extends LocalizedElement {
   private extent({ window }: Shown) {
     const width = this.canvas.clientWidth - NAMES;
     return columnsIn(window, this.columns, this.trend!.steps, width);
-  }
-
-  private nameOf(at: number): string {
-    if (this.value('fixed') === 'target') return `${this.text.trend.fixedBy.rank} ${at}`;
-    return this.value('kind') ? this.trend!.names[at]! : wholeName(this.trend!, at);
   }
 
   // -- one value -----------------------------------------------------------------------------

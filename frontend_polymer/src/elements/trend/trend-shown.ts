@@ -1,5 +1,6 @@
 import type { Cells, Fixed, Window } from '../../data/trend';
 import type { Trend } from '../../generated/graph_pb';
+import type { Texts } from '../../i18n';
 import { ROW, type Drawn } from './trend-map';
 
 /** The values on screen and what they are of. */
@@ -30,17 +31,27 @@ export function placeOf({ cells, window, first }: Shown, row: number, column: nu
   return places[fixed];
 }
 
-/** Where an axis may be held: values and words of the choices. */
-export function placesOf(trend: Trend, fixed: Fixed): readonly [string, string][] {
-  const { steps, ranks, names } = trend;
+/** Where an axis may be held, targets only if they are among these: values and words of the choices. */
+export function placesOf(
+  trend: Trend,
+  fixed: Fixed,
+  targets: readonly number[],
+): readonly [string, string][] {
+  const { steps, ranks } = trend;
   if (fixed === 'rank') return ranks.map((one) => same(String(one)));
   if (fixed === 'step') return steps.map((one) => same(String(one)));
-  return names.map((_, at) => [String(at), wholeName(trend, at)]);
+  return targets.map((at) => [String(at), wholeName(trend, at)]);
 }
 
 /** Kind and name of what is measured. */
-export function wholeName({ names, kinds, kind }: Trend, at: number): string {
+function wholeName({ names, kinds, kind }: Trend, at: number): string {
   return `${kinds[kind[at]!]!} ${names[at]!}`;
+}
+
+/** What rows are called: their ranks where a target is held, else names, with the kind unless it is chosen. */
+export function rowNames(trend: Trend, { fixed, rows }: Window, kind: string, text: Texts) {
+  if (fixed === 'target') return rows.map((at) => `${text.trend.fixedBy.rank} ${at}`);
+  return rows.map((at) => (kind ? trend.names[at]! : wholeName(trend, at)));
 }
 
 /** A choice that is called what it is. */

@@ -126,10 +126,10 @@ export const trendParts = html`<button
         <label>[[text.trend.file]]<select id="run" on-change="_chosen"></select></label>
         <label>[[text.trend.other]]<select id="other" on-change="_changed"></select></label>
         <label>[[text.trend.statistic]]<select id="statistic" on-change="_changed"></select></label>
-        <label>[[text.trend.fixed]]<select id="fixed" on-change="_fixed"></select></label>
+        <label>[[text.trend.fixed]]<select id="fixed" on-change="_narrowed"></select></label>
         <label>[[text.trend.at]]<select id="at" on-change="_changed"></select></label>
-        <label>[[text.trend.kind]]<select id="kind" on-change="_changed"></select></label>
-        <label>[[text.trend.filter]]<input id="filter" type="search" on-input="_changed" /></label>
+        <label>[[text.trend.kind]]<select id="kind" on-change="_narrowed"></select></label>
+        <label>[[text.trend.filter]]<input id="filter" type="search" on-input="_narrowed" /></label>
         <button id="reset" on-click="_reset">[[text.trend.reset]]</button>
       </div>
       <p hidden$="[[isEmpty]]">[[hint]]</p>

@@ -8,6 +8,8 @@ export const verdictEn = {
   noted: (note: string) => note,
   /** What it reports of the dumps, likewise. */
   reported: (message: string) => message,
+  /** Where a fault is that nobody recorded. */
+  before: (name: string) => `before ${name}`,
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',

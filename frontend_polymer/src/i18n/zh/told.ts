@@ -134,6 +134,10 @@ const SENTENCES: readonly Told[] = [
     (who) => `${side(who)}没有这次调用；其后没有采集到能体现其影响的数据。`,
   ),
   told(
+    '(This run|The reference) does not make the call, and none in its place; what comes behind it agrees within rounding, or cannot be compared\\.',
+    (who) => `${side(who)}没有这次调用，也没有替代它的调用；其后在舍入范围内一致，或无法比较。`,
+  ),
+  told(
     '(This run|The reference) does not make the call, whose effect no statistic tells\\.',
     (who) => `${side(who)}没有这次调用；任何统计值都不能体现其影响。`,
   ),
@@ -181,14 +185,14 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
   ),
   told(
-    `The fault is not in it but in the loss or its labels, behind ${NAME}, which a dump of modules alone does not show: ${NAME} ${DIFFERENCE}\\.`,
-    (last, name, how) =>
-      `问题不在它本身，而在 ${last} 之后的损失函数或其标签中（仅含模块的 dump 不记录它们）：${name} ${difference(how)}。`,
+    `The fault is in the loss or its labels, behind ${NAME}, which a dump of modules alone does not show: ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
+    (last, name, at, how) =>
+      `问题在 ${last} 之后的损失函数或其标签中（仅含模块的 dump 不记录它们）：${at} 的 ${name} ${difference(how)}。`,
   ),
   told(
-    `The fault is not in it but in calls behind ${NAME} and outside of all modules, which a dump of modules alone does not show: ${NAME} ${DIFFERENCE}\\.`,
-    (last, name, how) =>
-      `问题不在它本身，而在 ${last} 之后、所有模块之外的调用中（仅含模块的 dump 不记录它们）：${name} ${difference(how)}。`,
+    `The fault is in calls behind ${NAME} and outside of all modules, which a dump of modules alone does not show: ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
+    (last, name, at, how) =>
+      `问题在 ${last} 之后、所有模块之外的调用中（仅含模块的 dump 不记录它们）：${at} 的 ${name} ${difference(how)}。`,
   ),
   told(
     `${NAME} ${DIFFERENCE} and comes from outside: the data was given that the reference has in micro-step (\\d+)\\.`,
@@ -377,8 +381,9 @@ function accusation(text: string): string | undefined {
   const evidence = all(text.slice(head.length), SENTENCES);
   if (!evidence) return undefined;
   const where = step === undefined ? '' : `step ${step}、rank ${rank}：`;
+  const at = name!.replace(/^(.*→ )?[Ww]hat runs before (\S+)$/, '$1$2 之前执行的部分');
   return (
-    `${doubt ? '尚不能确定，请先查看 ' : ''}${where}${ofReference ? '标杆的 ' : ''}${name}` +
+    `${doubt ? '尚不能确定，请先查看 ' : ''}${where}${ofReference ? '标杆的 ' : ''}${at}` +
     `${source ? `（${source}）` : ''}：${evidence}`
   );
 }

@@ -10,6 +10,7 @@ export const verdictZh: Texts['verdict'] = {
   told: toldZh,
   noted: notedZh,
   reported: reportedZh,
+  before: (name) => `${name} 之前`,
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',
   copyCheck: '复制命令',

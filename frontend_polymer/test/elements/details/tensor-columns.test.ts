@@ -91,6 +91,14 @@ describe('tensorColumns', () => {
     expect(row['comparison Contribution']).toMatchObject({ text: '1', grade: Grade.SEVERE });
   });
 
+  it('colours nothing of memory that nobody has written to', () => {
+    const row = pair();
+    row.comparison!.note = 'unwritten: nobody has written to this memory';
+    const shown = cells(row);
+    expect(shown['comparison Mean rel.']).toMatchObject({ text: '25 %', grade: Grade.UNGRADED });
+    expect(shown['comparison Contribution']!.grade).toBe(Grade.UNGRADED);
+  });
+
   it('leaves out columns without content, keeps those that some row needs', () => {
     expect(cells(pair())).not.toHaveProperty('bench Norm');
     expect(cells(pair())).not.toHaveProperty('comparison Cosine');

@@ -1,0 +1,64 @@
+"""Whether equal names settle everything, as in two runs of one program: then there is no rest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.sites import at_other_sites, shared_sites
+from msprobe_builder.align.traded import traded_places
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.graph.side import Side
+from msprobe_builder.match.matching import Alignment
+from msprobe_builder.match.outline import Outline
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+class Sites(NamedTuple):
+    """The call site of each call of both sides, and whose partner was called elsewhere."""
+
+    npu: Int
+    bench: Int
+    elsewhere: Bool
+
+
+def align_rest(
+    npu: Side,
+    bench: Side,
+    outline: Outline,
+    other_outline: Outline,
+    partner: Int,
+    asked: Bool,
+    texts: Texts,
+) -> Alignment:
+    """``partner`` completed by what the evidence shows.
+
+    Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
+    """
+    site, other_site = shared_sites(npu, bench)
+    same_site = (partner >= 0) & (site > 0) & (site == other_site[partner])
+    elsewhere = (partner >= 0) & at_other_sites(site, other_site[partner])
+    # The same line that puts out something else has another fault than its place.
+    elsewhere |= ~same_site & traded_places(npu, bench, outline, other_outline, partner)
+    elsewhere &= ~asked
+    if _is_settled(npu, bench, partner) and not elsewhere.any():
+        return Alignment(partner, np.zeros(len(partner), dtype=np.int64), np.zeros(len(partner)))
+    from msprobe_builder.align.align import align_by_evidence
+
+    sites = Sites(site, other_site, elsewhere)
+    return align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, sites)
+
+
+def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:
+    """Whether equal names leave nothing over, and nothing speaks against them."""
+    tree, other = npu.tree, bench.tree
+    return bool(
+        len(tree) == len(other)
+        and (partner >= 0).all()
+        and np.array_equal(tree.micro_step, other.micro_step[partner])
+        and np.array_equal(tree.is_recompute, other.is_recompute[partner])
+    )

@@ -1,0 +1,40 @@
+"""What a process gives back of the memory that it has freed."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+# Arrays lie in pieces of the heap from the second time on; what lies above them keeps these there.
+_PROGRAM = """
+import sys
+import numpy
+from msprobe_builder.base.memory import give_back_arrays
+if sys.argv[1] == "set":
+    give_back_arrays()
+for _ in range(2):
+    arrays = [numpy.ones(1 << 20) for _ in range(20)]
+    above = numpy.ones(1 << 13)
+    del arrays
+with open("/proc/self/statm") as file:
+    print(int(file.read().split()[1]) * 4096)
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc" or not sys.platform.startswith("linux"),
+    reason="other C libraries are left as they are",
+)
+def test_large_arrays_that_were_freed_take_no_memory() -> None:
+    kept, given_back = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", _PROGRAM, how], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for how in ("as it is", "set")
+    )
+    assert kept - given_back > 100_000_000  # of 160 MB
