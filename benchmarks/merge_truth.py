@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,17 @@ import numpy as np
 
 from merge_causes import KINDS, Finding, cause, other_cause, spread_cause
 from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.base.options import BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.discover import discover
 from msprobe_builder.dump.names import Direction, Kind, format_name
 from msprobe_builder.graph.side import Side
-from msprobe_builder.merge.ranks.layout import parse_layout, replicas
+from msprobe_builder.merge.flow.wholes import whole_shapes
+from msprobe_builder.merge.ranks.layout import ParallelLayout, parse_layout
 from msprobe_builder.merge.replica import ReplicaSource, read_replica
+from msprobe_builder.merge.values.own_tokens import with_common_mean
 from msprobe_builder.pipeline.compare import read_rank
+from msprobe_builder.pipeline.jobs import pair_up_replicas
 
 # Sums over other orders, measured against the largest statistic of the tensor. The coarsest
 # dtype of a run counts: what is computed of bfloat16 in float32 carries its rounding along.
@@ -102,19 +106,25 @@ def compare_split(folder: Path, split: Split) -> list[Agreement]:
     """Merge each replica of a split and compare it with the truth."""
     layout = parse_layout(split.layout, split.name)
     whole = parse_layout({"rank_size": layout.dp, "tp": 1, "pp": 1}, split.truth)
+    steps = folder / split.name / "step0", folder / split.truth / "step0"
+    return compare_dumps(*steps, layout, whole)
+
+
+def compare_dumps(
+    npu: Path, bench: Path, layout: ParallelLayout, whole: ParallelLayout
+) -> list[Agreement]:
+    """Each replica of a split training, merged as the builder does it, and its truth."""
+    trees = discover(npu, "npu_path"), discover(bench, "bench_path")
     result = []
-    for one, other in zip(replicas(layout), replicas(whole), strict=True):
+    for job in pair_up_replicas(*trees, (layout, whole), BuildOptions())[0]:
+        assert isinstance(job.npu, ReplicaSource)
+        assert isinstance(job.bench, ReplicaSource)
         texts = Texts()
-        sources = {
-            place.rank: source
-            for place, source in discover(
-                folder / split.name / "step0", split.name
-            ).directories.items()
-        }
-        merged, found = read_replica(
-            ReplicaSource(layout, one, sources), texts, partial(read_rank, texts=texts)
-        )
-        truth, _ = read_rank(folder / split.truth / "step0" / f"rank{other.label}", texts)
+        read = partial(read_rank, texts=texts)
+        truth, _ = read_replica(job.bench, texts, read)
+        source = replace(job.npu, wholes=whole_shapes(truth) if layout.tp > 1 else {})
+        merged, found = read_replica(source, texts, read)
+        merged = with_common_mean(merged, truth, texts)
         result.append(_agreement(merged, truth, texts, found))
     return result
 

@@ -26,7 +26,8 @@ class Apart(NamedTuple):
     None where that is made of many; ``suspect`` the rank that is off, None while nothing tells.
     ``difference`` is 0…1 of the size of what is shown, ``is_origin`` false where what the node
     took in was different already, ``is_from_others`` true where ranks outside of the merged ones
-    had a part in it.
+    had a part in it. ``whole`` has the statistics of a whole of which it would be a part in place
+    of the shown one.
     """
 
     rank: int
@@ -38,6 +39,7 @@ class Apart(NamedTuple):
     is_origin: bool = True
     note: str = ""
     is_from_others: bool = False
+    whole: tuple[float, float, float, float] | None = None
 
 
 def in_words(several: Sequence[Apart]) -> str:
@@ -95,7 +97,9 @@ class Provenance:
     ``recipes`` say how a value was made, ``assemblies`` of which files its data consist,
     ``unknown`` why it cannot be compared, ``apart`` which ranks differ in what they should have
     alike, ``shares`` what the ranks hold of a weight, ``numbers`` what they make of what they have,
-    ``factors`` on which ranks an argument such as a scale has which value, where they differ.
+    ``factors`` on which ranks an argument such as a scale has which value, where they differ,
+    ``slices`` in how many parts of a sequence a tensor was, each of its own ranks, ``handed`` a
+    number that these ranks have alike, though it is of their own tokens.
     ``origins`` are the ranks of each node, empty while they are the same for all. ``replicas``
     counts the replicas that the run has.
     """
@@ -107,6 +111,8 @@ class Provenance:
     shares: dict[int, Shares] = field(default_factory=dict)
     numbers: dict[int, Numbers] = field(default_factory=dict)
     factors: dict[int, str] = field(default_factory=dict)
+    slices: dict[int, int] = field(default_factory=dict)
+    handed: dict[int, float] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)
     replicas: int = 1
 
@@ -134,6 +140,8 @@ def pick(provenance: Provenance, rows: Sequence[int]) -> Provenance:
         _picked(provenance.shares, rows),
         _picked(provenance.numbers, rows),
         _picked(provenance.factors, rows),
+        _picked(provenance.slices, rows),
+        _picked(provenance.handed, rows),
     )
 
 
@@ -151,6 +159,8 @@ def join(parts: Sequence[Provenance], sizes: Sequence[int]) -> Provenance:
         _joined([one.shares for one in parts], starts),
         _joined([one.numbers for one in parts], starts),
         _joined([one.factors for one in parts], starts),
+        _joined([one.slices for one in parts], starts),
+        _joined([one.handed for one in parts], starts),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +59,7 @@ def read_clues(side: Side) -> Clues:
             kind = module_class(name)
             clues.has_words |= "Embedding" in kind and "Rotary" not in kind
             clues.modules.add(name.stem)
+        clues.has_words |= operator_of(name) == "embedding"
     # A chunk holds layers, which are numbered; the parts of a plain sequence are none.
     if any(map(_LAYER.match, clues.modules)):
         chunks = map(_CHUNK.match, clues.modules)
@@ -84,6 +85,7 @@ def read_clues(side: Side) -> Clues:
         clues.is_parallel = True
         if highest > lowest:
             clues.weights[key] = table.statistics[:, row].tobytes()
+    layers = _layers(side)
     clues.has_calls = any(name.kind is Kind.API for name in tree.parsed)
     recorded = dict(_groups(side))
     clues.named.update(*recorded.values())
@@ -107,11 +109,31 @@ def read_clues(side: Side) -> Clues:
             clues.experts_talk |= operator in _EXCHANGES and module_path(above.stem) in owners
         elif operator in _EXCHANGES and module_path(above.stem) in owners:
             clues.expert.add(group)
-        elif (operator in REDUCTIONS or operator in GATHERS) and _is_parallel(above):
+        elif (operator in REDUCTIONS or operator in GATHERS) and (
+            _is_parallel(above) or (operator in REDUCTIONS and int(tree.parent[node]) in layers)
+        ):
             clues.tensor.add(group)
-        elif (operator in GATHERS or operator in _EXCHANGES) and talks_in_attention:
+            clues.is_parallel = True
+        elif (operator in GATHERS or operator in _EXCHANGES) and (
+            talks_in_attention or _is_of_tokens(side, node, owners)
+        ):
             clues.context.add(group)
     return clues
+
+
+def _layers(side: Side) -> set[int]:
+    """Forward passes of modules with a matrix of their own, whatever their class.
+
+    What such a layer adds up over ranks is a product of which each rank has its share.
+    """
+    table, texts = side.table, side.dump.parameters.texts
+    rows = np.flatnonzero((table.section == Section.PARAMETERS) & table.is_tensor)
+    return {
+        int(table.node[row])
+        for row in rows.tolist()
+        if side.tree.parsed[int(table.node[row])].direction is Direction.FORWARD
+        and len(parse_shape(texts, int(table.shape_id[row]))) > 1
+    }
 
 
 def _is_parallel(name: Name) -> bool:
@@ -138,6 +160,17 @@ def _is_in_attention(side: Side, node: int) -> bool:
         if _ATTENTION.search(name.stem):
             return name.direction is Direction.FORWARD
     return False
+
+
+def _is_of_tokens(side: Side, node: int, owners: Set[str]) -> bool:
+    """Whether a module that holds no experts gathers or exchanges activations on the way forward.
+
+    Attention goes by many names; what else puts tokens of several ranks together is not known.
+    """
+    name = side.tree.parsed[int(side.tree.parent[node])]
+    is_forward = name.kind is Kind.MODULE and name.direction is Direction.FORWARD
+    path = module_path(name.stem)
+    return is_forward and not any(path == one or path.startswith(f"{one}.") for one in owners)
 
 
 def _groups(side: Side) -> Iterator[tuple[int, tuple[int, ...]]]:

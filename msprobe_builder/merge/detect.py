@@ -227,9 +227,10 @@ def _stages(clues: Clues, rank_size: int, read: Callable[[int], Side]) -> tuple[
         if next_one.modules == clues.modules and (
             clues.has_words or (clues.held and next_one.held == clues.held)
         ):
-            also = "words enter the model on both" if clues.has_words else "their weights are equal"
-            return None, (
-                f"rank 0 sends to rank {peers[0]}, but both run the same modules, and {also}"
+            end = "words enter the model on both" if clues.has_words else "their weights are equal"
+            return (
+                None,
+                f"rank 0 sends to rank {peers[0]}, but both run the same modules, and {end}",
             )
         return rank_size // peers[0], f"sends between ranks 0 and {peers[0]}"
     if rank_size == 1:

@@ -135,12 +135,14 @@ def _slices(
     is_own = replica is source.replica
     shares = [source.layout.expert_place(rank)["ep"] for rank in ranks]
     if len(set(shares)) == 1:
-        merged, found = merge_ranks(sides, ranks, texts, holders)
+        merged, found = merge_ranks(sides, ranks, texts, holders, source.wholes)
         slices.append(Slice(merged, shares[0], has_dense=is_own))
         return found
     found = []
     if is_own:
-        merged, found = merge_ranks([without_experts(side) for side in sides], ranks, texts)
+        merged, found = merge_ranks(
+            [without_experts(side) for side in sides], ranks, texts, wholes=source.wholes
+        )
         slices.append(Slice(merged, shares[0], has_experts=False))
     for side, rank, share in zip(sides, ranks, shares, strict=True):
         alone, _ = merge_ranks([side], [rank], texts)

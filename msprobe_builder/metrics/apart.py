@@ -50,7 +50,8 @@ def with_suspects(side: Side, other: ParameterTable, partner: Mapping[int, int])
 
 
 def _weighed(one: Apart, shown: Float, reference: Float) -> Apart:
-    own, ours = (_distance(values, reference) for values in (np.array(one.statistics), shown))
+    mine = np.array(one.statistics if one.whole is None else one.whole)
+    own, ours = (_distance(values, reference) for values in (mine, shown))
     if np.isnan(own) or np.isnan(ours) or own == ours:
         return one
     return one._replace(suspect=one.rank if own > ours else one.shown_rank)

@@ -4,6 +4,7 @@ A pipeline stage of one rank has its weights whole. Of real data every other ran
 with its place in the reference. Of statistics only the whole is known: when one rank's part, times
 some number, makes all four statistics of the whole those of the reference, it is that rank's. A
 part whose elements are in another order has the same statistics, so statistics cannot tell of it.
+NaN and infinity are of the ranks whose parts have them.
 """
 
 from __future__ import annotations
@@ -91,8 +92,10 @@ def _alone(
     if len(ranks) != 1 or table.numel[row] != other.numel[partner]:
         return ()
     own, reference = table.statistics[:, row], other.statistics[:, partner]
-    if not (np.isfinite(own).all() and np.isfinite(reference).all()):
+    if not np.isfinite(reference).all():
         return ()
+    if not np.isfinite(own).all():
+        return (_apart(ranks[0], own, 1.0, ""),)
     size = np.abs(reference).max()
     difference = float(np.abs(own - reference).max() / size) if size > 0 else 1.0
     factor = own[3] / reference[3] if reference[3] > 0 else 1.0
@@ -107,14 +110,19 @@ def _with(provenance: Provenance, found: dict[int, tuple[Apart, ...]]) -> Proven
 
 def _is_off(table: ParameterTable, row: int, other: ParameterTable, partner: int) -> bool:
     own, reference = table.statistics[:, row], other.statistics[:, partner]
-    if not (np.isfinite(own).all() and np.isfinite(reference).all()):
+    if table.missing[row] or not np.isfinite(reference).all():
         return False
+    if not np.isfinite(own).all():
+        return True
     size = np.abs(reference).max()
     return bool((np.abs(own - reference) > _TOLERANCE * size).any())
 
 
 def _by_statistics(shares: Shares, reference: Float) -> tuple[Apart, ...]:
     """The one rank whose part, divided by a number, makes the whole that of the reference."""
+    broken = np.flatnonzero(~np.isfinite(shares.statistics).all(axis=1)).tolist()
+    if broken:
+        return tuple(_apart(shares.ranks[one], shares.statistics[one], 1.0, "") for one in broken)
     found = faulty_share(shares, reference)
     if found is None:
         return ()

@@ -174,11 +174,41 @@ def _read_both(
         sides[job.keep.side], texts = (kept.side, kept.found), kept.texts
         for _ in range(_reads(sources[job.keep.side]) if is_old else 0):
             report(f"keep {_NAMES[job.keep.side]}")
-    for number, source in enumerate(sources):
+    # Where one side is not cut it tells how the other is, so it is read first.
+    for number in sorted(range(2), key=lambda one: _parts(sources[one])):
         if number not in sides:
+            source = sources[number]
+            if 1 - number in sides:
+                source = _with_wholes(source, sources[1 - number], sides[1 - number][0])
             sides[number] = _read(job, number, source, texts, report, shared)
+    for number in range(2):
         diagnostics += _placed(sides[number][1], job, number)
-    return sides[0][0], sides[1][0], texts
+    npu, bench_side = sides[0][0], sides[1][0]
+    if not any(isinstance(source, ReplicaSource) for source in sources):
+        return npu, bench_side, texts
+    from msprobe_builder.merge.values.own_tokens import with_common_mean
+
+    return (
+        with_common_mean(npu, bench_side, texts),
+        with_common_mean(bench_side, npu, texts),
+        texts,
+    )
+
+
+def _parts(source: Source | ReplicaSource) -> int:
+    """In how many parts the layers of a side are cut."""
+    return source.layout.tp if isinstance(source, ReplicaSource) else 1
+
+
+def _with_wholes(
+    source: Source | ReplicaSource, other: Source | ReplicaSource, side: Side
+) -> Source | ReplicaSource:
+    """A source that is cut with the shapes of the other side, which is read and not cut."""
+    if not isinstance(source, ReplicaSource) or source.layout.tp == 1 or _parts(other) > 1:
+        return source
+    from msprobe_builder.merge.flow.wholes import whole_shapes
+
+    return replace(source, wholes=whole_shapes(side))
 
 
 def _to_keep(job: PairJob, sources: Sequence[Source | ReplicaSource], report: Report) -> Kept:

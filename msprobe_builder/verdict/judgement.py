@@ -42,6 +42,7 @@ from msprobe_builder.verdict.splitting import (
     done_otherwise,
     explained_flags,
     flags_of_layers,
+    keeps_parameters_together,
     telling_flags,
 )
 
@@ -141,7 +142,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     suspects = [_suspect(flow, one, result, norms, bits, parts) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
-    inside = (flow.grouped.npu >= 0) | otherwise
+    inside = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
     unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & ~inside))
     conclusion, sentence = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],

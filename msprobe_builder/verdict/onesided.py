@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.graph.calls import carries
+from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
@@ -33,7 +33,8 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
 
     Where such a call changes the statistics of what it is given, a tensor that has them on both
     sides was made by other means on the other side: nothing is hidden. Between the ranks of a
-    merged side there is communication that an unsplit run does without.
+    merged side there is communication that an unsplit run does without, with memory for it and
+    functions around it.
     """
     found: dict[int, Place] = dict(flow.apart)
     npu, bench = flow.npu.table, flow.bench.table
@@ -42,7 +43,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     rows, other = rows[other >= 0], other[other >= 0]
     lacking = flow.bench_lone[bench.node[other]]
     if flow.is_merged:
-        lacking &= families(flow.bench.calls)[bench.node[other]] != Family.COMMUNICATION
+        lacking &= ~_between_ranks(flow.bench)[bench.node[other]]
     rows, other = rows[lacking], other[lacking]
     done = _is_same(flow, rows)
     done[done] = _changes(flow.bench, other[done], flow.floor[rows[done]])
@@ -52,7 +53,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     own = npu.node[flow.producer[rows]]
     extra = flow.lone[own]
     if flow.is_merged:
-        extra &= flow.family[own] != Family.COMMUNICATION
+        extra &= ~_between_ranks(flow.npu)[own]
     rows, own = rows[extra], own[extra]
     done = _is_same(flow, rows)
     done[done] = _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
@@ -60,6 +61,19 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
         if row not in flow.apart:
             found[row] = Place(0, node, Cause.EXTRA)
     return found
+
+
+def _between_ranks(part: Part) -> Bool:
+    """Calls that talk to other ranks, take memory, or are functions with a gradient of their own.
+
+    Those only beside calls that talk.
+    """
+    family = families(part.calls)
+    talks = family == Family.COMMUNICATION
+    beside = np.zeros(len(family), dtype=bool)
+    beside[part.tree.parent[talks]] = True
+    functions = (part.calls.of_stems(has_own_gradient) == 1) & beside[part.tree.parent]
+    return np.asarray(talks | functions | (family == Family.UNINITIALISED))
 
 
 def _is_same(flow: Flow, rows: Int) -> Bool:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.findings import SUSPICIOUS
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.operators import SHAPING, Family, families
 
 _FLAGS = frozenset({"True", "False"})
 
@@ -97,6 +98,22 @@ def done_otherwise(flow: Flow) -> NDArray[np.bool_]:
         if all(_agrees(flow, one) for one in ways):
             inside |= np.isin(tree.parent, ways) & flow.npu.calls.is_api
     return inside
+
+
+def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
+    """Calls outside of modules that one side alone makes to gather and scatter its parameters.
+
+    They talk, take memory and view it, such as FSDP around each module; what they hand over shows
+    in the modules, where it is judged.
+    """
+    part = flow.npu
+    kinds = np.array([name.kind is Kind.MODULE for name in part.tree.parsed])
+    family = families(part.calls)
+    moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
+    moves |= part.calls.are(SHAPING | {"as_strided"})
+    moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
+    outside = ~kinds[part.tree.parent] & flow.lone
+    return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)
 
 
 def _talking(part: Part) -> list[int]:

@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import { notedZh } from '../../src/i18n/zh/noted';
+import { apartZh, reasonZh } from '../../src/i18n/zh/reasons';
+import { reportedZh } from '../../src/i18n/zh/reported';
 import { toldZh } from '../../src/i18n/zh/told';
 
 // tests/builder/verdict/test_told.py holds this list against what the builder can say.
@@ -86,5 +88,66 @@ describe('the note beside a pair of tensors in Chinese', () => {
 
   it('stays as it was written where it is unknown', () => {
     for (const note of ['', 'constructor', `${notes[0]!} `]) expect(notedZh(note)).toBe(note);
+  });
+});
+
+describe('what a build reports of merged ranks in Chinese', () => {
+  // tests/builder/merge/test_reported.py holds this list against what the builder can say.
+  const reported = JSON.parse(readFileSync('test/i18n/reported.json', 'utf8')) as string[];
+
+  it.each(reported)('leaves nothing in English of: %s', (message) => {
+    const chinese = reportedZh(message);
+    expect(chinese).not.toBe(message);
+    expect(english(chinese.replaceAll(/parallel_merge|order|token/g, ''))).toEqual([]);
+  });
+
+  it('keeps sizes and ranks', () => {
+    expect(reportedZh(reported[0]!)).toBe(
+      '识别出 4 个 rank 的切分为 tp 2（并行层的集合通信在 rank [0、1] 之间进行）、' +
+        'pp 2（rank 0 与 2 之间有发送）。',
+    );
+  });
+
+  it('stays as it was written where a part of it is unknown', () => {
+    for (const message of [
+      '',
+      '2 ranks were found to be tp 2 (a reason of a later version), pp 1.',
+      `${reported[0]!} And more.`,
+      reported[0]!.replace('.', '; and more.'),
+    ]) {
+      expect(reportedZh(message)).toBe(message);
+    }
+  });
+});
+
+describe('the rule behind a merged value in Chinese', () => {
+  // tests/builder/merge/test_reported.py holds this list against what the builder writes.
+  const reasons = JSON.parse(readFileSync('test/i18n/reasons.json', 'utf8')) as string[];
+  const named = /token|ColumnParallelLinear|Widen|MaskP/g;
+
+  it.each(reasons)('leaves nothing in English of: %s', (reason) => {
+    expect(reasonZh(reason)).not.toBe(reason);
+    expect(english(reasonZh(reason).replaceAll(named, ''))).toEqual([]);
+  });
+
+  it('says which rank differs', () => {
+    expect(apartZh('rank 1 has max 14, min 3, mean 8.5, norm 31.78, rank 1 is off')).toBe(
+      'rank 1 为 最大值 14, 最小值 3, 均值 8.5, 范数 31.78，rank 1 有误',
+    );
+    expect(
+      apartZh(
+        'the part of rank 3 is not what the reference has there (1.05 times): max 1, min -1, mean 0, norm 3',
+      ),
+    ).toBe('rank 3 的部分与标杆此处不同（1.05 倍）：最大值 1, 最小值 -1, 均值 0, 范数 3');
+    expect(apartZh('the stage of rank 2 has max 1, min -1, mean 0, norm nan')).toBe(
+      'rank 2 所在阶段为 最大值 1, 最小值 -1, 均值 0, 范数 nan',
+    );
+  });
+
+  it('stays as it was written where a part of it is unknown', () => {
+    for (const text of ['', 'a later reason', `${reasons[0]!}, and more`, 'rank 1 has nothing']) {
+      expect(reasonZh(text)).toBe(text);
+      expect(apartZh(text)).toBe(text);
+    }
   });
 });

@@ -172,5 +172,6 @@ def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: lis
             known.put(row, scattered)
         else:
             known.put(row, known.by_numbers(row))
-    if operator in GATHERS and len(inputs) > 1:
+    # A list of parts may be put together along any dimension.
+    if operator in GATHERS and operator != "all_gather" and len(inputs) > 1:
         known.correct(inputs[-1], Cut(0))

@@ -23,7 +23,7 @@ from msprobe_builder.merge.flow.calls import follow
 from msprobe_builder.merge.flow.dimensions import Cut, alike
 from msprobe_builder.merge.flow.expert_rows import OWN_COUNT
 from msprobe_builder.merge.flow.knowledge import Knowledge
-from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
+from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 
@@ -70,6 +70,7 @@ def classify_tokens(
 
 _EXCHANGED = "it has the whole sequence, of which the ranks exchanged their heads"
 
+_SINGLE = "a single number is no part of anything"
 _EXCHANGED_BACK = "it has all heads of the rank's part of the sequence again"
 
 
@@ -147,6 +148,8 @@ class _Tokens(Knowledge):
     def put(self, row: int, state: State, *, is_certain: bool = False) -> None:
         """A shape with the length of a part in it tells more than a flow that was lost."""
         shape = self.ranks.shape(row)
+        if not shape and state.share is Share.SHARD and not self.ranks.is_missing(row):
+            state = (REPLICA if self.ranks.agree[row] else LOCAL).because(_SINGLE)
         if state.cut is not None and self.length is not None and not self.of_experts:
             exchanged = self._exchanged_cut(shape)
             if exchanged and shape[state.cut.dimension] == self.length * self.ranks.count:

@@ -13,11 +13,12 @@ from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, alike, reshaped, split_like
 from msprobe_builder.merge.flow.landmarks import batch_first, parameter_cuts, rearranged, reductions
-from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
+from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
+_OF_REPLICAS = "each data-parallel rank holds a part of it"
 _REMEMBERED = 64  # shards looked back at for one of the same shape
 
 
@@ -30,9 +31,11 @@ class Knowledge:
         tables: Sequence[ParameterTable],
         texts: Texts,
         group: Sequence[int],
+        wholes: Wholes | None = None,
     ) -> None:
         self.tree = tree
         self.ranks = RankTables(tree, tables, texts)
+        self.layers = Layers(tree, self.ranks, wholes or {})
         self.group = sorted(group)
         self.state = [UNKNOWN] * len(self.ranks)
         self.seen: dict[bytes, dict[tuple[int, ...], State]] = {}  # by shape, the latest last
@@ -46,13 +49,13 @@ class Knowledge:
             if name.kind is Kind.MODULE
             for row in self.ranks.tensors(node, Section.PARAMETERS)
             if self.ranks.agree[row]
-            and parameter_state(module_class(name), self.ranks.name(row)) == REPLICA
+            and self.layers.parameter(name, row, self.ranks.name(row)) == REPLICA
         }
         self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.before: dict[int, int] = {}  # the module left last, by what holds it
         self.placed = _placed(tables[0], texts)
         self.number = {name: node for node, name in enumerate(tree.parsed)}
-        self.parameter_cuts = parameter_cuts(tree, self.ranks)
+        self.parameter_cuts = parameter_cuts(tree, self.ranks, self.layers)
         self.reduced = reductions(tree, self.ranks, self.group)
         if any(state.share is Share.PARTIAL for state in self.placed.values()):
             self.reduced |= rearranged(tree, self.ranks, self.group, self.reduced)
@@ -112,6 +115,8 @@ class Knowledge:
         if told is not None:
             reduced = self.reduced.get(self.ranks.keys[row], -1)
             state = replace(told, reduced=reduced) if told.share is Share.PARTIAL else told
+            if self._is_part_of_replicas(row, told):
+                state = UNKNOWN.because(_OF_REPLICAS)
             is_certain = True
         if state.share is Share.SHARD:
             twin = None if is_certain else self.forward_cut(row)
@@ -130,6 +135,12 @@ class Knowledge:
         if is_news and not (state.share is Share.PARTIAL and self._is_forward(row)):
             found.pop(tuple(shape), None)
             found[tuple(shape)] = state
+
+    def _is_part_of_replicas(self, row: int, told: State) -> bool:
+        """Whether a gradient that is cut is so over the replicas: these ranks hold one part."""
+        is_gradient = self.ranks.section(row) is Section.PARAMETERS_GRAD
+        is_same = self.ranks.agree[row] and not self.ranks.is_even[row]
+        return bool(told.share is Share.SHARD and is_gradient and is_same)
 
     def _is_forward(self, row: int) -> bool:
         return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD
@@ -226,7 +237,7 @@ class Knowledge:
     def _is_masked(self, row: int) -> bool:
         """Whether each rank looks up its own words only, in an embedding cut by vocabulary."""
         above = int(self.tree.parent[self.ranks.node(row)])
-        return above > 0 and "VocabParallel" in module_class(self.tree.parsed[above])
+        return above > 0 and "VocabParallel" in self.layers.class_of(self.tree.parsed[above])
 
     def total_of_words(self, row: int) -> int | None:
         """The row of what the ranks together look up, of a look-up in an embedding cut by words."""

@@ -9,18 +9,20 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, takes_batch_first
 from msprobe_builder.merge.flow.operators import REDUCTIONS, operator_of
-from msprobe_builder.merge.flow.parallel_layers import module_class, parameter_state
+from msprobe_builder.merge.flow.wholes import Layers
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
 
-def parameter_cuts(tree: Tree, ranks: RankTables) -> dict[tuple[int, ...], set[Cut | None]]:
+def parameter_cuts(
+    tree: Tree, ranks: RankTables, layers: Layers
+) -> dict[tuple[int, ...], set[Cut | None]]:
     """How parameters are cut, by their shape on a rank; None where one is no shard."""
     found: dict[tuple[int, ...], set[Cut | None]] = {}
     for node, name in enumerate(tree.parsed):
         if name.kind is not Kind.MODULE:
             continue
         for row in ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
-            cut = parameter_state(module_class(name), ranks.name(row)).cut
+            cut = layers.parameter(name, row, ranks.name(row)).cut
             found.setdefault(tuple(ranks.shape(row)), set()).add(cut)
     return found
 

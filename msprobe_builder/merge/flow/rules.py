@@ -232,6 +232,13 @@ def _taken_by_rank(output: Output) -> State | None:
     return State(Share.SHARD, Cut(place))
 
 
+def _counted_twice(output: Output) -> State | None:
+    """Positions of parts follow each other; where they overlap they are meant to be the same."""
+    if output.operator != "arange" or not output.depends_on_rank or output.twin is not None:
+        return None
+    return REPLICA if output.known.ranks.spans_overlap(output.row) else None
+
+
 def _of_own_numbers(output: Output) -> State | None:
     if not output.shares <= {Share.REPLICA, Share.LOCAL}:
         return None
@@ -364,6 +371,7 @@ RULES = (
         _of_other_factors,
     ),
     Rule("taken by rank", "each rank takes a slice of its own", _taken_by_rank),
+    Rule("counted twice", "ranks count from other numbers, but the same ones", _counted_twice),
     Rule("of own numbers", "its call took in something of each rank's own", _of_own_numbers),
     Rule(
         "of mixed numbers",

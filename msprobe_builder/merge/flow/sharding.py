@@ -23,20 +23,25 @@ from msprobe_builder.merge.flow.expert_rows import OWN_COUNT, OWN_MEMORY, OWN_PI
 from msprobe_builder.merge.flow.experts import Region, expert_owners, expert_place, regions
 from msprobe_builder.merge.flow.knowledge import Knowledge
 from msprobe_builder.merge.flow.operators import LISTINGS, operator_of
-from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class, parameter_state
+from msprobe_builder.merge.flow.parallel_layers import boundary_state
 from msprobe_builder.merge.flow.share import REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.totals import find_totals
+from msprobe_builder.merge.flow.wholes import Wholes
 
 _COPIES = "several ranks hold the same part"
 _THROUGH = Section.INPUT, Section.OUTPUT
 
 
 def classify(
-    tree: Tree, tables: Sequence[ParameterTable], texts: Texts, group: Sequence[int]
+    tree: Tree,
+    tables: Sequence[ParameterTable],
+    texts: Texts,
+    group: Sequence[int],
+    wholes: Wholes | None = None,
 ) -> list[State]:
     """The state of every row; the tables of all ranks have equal rows in equal order."""
     owners = expert_owners(tree)
-    known = Knowledge(tree, tables, texts, group)
+    known = Knowledge(tree, tables, texts, group, wholes)
     states = follow(known, partial(_enter, owners=owners), partial(_leave, owners=owners))
     return _without_copies(known, _without_counts(known, states))
 
@@ -94,10 +99,8 @@ def _without_counts(known: Knowledge, states: list[State]) -> list[State]:
 
 def _enter(known: Knowledge, node: int, owners: Set[str]) -> None:
     name = known.tree.parsed[node]
-    class_name = module_class(name)
     for row in known.ranks.tensors(node, Section.PARAMETERS, Section.PARAMETERS_GRAD):
-        parameter = known.ranks.name(row)
-        state = parameter_state(class_name, parameter).because(f"{class_name} holds it so")
+        state = known.layers.parameter(name, row, known.ranks.name(row))
         if state == REPLICA and _is_partial_gradient(known, node, row):
             state = State(Share.PARTIAL).because("each rank adds up its own part of the gradient")
         known.put(row, state)
@@ -118,7 +121,9 @@ def _is_partial_gradient(known: Knowledge, node: int, row: int) -> bool:
 
 def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
     _pass_boundary(known, node, Section.OUTPUT, owners)
-    if boundary_state(module_class(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT):
+    if boundary_state(
+        known.layers.class_of(known.tree.parsed[node]), Direction.FORWARD, Section.INPUT
+    ):
         find_totals(known, node)
     known.before[int(known.tree.parent[node])] = node
 
@@ -126,11 +131,12 @@ def _leave(known: Knowledge, node: int, owners: Set[str]) -> None:
 def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[str]) -> None:
     """What the flow of data says goes before what the class says: layers can gather."""
     name = known.tree.parsed[node]
+    class_name = known.layers.class_of(name)
     is_expert = expert_place(name.stem) is not None
     for row in known.ranks.tensors(node, section):
-        rule = boundary_state(module_class(name), name.direction, section)
+        rule = boundary_state(class_name, name.direction, section)
         if rule is not None:
-            rule = rule.because(f"{module_class(name)} takes in and puts out so")
+            rule = rule.because(f"{class_name} takes in and puts out so")
         if rule == REPLICA and _is_part_of_sequence(known, node, row, section):
             state = State(Share.SHARD, Cut(0)).because("the layer gathers or scatters the rows")
             known.put(row, state, is_certain=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from msprobe_builder.merge.join.union import Group, unite
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.values.agreement import distances, tolerances
 from msprobe_builder.merge.values.blocks import Orders
-from msprobe_builder.merge.values.combine import Combined, combine
+from msprobe_builder.merge.values.combine import Combined, combine, combined_shards
 
 Key = tuple[int, int, int]  # node of the common tree, section, name
 _NO_ORDER = "in which order experts get their tokens is not known"
@@ -58,6 +58,7 @@ class _Rows:
     provenance: Provenance
     ranks: tuple[int, ...] = ()
     drifted: tuple[str, ...] = ()
+    of_tokens: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
 def merge_slices(
@@ -116,7 +117,13 @@ def merge_slices(
         for own in holders
     ]
     dump = replace(parts[0].dump, stacks=stacks)
-    stage = StageGraph(dump, tree, whole.table, ranks, replace(whole.provenance, origins=origins))
+    # Experts get tokens of all slices, so what one rank alone has of an expert is of them, too.
+    is_sent = np.array([one is not Region.DENSE for one in region])[whole.table.node]
+    of_tokens = np.flatnonzero((whole.of_tokens | is_sent) & whole.table.is_tensor).tolist()
+    dense = sum(one.has_dense for one in slices)
+    slices_of = dict.fromkeys(of_tokens, dense) if dense > 1 else {}
+    provenance = replace(whole.provenance, origins=origins, slices=slices_of)
+    stage = StageGraph(dump, tree, whole.table, ranks, provenance)
     return stage, about(
         "warning",
         "replicas_disagree",
@@ -196,7 +203,8 @@ def _by_members(
 
 def _taken(part: StageGraph, rows: list[int], nodes: NDArray[np.int64]) -> _Rows:
     table = take(part.table, np.array(rows, dtype=np.int64), nodes)
-    return _Rows(table, pick(part.provenance, rows), part.ranks)
+    none = np.zeros(len(rows), dtype=bool)
+    return _Rows(table, pick(part.provenance, rows), part.ranks, of_tokens=none)
 
 
 def _combined(
@@ -237,15 +245,49 @@ def _combined(
             recipes,
             assemblies,
             unknown,
-            apart=_together(
-                [*(one.apart for one in said), _of_parts(result.provenance.apart, said, firsts)]
+            apart=_outvoted(
+                [_in_whole(place, said, tables, states) for place in range(len(said))],
+                _of_parts(result.provenance.apart, said, firsts),
+                result.table,
             ),
             shares=said[0].shares | result.provenance.shares,
             factors=dict(ChainMap(*(one.factors for one in [result.provenance, *said]))),
+            handed=_handed(tables, states),
         ),
         ranks,
         (*(d for p in parts for d in p.drifted), *drifted),
+        np.array([one.share is Share.SHARD or one.reduced >= 0 for one in states], dtype=bool),
     )
+
+
+def _handed(tables: Sequence[ParameterTable], states: Sequence[State]) -> dict[int, float]:
+    """Single numbers on which all slices agree, where the whole has another or none."""
+    values = np.array([table.statistics[0] for table in tables])
+    alike = (tables[0].numel == 1) & np.isfinite(values[0]) & (values == values[0]).all(axis=0)
+    rows = np.flatnonzero(alike & tables[0].is_tensor).tolist()
+    return {row: float(values[0, row]) for row in rows if states[row].share is Share.LOCAL}
+
+
+def _in_whole(
+    place: int,
+    said: Sequence[Provenance],
+    tables: Sequence[ParameterTable],
+    states: Sequence[State],
+) -> dict[int, tuple[Apart, ...]]:
+    """Who differs within one slice, with what the whole of all slices would be by their values."""
+    found = dict(said[place].apart)
+    for row, several in found.items():
+        if states[row].share is not Share.SHARD:
+            continue
+        parts = np.array([table.statistics[:, row] for table in tables])[:, :, None]
+        elements = np.array([[table.numel[row]] for table in tables])
+        told = []
+        for one in several:
+            parts[place, :, 0] = one.statistics
+            high, low, mean, norm = combined_shards(parts, elements)[:, 0].tolist()
+            told.append(one._replace(whole=(high, low, mean, norm)))
+        found[row] = tuple(told)
+    return found
 
 
 def _of_parts(
@@ -285,14 +327,37 @@ def _of_parts(
     return result
 
 
-def _together(found: Sequence[Mapping[int, tuple[Apart, ...]]]) -> dict[int, tuple[Apart, ...]]:
-    """All that was found of each row, once for each rank."""
+def _outvoted(
+    within: Sequence[Mapping[int, tuple[Apart, ...]]],
+    between: Mapping[int, tuple[Apart, ...]],
+    table: ParameterTable,
+) -> dict[int, tuple[Apart, ...]]:
+    """All that was found of each row, once for each rank.
+
+    Where a rank differs from the first of its slice and agrees with what is shown now, it is that
+    first one which differs from both.
+    """
     result: dict[int, tuple[Apart, ...]] = {}
-    for one in found:
-        for row, several in one.items():
-            known = {own.rank for own in result.get(row, ())}
-            news = tuple(own for own in several if own.rank not in known)
-            result[row] = result.get(row, ()) + news
+    limit = float(tolerances(np.zeros(1))[0])
+    witnesses: dict[int, set[int | None]] = {}
+    for row, one in (
+        (row, one) for own in within for row, several in own.items() for one in several
+    ):
+        shown, mine = table.statistics[:, row], np.array(one.statistics)
+        is_same = one.whole is None and distances(mine[:, None], shown[:, None])[0] <= limit
+        if is_same and row in between:
+            witnesses.setdefault(row, set()).add(one.shown_rank)
+        elif one.rank not in {other.rank for other in result.get(row, ())}:
+            result[row] = (*result.get(row, ()), one)
+    for row, several in between.items():
+        known = {one.rank for one in result.get(row, ())}
+        off = witnesses.get(row, set())
+        news = (
+            one._replace(suspect=one.rank) if one.rank in off else one
+            for one in several
+            if one.rank not in known
+        )
+        result[row] = (*result.get(row, ()), *news)
     return result
 
 
@@ -319,4 +384,6 @@ def _in_order(done: Sequence[_Rows], order: NDArray[np.int64]) -> _Rows:
     whole = concatenate([one.table for one in done])
     rows = np.lexsort((order, whole.node))
     said = join([one.provenance for one in done], [len(one.table) for one in done])
-    return _Rows(take(whole, rows, whole.node[rows]), pick(said, rows.tolist()))
+    of_tokens = np.concatenate([one.of_tokens for one in done])[rows]
+    own = pick(said, rows.tolist())
+    return _Rows(take(whole, rows, whole.node[rows]), own, of_tokens=of_tokens)

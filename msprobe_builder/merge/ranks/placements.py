@@ -34,8 +34,9 @@ def placements(table: ParameterTable, texts: Texts) -> dict[int, str]:
 
 def cut_dimension(placement: str) -> int | None:
     """The dimension along which a tensor is cut; None of one that is not, or along several."""
-    cuts = [cut for one in placement.split(", ") if (cut := _CUT.fullmatch(one))]
-    return int(cuts[0][1]) if len(cuts) == 1 else None
+    others = [one for one in placement.split(", ") if one != "R"]
+    cut = _CUT.fullmatch(others[0]) if len(others) == 1 else None
+    return int(cut[1]) if cut else None
 
 
 def is_whole(placement: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +127,14 @@ class RankTables:
         last = self._table.numel[row] - 1
         is_range = last > 0 and (highest, lowest, mean) == (last, 0, last / 2)
         return bool(self.agree[row]) and is_range
+
+    def spans_overlap(self, row: int) -> bool:
+        """Whether what some rank's elements span is also spanned by another's, though not all."""
+        spans = sorted(
+            (float(table.statistics[1, row]), float(table.statistics[0, row]))
+            for table in self._tables
+        )
+        return any(low <= high for (_, high), (low, _) in pairwise(spans))
 
     def numbers(self, node: int) -> list[int]:
         """Whole-number arguments of a call in order."""

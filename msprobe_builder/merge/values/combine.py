@@ -77,7 +77,7 @@ def combine(
     files_known = bool(parts) and bool(parts[0])
     shards = np.flatnonzero((share == Share.SHARD) & tensors)
     elements = np.array([table.numel[shards] for table in tables])
-    statistics[:, shards] = _combined_shards(stack[:, :, shards], elements)
+    statistics[:, shards] = combined_shards(stack[:, :, shards], elements)
     numel[shards] = elements.sum(axis=0)
     shape_ids = np.array([table.shape_id for table in tables])
     wholes: dict[tuple[tuple[int, ...], Cut | None], tuple[int, str]] = {}
@@ -173,13 +173,16 @@ def _factors(
 ) -> dict[int, str]:
     """By row of an argument that ranks give as another number, such as a scale: who gives which.
 
-    Whole numbers tell places and counts, which are each rank's own.
+    Whole numbers tell places and counts, which are each rank's own. Of tensors it is the type.
     """
     first, values = tables[0], texts.values
-    stack = np.array([table.value_id for table in tables])
+    types = np.array([table.dtype_id for table in tables])
+    stack = np.where(first.is_tensor, types, [table.value_id for table in tables])
+    differ = (stack != stack[0]).any(axis=0) & (first.section == Section.INPUT)
     found = {}
-    for row in np.flatnonzero((stack != stack[0]).any(axis=0) & ~first.is_tensor).tolist():
-        if first.type_id[row] < 0 or values[first.type_id[row]] != "float":
+    for row in np.flatnonzero(differ).tolist():
+        kind = int(first.type_id[row])
+        if not first.is_tensor[row] and (kind < 0 or values[kind] != "float"):
             continue
         own = [values[one] if one >= 0 else "None" for one in stack[:, row].tolist()]
         of_value: dict[str, list[int]] = {}
@@ -222,7 +225,7 @@ def _unknown(
     return found
 
 
-def _combined_shards(
+def combined_shards(
     parts: NDArray[np.float64], elements: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Statistics of shape (4, n) from parts of shape (ranks, 4, n)."""

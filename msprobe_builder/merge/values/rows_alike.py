@@ -13,15 +13,22 @@ from msprobe_builder.graph.side import Side
 Int = NDArray[np.int64]
 
 
-def common_rows(sides: Sequence[Side]) -> tuple[list[Int], list[str]]:
-    """Rows of each rank that all ranks have, in the order of the first; names of the others."""
+def common_rows(sides: Sequence[Side]) -> tuple[list[Int], list[tuple[str, list[int]]]]:
+    """Rows of each rank that all ranks have, in the order of the first.
+
+    Of the others the names of their calls with the places of the ranks that have them.
+    """
     if _are_alike(sides):
         every = np.arange(len(sides[0].table), dtype=np.int64)
         return [every for _ in sides], []
     keyed = [_rows_by_key(side) for side in sides]
     shared = [key for key in keyed[0] if all(key in other for other in keyed[1:])]
     common = set(shared)
-    alone = sorted({key[0] for own in keyed for key in own if key not in common})
+    held: dict[str, set[int]] = {}
+    for place, own in enumerate(keyed):
+        for key in own.keys() - common:
+            held.setdefault(key[0], set()).add(place)
+    alone = [(name, sorted(places)) for name, places in sorted(held.items())]
     return [np.array([own[key] for key in shared], dtype=np.int64) for own in keyed], alone
 
 

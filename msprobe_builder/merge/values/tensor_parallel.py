@@ -16,6 +16,7 @@ from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.provenance import Apart, Provenance
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.sharding import classify
+from msprobe_builder.merge.flow.wholes import Wholes
 from msprobe_builder.merge.ranks.part import StageGraph
 from msprobe_builder.merge.ranks.placements import with_local_shapes
 from msprobe_builder.merge.ranks.rank_tables import parse_numbers
@@ -31,11 +32,16 @@ _PART = "each data-parallel rank holds a part of it"
 
 
 def merge_ranks(
-    sides: Sequence[Side], ranks: Sequence[int], texts: Texts, holders: Sequence[Held] = ()
+    sides: Sequence[Side],
+    ranks: Sequence[int],
+    texts: Texts,
+    holders: Sequence[Held] = (),
+    wholes: Wholes | None = None,
 ) -> tuple[StageGraph, list[Diagnostic]]:
     """One stage from its tensor-parallel ranks, whose texts share one id space.
 
-    ``holders`` are the ranks of all replicas that hold a part each of what is sharded over them.
+    ``holders`` are the ranks of all replicas that hold a part each of what is sharded over them,
+    ``wholes`` the shapes of parameters on the other side, if it is not cut.
     """
     first = sides[0]
     # The table holds all there is to know of the parameters; the columns as read are let go.
@@ -51,15 +57,20 @@ def merge_ranks(
     diagnostics = about(
         "warning",
         "rank_without_twin",
-        alone,
-        "Parameters exist on some tensor-parallel ranks only and were left out of the merge.",
+        [
+            f"{name}: on {'rank' if len(places) == 1 else 'ranks'} "
+            f"{', '.join(str(ranks[place]) for place in places)} of {', '.join(map(str, ranks))}"
+            for name, places in alone
+        ],
+        "Calls or tensors exist on some tensor-parallel ranks only; they were left out of the "
+        "merge.",
     )
     tables = [
         take(side.table, own, first.table.node[rows[0]])
         for side, own in zip(sides, rows, strict=True)
     ]
     tables = with_local_shapes(tables, texts)
-    states = classify(first.tree, tables, texts, ranks)
+    states = classify(first.tree, tables, texts, ranks, wholes)
     parts = [files_of(side, own) for side, own in zip(sides, rows, strict=True)]
     # The order of elements is of no account where there are none.
     orders = find_blocks(first.tree, tables, states, texts) if parts[0] else {}

@@ -156,7 +156,8 @@ def test_what_one_rank_alone_has_is_named(rank: int, dumps: Path, tmp_path: Path
     split = change_rank(dumps / "megatron_tp2pp2", tmp_path / "split", rank, change)
     result = compare(dumps, split, tmp_path / "out")
     said = "SELECT severity, subject, count FROM diagnostic WHERE code = 'rank_without_twin'"
-    assert query(result, said) == [("warning", name, 1)]
+    held = {0: "rank 1 of 0, 1", 1: "rank 0 of 0, 1"}[rank]
+    assert query(result, said) == [("warning", f"{name}: on {held}", 1)]
     merged = f"SELECT name FROM tensor_view WHERE side = 'npu' AND node = '{name}'"
     assert ("parameters.weight",) not in query(result, merged)
     assert query(result, merged)

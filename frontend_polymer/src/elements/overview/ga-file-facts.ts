@@ -71,7 +71,7 @@ export class GaFileFacts extends LocalizedElement {
       <ul>
         <template is="dom-repeat" items="[[file.diagnostics]]">
           <li class$="[[item.severity]]">
-            <strong>[[_where(item, text)]]</strong> [[item.message]]
+            <strong>[[_where(item, text)]]</strong> [[_message(item, text)]]
             <span class="mono muted" hidden$="[[_isNode(item)]]">[[item.subject]]</span>
             <button class="plain" hidden$="[[!_isNode(item)]]" on-click="_go">
               <ga-icon name="jump"></ga-icon><span class="mono cut">[[item.subject]]</span>
@@ -109,6 +109,10 @@ export class GaFileFacts extends LocalizedElement {
     const { step, rank, side, subject } = event.model.item;
     const detail = { step, rank, side: side ?? Side.NPU, node: subject };
     this.dispatchEvent(new CustomEvent('show-node', { detail, bubbles: true, composed: true }));
+  }
+
+  _message({ message }: Diagnostic, text: Texts): string {
+    return text.verdict.reported(message);
   }
 
   _where({ step, rank, count }: Diagnostic, text: Texts): string {

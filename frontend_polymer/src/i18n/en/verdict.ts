@@ -6,6 +6,8 @@ export const verdictEn = {
   told: (sentence: string) => sentence,
   /** What it notes beside a pair of tensors, in English as well. */
   noted: (note: string) => note,
+  /** What it reports of the dumps, likewise. */
+  reported: (message: string) => message,
   /** Where a fault is that nobody recorded. */
   before: (name: string) => `before ${name}`,
   first: 'Go to the first suspect',

@@ -1,5 +1,6 @@
 import type { Texts } from '../en';
 import { notedZh } from './noted';
+import { reportedZh } from './reported';
 import { toldZh } from './told';
 
 export const verdictZh: Texts['verdict'] = {
@@ -8,6 +9,7 @@ export const verdictZh: Texts['verdict'] = {
   none: '该文件没有结论：构建时未生成，或没有可供判断的内容。',
   told: toldZh,
   noted: notedZh,
+  reported: reportedZh,
   before: (name) => `${name} 之前`,
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',

@@ -1,0 +1,59 @@
+"""Splits that are written in an own style, over gloo: correct ones are clean, faults are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msprobe_builder.merge.detect import AutoLayout
+from tests.faults.splits.faults import FAULTS
+from tests.faults.splits.score import judged, record, score
+
+# Layers without known names; a sequence in two parts, of which each rank averages its own loss;
+# stages whose ranks are numbered first; and tensors that PyTorch cuts along two meshes.
+FOUND = {
+    "own_tp2": ("shard scaled", "NaN on one rank", "reduction missing on one rank"),
+    "cp2tp2": ("rotary offset of one tp rank", "rotary offset of one cp rank"),
+    "ulysses_tp2": ("norm drifted",),
+    "order_pp2tp2": ("weight of one rank",),
+    "fsdp_tp2dp2": (),
+}
+# "auto" refuses another numbering of ranks, with what to declare.
+TOLD = {
+    "own_tp2": "tp 2 (collectives of parallel layers over ranks [0, 1])",
+    "cp2tp2": "cp 2 (attention gathers or exchanges over ranks [0, 2])",
+    "ulysses_tp2": "cp 2 (attention gathers or exchanges over ranks [0, 2])",
+    "fsdp_tp2dp2": "dp 2 (what is left)",
+}
+
+
+@pytest.fixture(scope="module", params=FOUND)
+def split(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a split, named after it, with the runs of it."""
+    folder = tmp_path_factory.mktemp("splits")
+    record(folder, request.param, FOUND[request.param])
+    return folder / str(request.param)
+
+
+def test_a_correct_split_is_clean(split: Path) -> None:
+    verdict, _, found = judged(split.parent, split.name, "right")
+    assert (verdict.conclusion, verdict.suspects) == ("clean", ())
+    assert "replicas_disagree" not in {one.code for one in found}
+
+
+def test_its_layout_is_found(split: Path) -> None:
+    if split.name not in TOLD:
+        pytest.skip("its order must be declared")
+    verdict, _, found = judged(split.parent, split.name, "right", AutoLayout())
+    [told] = [one for one in found if one.code == "layout_found"]
+    assert TOLD[split.name] in told.message
+    assert told.severity == "info"
+    assert verdict.conclusion == "clean"
+
+
+def test_a_fault_is_named_with_its_rank(split: Path) -> None:
+    for name in FOUND[split.name]:
+        [fault] = [one for one in FAULTS if (one.split, one.name) == (split.name, name)]
+        verdict, path, _ = judged(split.parent, split.name, name)
+        assert score(fault, verdict, path) == "right strong", (name, verdict.sentence)
