@@ -73,11 +73,10 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
 
 
 def _suspect_json(one: Suspect) -> dict[str, Any]:
-    """Where no recorded node is to blame ``node`` is null: what shows a fault is innocent."""
+    """``fault`` tells whether the node itself is to blame, or only shows what nobody recorded."""
     return {
         **asdict(one),
-        "node": None if one.is_unrecorded else one.node,
-        "shown_by": one.node if one.is_unrecorded else None,
+        "fault": "before" if one.is_unrecorded else "in",
         "ranks": list(one.ranks),
     }
 

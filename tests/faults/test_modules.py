@@ -84,9 +84,9 @@ def test_what_is_made_outside_of_modules_is_said_to_be(tmp_path: Path) -> None:
     assert verdict.suspects[0].cause == "unrecorded"
     # Whoever reads the JSON must not take what shows the fault for what has made it.
     first = verdict_json(verdict, None)["suspects"][0]
-    assert (first["node"], first["shown_by"]) == (None, "Module.norm.LayerNorm.forward.0")
+    assert (first["node"], first["fault"]) == ("Module.norm.LayerNorm.forward.0", "before")
     others = verdict_json(_judged(tmp_path / "data", "other_data", level="L0"), None)["suspects"]
-    assert (others[0]["node"], others[0]["shown_by"]) == ("Module.experts.Experts.forward.0", None)
+    assert (others[0]["node"], others[0]["fault"]) == ("Module.experts.Experts.forward.0", "in")
 
 
 def test_of_modules_alone_the_first_is_given_data(tmp_path: Path) -> None:

@@ -63,8 +63,9 @@ def test_each_rule_behind_a_value_is_in_the_list() -> None:
     said = {rule.reason for rule in RULES} - {""}
     for path in (ROOT / "msprobe_builder/merge").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            is_reason = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-            if is_reason and node.func.attr == "because":
-                said |= {one.value for one in node.args if isinstance(one, ast.Constant)}
+            match node:
+                case ast.Call(func=ast.Attribute(attr="because"), args=args):
+                    values = [one.value for one in args if isinstance(one, ast.Constant)]
+                    said |= {one for one in values if isinstance(one, str)}
     assert len(said) > 30
     assert said <= {*REASONS}

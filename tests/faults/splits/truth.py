@@ -82,7 +82,8 @@ def compared(folder: Path, name: str) -> list[Agreement]:
 
 def main(folder: Path, names: list[str]) -> None:
     """Print the tables, then what has no known cause."""
-    found, why = {}, {}
+    found: dict[str, list[Agreement]] = {}
+    why: dict[int, str | None] = {}
     for name in names or WAYS:
         record(folder, name)
         found[name] = compared(folder, name)
