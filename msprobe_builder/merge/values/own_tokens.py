@@ -27,7 +27,6 @@ _LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits kl_div mean".split()
 )
-_DIVISIONS = frozenset({"div", "divide", "true_divide", "__truediv__", "__itruediv__"})
 _SAME = 1e-5
 _DIVIDED = "it was divided by {}, as the loss of each rank is the mean of its own tokens"
 
@@ -76,12 +75,12 @@ def _with_reason(recipe: str, more: str) -> str:
 def _own_mean(side: Side, texts: Texts) -> int | None:
     """The call that takes the mean, as the last number made of all tokens before going back.
 
-    Spelt as a loss, or as a sum that is divided by as many tokens as one rank has.
+    One that is spelt as a sum and a division by a count is not taken for it: who counts what, the
+    script alone tells.
     """
     assert side.provenance is not None
     table, slices = side.table, side.provenance.slices
     found: int | None = None
-    counts: set[float] = set()
     for node, name in enumerate(side.tree.parsed):
         if name.direction is Direction.BACKWARD:
             return found
@@ -98,9 +97,6 @@ def _own_mean(side: Side, texts: Texts) -> int | None:
         if count is not None:
             is_mean = operator in _LOSSES and not _is_summed(table, rows, texts)
             found = node if is_mean and not _skips(table, given) else None
-            counts.add(float(table.numel[given[0]]) / count)
-        elif operator in _DIVISIONS and counts & _divisors(table, rows, given, texts):
-            found = node
     return None
 
 
@@ -131,16 +127,3 @@ def _is_summed(table: ParameterTable, rows: NDArray[np.int64], texts: Texts) -> 
 def _skips(table: ParameterTable, given: NDArray[np.int64]) -> bool:
     """Whether labels leave tokens out, so that ranks may count other numbers of them."""
     return len(given) > 1 and bool(table.statistics[1, given[1]] < 0)
-
-
-def _divisors(
-    table: ParameterTable, rows: NDArray[np.int64], given: NDArray[np.int64], texts: Texts
-) -> set[float]:
-    """The numbers that a call may divide by: its second tensor, or numbers among its arguments."""
-    found = {float(table.statistics[0, row]) for row in given[1:].tolist()}
-    plain = rows[~table.is_tensor[rows] & (table.value_id[rows] >= 0)]
-    for value in table.value_id[plain].tolist():
-        text = texts.values[value]
-        if text.replace(".", "", 1).isdecimal():
-            found.add(float(text))
-    return found
