@@ -181,10 +181,14 @@ def _of_calls(
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
     layout = np.isin(npu.operator[a], known.layouts)[:, None]
     padded = np.isin(npu.operator[a], known.padded)[:, None]
-    result -= np.where(padded, 2.0, 4.0) * _other_outputs(npu, bench, a, b, known.trust)
     moving = np.isin(npu.operator[a], known.moving)[:, None]
     result -= np.where(padded | moving, 0.0, 1.5) * takes_more(npu, bench, a, b)
-    result -= 5.0 * _far_more(npu, bench, a, b, known.trust)
+    other_sizes = _other_outputs(npu, bench, a, b, known.trust)
+    far_more = _far_more(npu, bench, a, b, known.trust)
+    # Of the very same tensor another slice may be taken by mistake: that is no other call.
+    same = _given_the_same(npu, bench, a, b, other_sizes | far_more, known.trust)
+    result -= np.where(padded | (same & ~layout), 2.0, 4.0) * other_sizes
+    result -= 5.0 * (far_more & ~same)
     if known.trust.same_shapes and not known.trust.equal:
         result -= 3.0 * (layout & _other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
@@ -224,6 +228,15 @@ def _far_more(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
     return np.asarray(
         much & trust.same_sizes & (npu.outputs.count[a][:, None] == bench.outputs.count[b])
     )
+
+
+def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, trust: Trust) -> Bool:
+    """Of the ``wanted`` pairs those that take in tensors equal in all statistics."""
+    result = np.zeros(wanted.shape, dtype=bool)
+    if trust.equal:
+        i, j = np.nonzero(wanted)
+        result[i, j] = levels(npu.inputs, bench.inputs, a[i], b[j]) == 2
+    return result
 
 
 def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
