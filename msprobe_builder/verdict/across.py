@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
-from msprobe_builder.verdict.conclusion import CLEAN, UNDECIDED, sentence_of, standing_at
+from msprobe_builder.base.standing import standing_at
+from msprobe_builder.verdict.conclusion import CLEAN, UNDECIDED, sentence_of
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
 _FALLEN = "What differs here came from another rank or step."

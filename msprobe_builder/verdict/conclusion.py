@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.standing import BEFORE
 from msprobe_builder.verdict.arguments import Argument
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
@@ -42,19 +43,11 @@ def conclude(
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
 
 
-_BEFORE = "what runs before"
-
-
-def standing_at(name: str, *, is_unrecorded: bool) -> str:
-    """How a suspect is called that stands at a node; a fault that was not recorded is before it."""
-    return f"{_BEFORE} {name}" if is_unrecorded else name
-
-
 def sentence_of(strength: Strength, where: str, name: str, evidence: str) -> tuple[str, str]:
     """The conclusion that rests on one suspect; ``where`` is its step and rank, if told."""
     said = f"{where}{name}: {evidence}"
     if strength is Strength.STRONG:
-        return FAULT, f"{said[0].upper()}{said[1:]}" if said.startswith(_BEFORE) else said
+        return FAULT, f"{said[0].upper()}{said[1:]}" if said.startswith(BEFORE) else said
     return UNDECIDED, f"Nothing certain; look first at {said}"
 
 

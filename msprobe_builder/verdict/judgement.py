@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
+from msprobe_builder.base.standing import standing_at
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
@@ -20,7 +21,6 @@ from msprobe_builder.verdict.conclusion import (
     FAULT,
     UNDECIDED,
     conclude,
-    standing_at,
     told_of_flags,
     told_of_norms,
 )

@@ -36,6 +36,7 @@ def unshown(flow: Flow, texts: Texts, *, is_blind: bool) -> list[Finding]:
         *_added(flow, texts, is_blind=is_blind),
     ]:
         if (side, node) not in known:
+            known.add((side, node))
             cause = Cause.MISSING if side else Cause.EXTRA
             found.append(Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1))
     return found

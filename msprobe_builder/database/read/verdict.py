@@ -10,7 +10,7 @@ from typing import Any
 
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.printable import printable
-from msprobe_builder.verdict.conclusion import standing_at
+from msprobe_builder.base.standing import standing_at
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,

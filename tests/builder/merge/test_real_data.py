@@ -165,7 +165,7 @@ def test_checksums_of_parts_are_unknown(dump_of: MakeDump, tmp_path: Path) -> No
     assert equal is None
     assert "checksum unknown" in recipe
     norm = by_name["Module.layers.0.input_layernorm.RMSNorm.forward.0", "parameters.weight"]
-    assert norm == (1, "alike on ranks 0, 1; because RMSNorm holds it so")
+    assert norm == (1, "alike on ranks 0, 1; because the other side has it in this shape, whole")
     grades = dict(query(result, "SELECT name, grade FROM node_view WHERE side = 'npu'"))
     assert grades[layer] in ("ungraded", "severe")  # not known to be right
 

@@ -53,7 +53,7 @@ def rebuild(npu: Path, bench: Path, pairs: Pairs, target: Path) -> Path:
 
     with patch.object(compare, "match_nodes", given_matching):
         store_pair(PairJob(0, 0, npu, bench), target, lambda _: None, Keeper())
-    with closing(sqlite3.connect(target)) as connection:
+    with closing(sqlite3.connect(target, isolation_level=None)) as connection:
         complete(connection)
     return target
 

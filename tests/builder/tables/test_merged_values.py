@@ -62,7 +62,9 @@ def test_a_shard_names_its_ranks_their_numbers_and_the_rule(
 
 def test_a_replica_of_the_last_stage_names_the_ranks_of_that_stage(table: pd.DataFrame) -> None:
     norm = "Module.0.decoder.final_layernorm.RMSNorm.forward.0.parameters.weight"
-    assert merged(table, norm) == "alike on ranks 2, 3; because RMSNorm holds it so"
+    assert merged(table, norm) == (
+        "alike on ranks 2, 3; because the other side has it in this shape, whole"
+    )
 
 
 def test_a_value_of_a_single_rank_names_it(table: pd.DataFrame) -> None:
