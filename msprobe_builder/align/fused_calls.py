@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.flow import Flow, inputs_of, outputs_of
 from msprobe_builder.align.fused import fusions, operators_of
 from msprobe_builder.align.operators import FORMS
-from msprobe_builder.align.scores import EQUAL
+from msprobe_builder.align.tolerances import EQUAL
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.match.matching import Group

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.flow import Flow, alike
 from msprobe_builder.align.links import forward_of, gradients_of
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import EQUAL
+from msprobe_builder.align.tolerances import EQUAL
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section

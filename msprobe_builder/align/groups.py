@@ -17,7 +17,8 @@ from msprobe_builder.align.flow import Flow, alike, inputs_of, outputs_of
 from msprobe_builder.align.fused import name_of
 from msprobe_builder.align.fused_calls import find_by_shapes, turned
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import EQUAL, levels
+from msprobe_builder.align.scores import levels
+from msprobe_builder.align.tolerances import EQUAL
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section

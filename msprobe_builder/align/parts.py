@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.flow import is_leaf
 from msprobe_builder.align.operators import MAPS
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.scores import EQUAL
+from msprobe_builder.align.tolerances import EQUAL
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section

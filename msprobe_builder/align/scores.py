@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.sites import at_other_sites
-from msprobe_builder.align.tolerances import EQUAL as EQUAL
-from msprobe_builder.align.tolerances import NEAR
+from msprobe_builder.align.tolerances import EQUAL, NEAR
 from msprobe_builder.align.traits import Tensors, Traits
 from msprobe_builder.align.words import Words
 from msprobe_builder.dump.names import Kind

@@ -15,7 +15,15 @@ import numpy as np
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.options import CPU
-from msprobe_builder.metrics.elementwise import Array, Part, PartOf, Squares, part_errors
+from msprobe_builder.metrics.elementwise import (
+    WITHIN_FIVE,
+    WITHIN_ONE,
+    Array,
+    Part,
+    PartOf,
+    Squares,
+    part_errors,
+)
 from msprobe_builder.metrics.tensor_file import PIECE
 
 _NAMES = re.compile(r"(cpu|cuda|npu)(:[0-9]{1,4})?\Z")
@@ -66,7 +74,7 @@ def torch_part(torch: Any, n: Array, b: Array, device: str) -> Part:
     npu, x = _squares(torch, x)
     bench, y = _squares(torch, y)
     counts = torch.stack(
-        [equal.sum(), (relative < 0.001).sum(), (relative < 0.005).sum()]
+        [equal.sum(), (relative < WITHIN_ONE).sum(), (relative < WITHIN_FIVE).sum()]
     )  # exact as float64 far beyond the size of a piece
     largest = torch.stack([absolute.max(), relative.max()])
     product = (x * y).sum().reshape(1)

@@ -25,6 +25,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]  # one dimension; int64, uint64, float64 or complex128
 Float = NDArray[np.float64]
 
+# Relative errors that elements are counted below: the thousandth ratios.
+WITHIN_ONE, WITHIN_FIVE = 0.001, 0.005
+
 
 @dataclass(frozen=True)
 class TensorErrors:
@@ -98,8 +101,8 @@ def part_errors(n: Array, b: Array) -> Part:
     return Part(
         size=len(equal),
         equal=int(np.count_nonzero(equal)),
-        within_one=int(np.count_nonzero(relative < 0.001)),
-        within_five=int(np.count_nonzero(relative < 0.005)),
+        within_one=int(np.count_nonzero(relative < WITHIN_ONE)),
+        within_five=int(np.count_nonzero(relative < WITHIN_FIVE)),
         absolute=float(absolute.max()),
         relative=float(relative.max()),
         distance=_squares(absolute)[0],
@@ -130,7 +133,9 @@ def _finite_errors(n: Float, b: Float, npu_size: float, bench_size: float) -> Pa
     if has_zero:
         relative[equal] = 0.0
     largest = float(absolute.max())
-    within_one, within_five = (int(np.count_nonzero(relative < limit)) for limit in (0.001, 0.005))
+    within_one, within_five = (
+        int(np.count_nonzero(relative < limit)) for limit in (WITHIN_ONE, WITHIN_FIVE)
+    )
     worst = float(relative.max())
     distance = _squares_in_place(absolute, largest, relative)
     npu, bench = (

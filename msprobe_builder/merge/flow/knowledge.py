@@ -18,7 +18,7 @@ from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
-_OF_REPLICAS = "each data-parallel rank holds a part of it"
+OF_REPLICAS = "each data-parallel rank holds a part of it"
 _REMEMBERED = 64  # shards looked back at for one of the same shape
 
 
@@ -116,7 +116,7 @@ class Knowledge:
             reduced = self.reduced.get(self.ranks.keys[row], -1)
             state = replace(told, reduced=reduced) if told.share is Share.PARTIAL else told
             if self._is_part_of_replicas(row, told):
-                state = UNKNOWN.because(_OF_REPLICAS)
+                state = UNKNOWN.because(OF_REPLICAS)
             is_certain = True
         if state.share is Share.SHARD:
             twin = None if is_certain else self.forward_cut(row)

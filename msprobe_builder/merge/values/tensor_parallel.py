@@ -15,6 +15,7 @@ from msprobe_builder.dump.task import task_of
 from msprobe_builder.graph.parameter_table import ParameterTable, take
 from msprobe_builder.graph.provenance import Apart, Provenance
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.flow.knowledge import OF_REPLICAS
 from msprobe_builder.merge.flow.sharding import classify
 from msprobe_builder.merge.flow.wholes import Wholes
 from msprobe_builder.merge.ranks.part import StageGraph
@@ -28,7 +29,6 @@ from msprobe_builder.merge.values.rows_alike import common_rows
 from msprobe_builder.merge.values.sharded import Held, join_parts, parts_of_replicas
 
 _ALL_MISSING = 0b1111
-_PART = "each data-parallel rank holds a part of it"
 
 
 def merge_ranks(
@@ -151,4 +151,6 @@ def without_parts(
         return table, provenance
     missing, statistics = table.missing.copy(), table.statistics.copy()
     missing[rows], statistics[:, rows] = _ALL_MISSING, np.nan
-    return replace(table, missing=missing, statistics=statistics), provenance.without(rows, _PART)
+    return replace(table, missing=missing, statistics=statistics), provenance.without(
+        rows, OF_REPLICAS
+    )
