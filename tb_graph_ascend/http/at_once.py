@@ -22,13 +22,19 @@ class AtOnce:
         mine: Future[bytes] = Future()
         with self._lock:
             found = self._under_way.setdefault(key, mine)
-        if found is not mine:
-            return found.result()
         try:
-            mine.set_result(make())
-        except BaseException as error:
-            mine.set_exception(error)
+            if found is not mine:
+                return found.result()
+            try:
+                answer = make()
+            except BaseException as error:
+                mine.set_exception(error)
+                raise
+            finally:
+                with self._lock:
+                    del self._under_way[key]
+            mine.set_result(answer)
+            return answer
         finally:
-            with self._lock:
-                del self._under_way[key]
-        return mine.result()
+            # Else an exception would hold itself, by this frame, and with it the open file.
+            del mine, found
