@@ -26,8 +26,9 @@ Bool = NDArray[np.bool_]
 
 # Where communication writes to: the first argument, or one of these keywords.
 _FIRST = frozenset(
-    "recv irecv all_gather all_gather_into_tensor all_gather_base reduce_scatter "
-    "reduce_scatter_tensor reduce_scatter_base all_to_all all_to_all_single scatter".split()
+    "recv irecv all_gather all_gather_into_tensor all_gather_single all_gather_base "
+    "reduce_scatter reduce_scatter_tensor reduce_scatter_single reduce_scatter_base "
+    "all_to_all all_to_all_single scatter".split()
 )
 _WRITES = OVERWRITES | {"__setitem__"}
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")

@@ -134,7 +134,7 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 def given_unknown(flow: Flow, node: int) -> list[int]:
     """The rows of tensors that a call is given of which one side alone has statistics.
 
-    A call on the way back works with what the one on the way forward was given.
+    Of what merging could not tell on either side there are none on both. A call on the way back works with what the one on the way forward was given.
     """
     table = flow.npu.table
     back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
@@ -145,7 +145,10 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
-    unknown = np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)
+    is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
+    unknown = is_open != is_theirs_open
+    if flow.is_merged:
+        unknown |= is_open & is_theirs_open & (table.numel[rows] != 0)
     return [int(row) for row in rows[unknown]]
 
 
