@@ -134,7 +134,8 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 def given_unknown(flow: Flow, node: int) -> list[int]:
     """The rows of tensors that a call is given of which one side alone has statistics.
 
-    Of what merging could not tell on either side there are none on both. A call on the way back works with what the one on the way forward was given.
+    Of what merging could not tell on either side there are none on both. A call on the way back
+    works with what the one on the way forward was given.
     """
     table = flow.npu.table
     back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD

@@ -4,7 +4,7 @@ Two replicas; each has all experts, or the halves of them meet over an exchange.
 words go through stands beside.
 """
 
-# mypy: disable-error-code="no-untyped-call, no-any-return, misc, attr-defined"
+# mypy: disable-error-code="union-attr, no-untyped-call, no-any-return, misc, attr-defined"
 # torch is typed in part only.
 
 from __future__ import annotations
@@ -56,12 +56,11 @@ class Expert(nn.Module):
 
 
 class MOELayer(nn.Module):
-    def __init__(self, seat: Seat, ep: int, seed: int) -> None:
+    def __init__(self, ep: int, seed: int) -> None:
         super().__init__()
         self.ep, self.room = ep, 12
         local = COUNT // ep
         first = (dist.get_rank() % ep) * local
-        self.first = first
         self.gate = nn.Linear(WIDTH, COUNT, bias=False)
         self.experts = nn.ModuleList(Expert(seed + first + i) for i in range(local))
         self.shared_expert = Expert(seed + 100)
@@ -102,7 +101,7 @@ def work(rank: int, path: str, ep: int, plant: Plant | None) -> None:
     model = NeoX(seat, options, WHOLE)
     for number, layer in enumerate(model.layers.values()):
         if number % 2:
-            layer.mlp = MOELayer(seat, ep, 1000 * number)
+            layer.mlp = MOELayer(ep, 1000 * number)
     if plant is not None:
         plant(model, rank)
     debugger = PrecisionDebugger(config_path=write_config(Path(path)))

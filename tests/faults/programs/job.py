@@ -1,6 +1,6 @@
 """One training step of the NeoX model, spread over ranks and recorded."""
 
-# mypy: disable-error-code="no-untyped-call, no-any-return, misc, attr-defined"
+# mypy: disable-error-code="union-attr, no-untyped-call, no-any-return, misc, attr-defined"
 # torch is typed in part only.
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Run:
             value: Any = model
             for name in path.split("."):
                 if isinstance(value, torch.nn.ModuleDict):
-                    value = value[name] if name in value else None
+                    value = dict(value.items()).get(name)
                 else:
                     value = getattr(value, name, None)
             if value is not None:
@@ -124,7 +124,7 @@ class Run:
     def reduce(self) -> None:
         """Gradients over all that saw other words."""
         seat, options = self.seat, self.job.options
-        averaged = options.count != "all"
+        averaged = options.division != "all"
         for model in self.models.values():
             for name, one in model.named_parameters():
                 own = one.grad.clone()
@@ -158,7 +158,7 @@ class Run:
             one.grad.mul_(factor)
 
 
-def work(rank: int, path: str, job: Job, plant: Plant | None) -> None:
+def work(_: int, path: str, job: Job, plant: Plant | None) -> None:
     """Record the step of one rank."""
     run = Run(job, plant)
     models = list(run.models.values())

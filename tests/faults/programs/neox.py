@@ -1,6 +1,6 @@
-"""A decoder in the manner of GPT-NeoX: sequence first, biases, partial rotary, parallel residual."""
+"""A decoder in the manner of GPT-NeoX: sequence first, partial rotary, parallel residual."""
 
-# mypy: disable-error-code="no-untyped-call, no-any-return, misc"
+# mypy: disable-error-code="union-attr, no-untyped-call, no-any-return, misc"
 # torch is typed in part only.
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class Options(NamedTuple):
     recompute: bool = False
     tied: bool = False
     vocab_loss: bool = False  # scores stay cut, the loss is reduced
-    count: str = "mean"  # how the loss is divided: mean, own, all (counts of labels)
-    shared_expert: bool = False
+    division: str = "mean"  # how the loss is divided: mean, own, all (counts of labels)
 
 
 def numbers() -> dict[str, Tensor]:
@@ -197,11 +196,11 @@ class Criterion(nn.Module):
         if self.options.vocab_loss:
             return self.cut(scores, labels) * self.factor
         flat, wanted = scores.flatten(0, 1), labels.flatten()
-        if self.options.count == "mean":
+        if self.options.division == "mean":
             return functional.cross_entropy(flat, wanted) * self.factor
         total = functional.cross_entropy(flat, wanted, ignore_index=-100, reduction="sum")
         count = (wanted != -100).sum()
-        if self.options.count == "all" and self.seat.groups["cp"] is not None:
+        if self.options.division == "all" and self.seat.groups["cp"] is not None:
             dist.all_reduce(count, group=self.seat.groups["cp"])
         return total / count * self.factor
 

@@ -22,6 +22,7 @@ from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.collector.processes import run_in
 from tests.faults.programs.catalogue import PROGRAMS, Fault
 from tests.faults.splits import score as splits
+from tests.faults.splits.faults import Fault as Planted
 from tests.faults.splits.score import unlike
 
 
@@ -68,17 +69,20 @@ def judged(folder: Path, name: str, run: str, is_auto: bool = False) -> tuple[Ve
 
 
 def score(fault: Fault, verdict: Verdict, path: Path) -> str:
-    return splits.score(splits.Fault(fault.name, "", None, fault.nodes, fault.ranks), verdict, path)
+    return splits.score(Planted(fault.name, "", None, fault.nodes, fault.ranks), verdict, path)
 
 
 def _suspects(verdict: Verdict) -> None:
     for one in verdict.suspects[:4]:
         print(
-            f"    {one.strength} {one.rank} {one.ranks} {one.side} {one.node} {one.cause}: {one.evidence[:400]}"
+            f"    {one.strength} {one.rank} {one.ranks} {one.side} {one.node}",
+            f"{one.cause}: {one.evidence[:400]}",
         )
 
 
-def report(folder: Path, name: str, kinds: list[str], is_long: bool, counts: Counter[str]) -> None:
+def report(
+    folder: Path, name: str, kinds: Sequence[str], is_long: bool, counts: Counter[str]
+) -> None:
     record(folder, name)
     if "controls" in kinds:
         for is_auto in (False, True):

@@ -10,15 +10,21 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed._functional_collectives import (
-    all_gather_tensor_autograd,
-    reduce_scatter_tensor_autograd,
-)
+from torch.distributed import _functional_collectives as collectives
 from torch.distributed.device_mesh import init_device_mesh
 
 
 class Seat:
     """Coordinates in a mesh; an axis of one rank has no group."""
+
+    pp: int
+    dp: int
+    cp: int
+    tp: int
+    my_pp: int
+    my_dp: int
+    my_cp: int
+    my_tp: int
 
     def __init__(self, **sizes: int) -> None:
         names = ("pp", "dp", "cp", "tp")
@@ -90,6 +96,15 @@ def _around(x: Tensor, group: Any, way: int) -> Tensor:
     return got
 
 
+# Newer torch has other names for them.
+_GATHER: Any = getattr(
+    collectives, "all_gather_single_autograd", collectives.all_gather_tensor_autograd
+)
+_SCATTER: Any = getattr(
+    collectives, "reduce_scatter_single_autograd", collectives.reduce_scatter_tensor_autograd
+)
+
+
 def copy_in(x: Tensor, group: Any) -> Tensor:
     return x if group is None else CopyIn.apply(x, group)
 
@@ -100,11 +115,11 @@ def sum_out(x: Tensor, group: Any) -> Tensor:
 
 def gather_in(x: Tensor, group: Any, dimension: int = 0) -> Tensor:
     """Forward all-gather, backward reduce-scatter."""
-    return x if group is None else all_gather_tensor_autograd(x.contiguous(), dimension, group)
+    return x if group is None else _GATHER(x.contiguous(), dimension, group)
 
 
 def scatter_out(x: Tensor, group: Any, dimension: int = 0) -> Tensor:
     """Forward reduce-scatter, backward all-gather."""
     if group is None:
         return x
-    return reduce_scatter_tensor_autograd(x.contiguous(), "sum", dimension, group)
+    return _SCATTER(x.contiguous(), "sum", dimension, group)
