@@ -9,7 +9,9 @@ is to be done.
 
 A mean may be spelt as a sum that is divided by a count. It is one of each rank's own tokens where
 the count is as many times smaller than the other side's as the sequence has parts; where it is as
-large, ranks divide by the tokens of all, and nothing is to be done either.
+large, ranks divide by the tokens of all, and nothing is to be done either. Where the backward pass
+makes calls of its own, such as products of gradients with activations, nobody tells which of their
+tensors are gradients, and they are left as they are.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
     summed, node = _own_mean(side, other, texts)
     given = None if node is None else _given_back(side, node)
     theirs = None if given is None else _given_back(other, side.tree.names[node or 0])
+    if summed is not None and _works_in_backward(other):
+        return side
     if given is None or theirs is None or not isclose(given, theirs, rel_tol=_SAME):
         return side
     table = side.table
@@ -78,6 +82,18 @@ def _with_reason(recipe: str, more: str) -> str:
     if "because " in last:
         return f"{last}, and {more}{before}{earlier}"
     return f"{last}{'; ' if last else ''}because {more}{before}{earlier}"
+
+
+def _works_in_backward(side: Side) -> bool:
+    """Whether calls stand in the backward pass of a module that are not made anew there."""
+    tree = side.tree
+    return any(
+        name.kind is Kind.API
+        and name.direction is Direction.FORWARD
+        and not tree.is_recompute[node]
+        and tree.parsed[int(tree.parent[node])].direction is Direction.BACKWARD
+        for node, name in enumerate(tree.parsed)
+    )
 
 
 def _between(side: Side, summed: int, node: int) -> list[int]:
