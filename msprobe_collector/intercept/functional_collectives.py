@@ -88,9 +88,9 @@ def with_group(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments whose last one, the name of a group, is the group itself: names tell no ranks."""
     if not args or not isinstance(args[-1], str):
         return args
-    name: Any = args[-1]
+    known: Any = dist.distributed_c10d
     try:
-        return (*args[:-1], dist.distributed_c10d._resolve_process_group(name))
+        return (*args[:-1], known._resolve_process_group(args[-1]))
     except (AttributeError, RuntimeError, LookupError):
         return args
 

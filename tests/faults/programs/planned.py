@@ -39,7 +39,7 @@ class Encoder(nn.Module):
         self.to_out = nn.Linear(24, 24)
         self.wide, self.thin = nn.Linear(24, 56), nn.Linear(56, 24)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Any) -> Any:
         y = self.norm1(x)
         q, k, v = (
             one(y).unflatten(-1, (-1, 6)).movedim(2, 1) for one in (self.to_q, self.to_k, self.to_v)
