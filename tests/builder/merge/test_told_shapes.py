@@ -1,4 +1,4 @@
-"""What shapes of the other side tell: which size of words is a sequence, how weights are cut."""
+"""What shapes of the other side and names of groups tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.source import InMemoryDump
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.context import sequence_length
+from msprobe_builder.merge.flow.landmarks import is_over_group
 from msprobe_builder.merge.ranks.layout import parse_layout, replicas
+from msprobe_builder.merge.ranks.rank_tables import RankTables
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.pipeline.compare import read_rank
 from msprobe_builder.pipeline.two_splits import told_by_each_other
@@ -69,3 +71,21 @@ def test_classes_that_are_known_tell_themselves() -> None:
     name = "ColumnParallelLinear"
     sources = (_source(4, name, [6, 8]), _source(2, name, [12, 8]))
     assert told_by_each_other(sources, _read) == sources
+
+
+@pytest.mark.parametrize(("names", "is_over"), [(("13", "14"), False), (("13", "13"), True)])
+def test_ranks_that_name_other_groups_talk_to_others(names: tuple[str, str], is_over: bool) -> None:
+    texts = Texts()
+    sides = []
+    for own in names:
+        tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4, 2]}
+        tensor |= {"Max": 1.0, "Min": -1.0, "Mean": 0.0, "Norm": 2.0}
+        group = {"type": "str", "value": own}
+        name = "Distributed.all_gather_into_tensor.0.forward"
+        data = {name: {"input_args": [tensor, group], "input_kwargs": {}, "output": [tensor]}}
+        header = {"task": "statistics", "level": "mix", "data": data}
+        sides.append(_read(InMemoryDump(header, {name: None}, {}), texts))
+    ranks = RankTables(sides[0].tree, [side.table for side in sides], texts)
+    [node] = [n for n, one in enumerate(sides[0].tree.names) if one.startswith("Distributed")]
+    assert is_over_group(ranks, node, [0, 1]) is is_over
+    assert not ranks.depends_on_rank(node)
