@@ -9,6 +9,8 @@ import pytest
 from tests.faults.programs.catalogue import PROGRAMS
 from tests.faults.programs.score import judged, record, score
 
+pytestmark = pytest.mark.slow
+
 # Sequence first: each rank divides a sum by its own count, and words stand in columns; scores that
 # stay cut, with functional collectives that name their groups; two splits of layers with names of
 # their own, of which two are reduced at once; layers that are recomputed without a module around
