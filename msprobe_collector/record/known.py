@@ -141,8 +141,6 @@ class Known:
             found = self._numbers.get((plain.data_ptr(), plain.numel(), plain.dtype))
             if found is None or found.storage() is not memory or not _is_dense(plain):
                 return None
-            if self._identifies and found.layout != (plain.shape, plain.stride()):
-                return None  # the same numbers in another order
             return found if self._still_holds(found, plain, memory) else None
         except (RuntimeError, NotImplementedError):
             return None  # inference mode, or no memory
@@ -213,9 +211,7 @@ class Known:
 
 
 def _is_dense(plain: torch.Tensor) -> bool:
-    """Whether the numbers lie side by side, in whatever order, and mean what is in memory."""
-    if plain.is_conj() or plain.is_neg():
-        return False
+    """Whether the numbers lie side by side, in whatever order."""
     if plain.is_contiguous():
         return True
     expected = 1
