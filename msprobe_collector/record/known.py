@@ -14,7 +14,7 @@ a pass leaves beside a parameter. On the host they are measured once.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 
@@ -41,10 +41,10 @@ class Numbers:
         "digest",
         "epoch",
         "item",
-        "layout",
         "measured",
         "size",
         "storage",
+        "strides",
         "total",
         "version",
     )
@@ -63,7 +63,7 @@ class Numbers:
         self.version = plain._version
         self.address = plain.data_ptr()
         self.size = memory.nbytes()  # it may be shrunk and lie where it lay
-        self.layout = (plain.shape, plain.stride())
+        self.strides = plain.stride()
         self.measured = measured
         self.total = measured.total if type(measured) is Measured else None  # to be checked
         self.bits = bits  # instead of the sum: see bits_of
@@ -77,18 +77,14 @@ class Numbers:
             plain is tensor
             and type(tensor) in _PLAIN_TYPES
             and self.item["type"] == "torch.Tensor"
-            and self.layout == (tensor.shape, tensor.stride())
+            and self.strides == tensor.stride()
+            and self.item["shape"] == list(tensor.shape)
             and self.item["requires_grad"] is tensor.requires_grad
         )
 
 
-class _Seen(NamedTuple):
-    """A tensor that has a record."""
-
-    tensor: Any  # a weak reference
-    numbers: Numbers
-    item: Item
-    is_plain: bool  # no wrapper around the numbers
+# A tensor that has a record: weakly, its numbers, the record, whether nothing wraps the numbers.
+_Seen: TypeAlias = tuple[Any, Numbers, Item, bool]
 
 
 class Known:
@@ -122,16 +118,15 @@ class Known:
     def item_of(self, tensor: torch.Tensor) -> Item | None:
         """The record of a tensor that has not changed since it was made."""
         seen = self._seen.get(id(tensor))
-        if seen is None or seen.tensor() is not tensor:
+        if seen is None:
             return None
-        plain = tensor if seen.is_plain else plain_part(tensor)
-        if (
-            plain is None
-            or seen.item["requires_grad"] is not tensor.requires_grad
-            or not self._still_holds(seen.numbers, plain, plain.untyped_storage())
-        ):
+        reference, numbers, item, is_plain = seen
+        if reference() is not tensor or item["requires_grad"] is not tensor.requires_grad:
             return None
-        return seen.item
+        plain = tensor if is_plain else plain_part(tensor)
+        if plain is None or not self._still_holds(numbers, plain, plain.untyped_storage()):
+            return None
+        return item
 
     def numbers_at(self, plain: torch.Tensor, memory: Any) -> Numbers | None:
         """Of a tensor on the host: what is known of the numbers it shows."""
@@ -201,13 +196,13 @@ class Known:
         """The record of ``tensor``, whose numbers these are."""
         if len(self._seen) >= _REMEMBERED:
             self._seen = {
-                key: seen for key, seen in list(self._seen.items()) if seen.tensor() is not None
+                key: seen for key, seen in list(self._seen.items()) if seen[0]() is not None
             }
         if len(self._numbers) >= _REMEMBERED:
             self._numbers = {
                 key: kept for key, kept in list(self._numbers.items()) if kept.storage() is not None
             }
-        self._seen[id(tensor)] = _Seen(weakref.ref(tensor), numbers, item, plain is tensor)
+        self._seen[id(tensor)] = (weakref.ref(tensor), numbers, item, plain is tensor)
 
 
 def _is_dense(plain: torch.Tensor) -> bool:

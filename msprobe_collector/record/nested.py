@@ -6,6 +6,7 @@ Only kinds of which it is known that looking into them runs no code of the user.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import UserDict, deque
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -16,7 +17,8 @@ from msprobe_collector.write.records import Leaf
 
 _DEPTH_LIMIT = 400
 _LONGEST_LIST = 1024
-_SINGLE = frozenset({type(None), bool, int, float, str})
+_REPEATED = frozenset({bool, int, str})  # floats are not: 0.0 equals -0.0
+_SINGLE = _REPEATED | {type(None), float}
 
 
 class NestedDescriber:
@@ -55,8 +57,10 @@ class NestedDescriber:
         if value is None:
             return None
         kind = type(value)
-        if kind in (int, float, bool, str):
-            return Leaf(type=kind.__name__, value=value)
+        if kind in _REPEATED:
+            return _leaf(value)
+        if kind is float:
+            return Leaf(type="float", value=value)
         if depth > _DEPTH_LIMIT:
             return None
         if kind not in (list, tuple, dict):
@@ -96,6 +100,12 @@ class NestedDescriber:
                 for key, part in parts
             }
         return record
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _leaf(value: bool | int | str) -> Leaf:
+    """The record of a value, and with it its text, which the same few are asked for again."""
+    return Leaf(type=type(value).__name__, value=value)
 
 
 def _members(value: Any) -> Sequence[Any] | None:
