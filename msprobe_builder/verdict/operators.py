@@ -173,7 +173,8 @@ def has_other_precision(npu: Part, bench: ParameterTable, comparisons: Compariso
     calls = npu.calls
     products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
     rows = products[npu.table.node] & (npu.table.section == Section.OUTPUT)
-    return is_other_precision(npu.table, bench, comparisons, np.asarray(rows))
+    weights = npu.table.section == Section.PARAMETERS
+    return is_other_precision(npu.table, bench, comparisons, (np.asarray(rows), weights))
 
 
 def normalising(calls: Calls) -> NDArray[np.bool_]:

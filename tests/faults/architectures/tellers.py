@@ -216,18 +216,19 @@ class CorrectedBlock(nn.Module):
         else:
             inverse = torch.linalg.solve_triangular(whole, torch.eye(size), upper=False)
         late = total[..., None].exp()
-        new = inverse @ (v * share) - (inverse @ (k * share * late)) @ state
+        known = (inverse @ (k * share * late)) @ state  # culprit: state_is_stale
+        new = inverse @ (v * share) - known
         inner = (q @ k.transpose(-2, -1)) * between
         if planted("state_not_faded", False, True, self.layer):
-            found = q @ state + inner @ new  # culprit: state_not_faded
+            found = q @ state + inner @ new  # culprit: state_not_faded, state_is_stale
         else:
-            found = (q * late) @ state + inner @ new  # culprit: state_not_faded
+            found = (q * late) @ state + inner @ new  # culprit: state_not_faded, state_is_stale
         end = total[..., -1:, None]
         rest = (end - total[..., None]).exp()
         added = (k * rest).transpose(-2, -1) @ new
         if planted("state_only_added", False, True, self.layer):
             return found, state + added  # culprit: state_only_added
-        return found, state * end.exp() + added  # culprit: state_only_added
+        return found, state * end.exp() + added  # culprit: state_only_added, state_is_stale
 
 
 class Corrected(nn.Module):
