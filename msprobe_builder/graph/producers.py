@@ -55,13 +55,15 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     loose = _hash([table.numel.view(np.int64)], table.statistics[:2])
     writes = calls.is_api & (calls.of_stems(_writes) == 1)
     written = is_input & writes[table.node] & (table.position == 0)
-    parent = tree.parent[table.node]
-    beside = _hash([table.shape_id, table.dtype_id, parent], table.statistics[:0])
-    for fingerprint, allowed, made in (
+    passes = [
         (exact, is_input | passed_on, is_output | handed),
         (loose, (is_input | passed_on) & tells, is_output | handed | written),
-        (beside, is_input & tells, written),
-    ):
+    ]
+    if written.any():
+        parent = tree.parent[table.node]
+        beside = _hash([table.shape_id, table.dtype_id, parent], table.statistics[:0])
+        passes.append((beside, is_input & tells, written))
+    for fingerprint, allowed, made in passes:
         wanted = np.flatnonzero(allowed & (result < 0))
         given = np.flatnonzero(made)
         if not len(wanted) or not len(given):

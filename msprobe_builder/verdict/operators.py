@@ -92,6 +92,7 @@ def _is_norm(name: str) -> bool:
 # Of a determinant: a sum of logarithms, which cancels near 1 whatever is given.
 DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
+WAVES = frozenset({"sin", "cos", "tan"})
 
 # Elements stand elsewhere behind these, which their statistics do not tell.
 REORDERING = frozenset(
