@@ -134,16 +134,6 @@ def test_modules_alone_tell_what_was_made_in_them(
     assert best.cause == cause
 
 
-def test_gradients_of_weights_are_not_certain_where_a_module_is_given_other_sizes(
-    tmp_path: Path,
-) -> None:
-    found = score(Case("roomy", "largest_wins", 0, kind=HALF, seed=1174, level="L0"), tmp_path)
-    assert not found.is_strong
-    told = [one.evidence for one in found.verdict.suspects if "parameters_grad" in one.node]
-    assert told
-    assert all(one.startswith("The size of input.0 of Module.layers.1.experts.") for one in told)
-
-
 def test_what_is_made_of_nothing_cuts_nothing_off(tmp_path: Path) -> None:
     found = score(Case("drifted", "last_step_missing", seed=1485), tmp_path)
     assert all(one.cause != "gradient" for one in found.verdict.suspects)

@@ -1,4 +1,4 @@
-"""Tensors that are written to in part, by calls that put nothing out."""
+"""Tensors that are written to in part, by calls that put nothing out, or given in part."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
 # torch is typed in part only.
@@ -64,6 +64,21 @@ class Taken(nn.Module):
         return ((x.tanh() * mask) @ self.weight).square().mean()
 
 
+class Picked(nn.Module):
+    """A layer is given the first rows of what another one makes."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.given, self.out = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        self.rows = rows
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = torch.tanh(self.given(x)).flatten(0, 1)
+        picked = self.out(found[: self.rows])
+        return found.square().mean() + picked.square().sum()
+
+
 MODELS = pytest.mark.parametrize("model", [Filled, Masked])
 
 
@@ -92,3 +107,12 @@ def test_fresh_memory_that_was_written_to_holds_what_was_written(tmp_path: Path)
     assert judged(tmp_path / "same", Taken(2), Taken(2)).conclusion == "clean"
     best = judged(tmp_path, Taken(3), Taken(2)).suspects[0]
     assert (best.node, best.cause) == ("Tensor.__setitem__.1.forward", "argument")
+
+
+def test_gradients_of_weights_are_not_certain_where_a_module_is_given_another_size(
+    tmp_path: Path,
+) -> None:
+    verdict = judged(tmp_path, Picked(20), Picked(24), level="L0")
+    (found,) = (one for one in verdict.suspects if "parameters_grad" in one.node)
+    assert found.strength == "weak"
+    assert found.evidence.startswith("The size of input.0 of Module.out.Linear.backward.")
