@@ -56,8 +56,11 @@ def _views(part: Part) -> Bool:
 
 
 def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
-    fresh = part.calls.are(UNINITIALISED)[part.table.node]
-    _hand_on(fresh, views, part.table, producer)
+    table = part.table
+    fresh = part.calls.are(UNINITIALISED)[table.node]
+    # What a call was given and has written to is no longer as it was handed out.
+    written = (table.section == Section.INPUT) & part.calls.is_api[table.node]
+    _hand_on(fresh, views, table, np.where((producer >= 0) & written[producer], -1, producer))
     return fresh
 
 

@@ -103,17 +103,24 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     return summed and finding.error < math.sqrt(2.0 * unit)
 
 
-def is_given_another_size(flow: Flow, finding: Finding) -> bool:
-    """Whether something the call is given is of another size, so that nobody can compare it.
+def resized_inputs(flow: Flow, finding: Finding) -> list[int]:
+    """The rows of another size that the call is given, so that nobody can compare them.
 
     What it puts out then follows from what it was given, not from what it does. That one statistic
-    agrees, such as the maximum of masked scores, says nothing.
+    agrees, such as the maximum of masked scores, says nothing. A parameter's gradient is made of
+    what its module is given, forward and back.
     """
-    return bool(given_another_size(flow, finding.at))
+    if finding.side:
+        return []
+    nodes = [finding.at]
+    if finding.row >= 0 and flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD:
+        around = int(flow.npu.tree.parent[finding.at])
+        nodes += [around, *flow.twin[[around]].tolist()]
+    return [row for node in nodes if node >= 0 for row in _of_another_size(flow, node)]
 
 
-def given_another_size(flow: Flow, node: int) -> list[int]:
-    """The rows of tensors that a call is given of another size than the reference's."""
+def _of_another_size(flow: Flow, node: int) -> list[int]:
+    """The rows of what one call is given in another size than the reference's."""
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
