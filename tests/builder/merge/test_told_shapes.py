@@ -78,7 +78,11 @@ def test_ranks_that_name_other_groups_talk_to_others(names: tuple[str, str], is_
     texts = Texts()
     sides = []
     for own in names:
-        tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4, 2]}
+        tensor: dict[str, object] = {
+            "type": "torch.Tensor",
+            "dtype": "torch.float32",
+            "shape": [4, 2],
+        }
         tensor |= {"Max": 1.0, "Min": -1.0, "Mean": 0.0, "Norm": 2.0}
         group = {"type": "str", "value": own}
         name = "Distributed.all_gather_into_tensor.0.forward"
