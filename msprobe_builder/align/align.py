@@ -36,6 +36,7 @@ from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.settled import Sites
 from msprobe_builder.align.traits import Traits, traits_of
+from msprobe_builder.align.twins import modules_apart
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import (
     both_kinds,
@@ -175,6 +176,8 @@ def _grouped(
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators):
+        for node in modules_apart(pairs):
+            pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)

@@ -74,13 +74,16 @@ def _keys(side: Traits, pairs: Pairs, nodes: Int) -> NDArray[np.uint64]:
     return mixed(side.operator[nodes], *extents)
 
 
-def exchangeable(score: Float, rows: Int, columns: Int, fast: Bool) -> Bool:
+def exchangeable(
+    score: Float, rows: Int, columns: Int, fast: Bool, named: tuple[Bool, Bool]
+) -> Bool:
     """Which of the pairs could as well be made with other items of the two lists.
 
     What could be paired in one way alone stands ``fast``, and so does what only trades partners
     across that. The rest is exchangeable: the calls of query, key and value, or the passes of a
     loop over experts, whole blocks at a time. Of many passes, as many on both sides, each is told
-    by its number: time goes forward whoever writes the loop.
+    by its number: time goes forward whoever writes the loop. ``named`` tells for two items of each
+    list whether names alone tell them apart: these have no order, even where both stand ``fast``.
     """
     own = score[rows, columns]
     traded = score[np.ix_(rows, columns)]
@@ -90,17 +93,21 @@ def exchangeable(score: Float, rows: Int, columns: Int, fast: Bool) -> Bool:
     free_columns = np.setdiff1d(np.arange(score.shape[1]), columns)
     by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
     by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
+    without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
+    swaps &= ~fast[:, None] | without_order
+    by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
+    by_column &= ~fast[:, None] | named[1][np.ix_(columns, free_columns)]
     in_order = np.zeros(len(rows), dtype=bool)
     in_order[longest_increasing(columns)] = True
-    told = fast.copy()
+    told = ~(swaps.any(axis=1) | by_row.any(axis=1) | by_column.any(axis=1))
     for _ in range(_ROUNDS):
         anchors = told & in_order
         apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
         others = (swaps & ~apart).sum(axis=1)
-        is_loop = others >= LOOP - 1
+        is_loop = ~fast & (others >= LOOP - 1)
         free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
         free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
-        now = fast | (~free & ((others == 0) | is_loop))
+        now = ~free & ((others == 0) | is_loop)
         if np.array_equal(now, told):
             break
         told = now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import count
+from itertools import combinations, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, lev
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
+from msprobe_builder.align.words import names_apart
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -257,7 +258,8 @@ def pair_gap(
     if not in_order:
         fast = pairs.npu.operator[a[rows]] < 0
         fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
-        told = ~exchangeable(score, rows, columns, fast)
+        named = _without_order(pairs, pairs.npu, a), _without_order(pairs, pairs.bench, b)
+        told = ~exchangeable(score, rows, columns, fast, named)
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])
@@ -270,6 +272,24 @@ def pair_gap(
             best = best[table[place, best] > THRESHOLD]
             choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
             pairs.open[side][int(own[place])] = list(choices)
+
+
+def _without_order(pairs: Pairs, side: Traits, nodes: Int) -> Bool:
+    """Which two of some modules have names that give no order, where no values tell who feeds whom.
+
+    A list has an order, and so have ``conv1`` and ``conv2``; names have none, and another author
+    may call what they stand for the other way round.
+    """
+    result = np.zeros((len(nodes), len(nodes)), dtype=bool)
+    has_calls, has_values = side.below[0].any(), not np.isnan(side.inputs.values[0, nodes]).all()
+    if has_calls and has_values:
+        return result
+    modules = np.flatnonzero(side.operator[nodes] < 0)
+    stems = [side.outline.tree.parsed[node].stem for node in nodes[modules].tolist()]
+    for row, column in combinations(range(len(stems)), 2):
+        apart = names_apart(stems[row], stems[column])
+        result[modules[[row, column]], modules[[column, row]]] = apart
+    return result
 
 
 def _parallel(side: Traits, nodes: Int) -> Bool:
