@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.anchors import leaves
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.names import Kind
@@ -21,7 +22,9 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 _SAME_CODE = 0.8  # least share of equal calls, of the longer list
+_ONE_CODE = 0.9  # least share of equal leaves
 _LIKELY = 0.7  # by which an exchange may be worse and still be likely
+_SAID = 0.5  # by which a name must agree better than all others
 LOOP = 8  # equal calls in a row, as many on both sides: steps of a loop, whose order is one
 _ROUNDS = 8  # of finding what stands fast between what stood fast before
 
@@ -47,6 +50,21 @@ def same_code(pairs: Pairs, core: Int, other_core: Int) -> bool:
     mine, theirs = _hierarchy(pairs.npu, pairs, core), _hierarchy(pairs.bench, pairs, other_core)
     common, _ = align(*same_ids(mine, theirs))
     return len(common) >= _SAME_CODE * min(len(mine), len(theirs))
+
+
+def one_code(pairs: Pairs) -> bool:
+    """Whether the leaves of two sides are those of one code, where no values tell.
+
+    A call may be missing, or a layer; two authors make others. Without calls in the dumps there is
+    less to differ in, so all of the longer side counts.
+    """
+    longest = max if not pairs.npu.below[0].any() else min
+    for a, b in zip(leaves(pairs.npu), leaves(pairs.bench), strict=False):
+        if len(a) and len(b):
+            common, _ = align(*same_ids(_keys(pairs.npu, pairs, a), _keys(pairs.bench, pairs, b)))
+            if len(common) < _ONE_CODE * longest(len(a), len(b)):
+                return False
+    return True
 
 
 def _hierarchy(side: Traits, pairs: Pairs, core: Int) -> NDArray[np.uint64]:
@@ -95,6 +113,10 @@ def exchangeable(
     by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
     without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
+    # A word that only the two names share tells what the order does not.
+    said = (own[:, None] >= traded + _SAID) & (own[:, None] >= traded.T + _SAID)
+    by_name = fast & (said | ~swaps).all(axis=1)
+    swaps &= ~(by_name[:, None] | (by_name & fast[:, None]))
     by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
     by_column &= ~fast[:, None] | named[1][np.ix_(columns, free_columns)]
     in_order = np.zeros(len(rows), dtype=bool)
@@ -112,6 +134,26 @@ def exchangeable(
             break
         told = now
     return ~told
+
+
+def with_best_partners(
+    score: Float, rows: Int, columns: Int, named: tuple[Bool, Bool]
+) -> tuple[Int, Int]:
+    """The pairs with partners traded where names give no order and others agree better."""
+    columns = columns.copy()
+    for _ in range(_ROUNDS):
+        before = columns.copy()
+        own = score[rows, columns]
+        traded = score[np.ix_(rows, columns)]
+        gain = traded + traded.T - own[:, None] - own
+        gain[~(named[0][np.ix_(rows, rows)] & named[1][np.ix_(columns, columns)])] = 0.0
+        for one in np.flatnonzero((gain >= _SAID).any(axis=1)).tolist():
+            other = int(gain[one].argmax())
+            if np.array_equal(columns[[one, other]], before[[one, other]]):
+                columns[[one, other]] = columns[[other, one]]
+        if np.array_equal(columns, before):
+            break
+    return rows, columns
 
 
 def _apart(anchors: Int, a: Int, b: Int) -> Bool:

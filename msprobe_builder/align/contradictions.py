@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import MORE, levels
+from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
@@ -80,22 +81,35 @@ def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
 def _torn(pairs: Pairs, nodes: Int) -> Int:
     """Pairs by which the calls of one module go to several, and theirs come from several.
 
-    Loops in another order: equal calls stand at equal places, and belong to other layers. One
+    Loops in another order: equal calls stand at equal places, and belong to other layers. So it is
+    where the calls of one go to several of which each is called as often as it. One
     module against several, such as a shared one against copies of it, is no contradiction, nor
     are modules without weights, of which there may be one for all.
     """
     has_weights = pairs.npu.parameters_below[1, nodes] > 0
     nodes = nodes[has_weights]
-    stem, other = pairs.known.stem[nodes], pairs.known.other_stem[pairs.partner[nodes]]
+    known = pairs.known
+    stem, other = known.stem[nodes], known.other_stem[pairs.partner[nodes]]
     links = Counter(zip(stem.tolist(), other.tolist(), strict=True))
     calls, other_calls = Counter(stem.tolist()), Counter(other.tolist())
+    total, other_total = _calls_of(pairs.npu, known.stem), _calls_of(pairs.bench, known.other_stem)
     torn = [
-        links[one, two] < min(calls[one], other_calls[two]) * _MAIN
-        and links[one, two] < calls[one]
-        and links[one, two] < other_calls[two]
+        links[one, two] < min(total[one], other_total[two]) * _MAIN
+        and (
+            (links[one, two] < calls[one] and links[one, two] < other_calls[two])
+            or (
+                links[one, two] < max(calls[one], other_calls[two])
+                and total[one] == other_total[two]
+            )
+        )
         for one, two in zip(stem.tolist(), other.tolist(), strict=True)
     ]
     return np.asarray(nodes[np.array(torn, dtype=bool)])
+
+
+def _calls_of(side: Traits, stem: Int) -> Counter[int]:
+    """How often each module is called, with a partner or without."""
+    return Counter(stem[side.forward & (side.outline.kind == Kind.MODULE)].tolist())
 
 
 def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.flow import Flow
 from msprobe_builder.align.hands_on import HAND_ON
-from msprobe_builder.align.operators import MOVES
+from msprobe_builder.align.operators import MAPS, MOVES
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.parameters import Section
@@ -26,20 +26,25 @@ Edge = tuple[int, int]  # a node and the position of a tensor that it takes in o
 
 @dataclass(frozen=True)
 class Kinds:
-    """Operators whose terms trade places, that only move elements, that hand on what they get."""
+    """Operators whose terms trade places, that only move elements, that hand on what they get.
+
+    And those with weights.
+    """
 
     commuting: frozenset[int]
     moving: frozenset[int]
     forms: frozenset[int]
+    maps: frozenset[int]
 
     @staticmethod
     def of(operators: dict[str, int]) -> Kinds:
         """The ids of these operators."""
-        commuting, moving, forms = (
-            frozenset(number for name, number in operators.items() if name in names)
-            for names in (_COMMUTE, MOVES, HAND_ON)
+        return Kinds(
+            *(
+                frozenset(number for name, number in operators.items() if name in names)
+                for names in (_COMMUTE, MOVES, HAND_ON, MAPS)
+            )
         )
-        return Kinds(commuting, moving, forms)
 
 
 @dataclass(frozen=True)
@@ -130,19 +135,54 @@ def _comes_from(
     pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
 ) -> bool:
     """Whether what two calls put out may be one tensor before or after calls of one side alone."""
-    mine = _behind(edges[0], pairs.npu, pairs.partner, maker, through)
-    theirs = _behind(edges[1], pairs.bench, pairs.back, its, through)
+    mine = behind(edges[0], pairs.npu, pairs.partner, maker, through)
+    theirs = behind(edges[1], pairs.bench, pairs.back, its, through)
     if mine is None or theirs is None:
         return True
     return any(int(pairs.partner[node]) in theirs for node in mine)
 
 
-def _behind(
-    edges: Edges, side: Traits, partner: Int, node: int, through: frozenset[int] | None
+def origins(
+    pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
+) -> Iterator[tuple[set[int], set[int]]]:
+    """Of each tensor that a pair takes in the nearest calls that it comes from.
+
+    The very calls that put it out if these are alike; else those before them that have a partner,
+    or weights. Of all tensors together where terms trade places. Nothing where that is not known.
+    """
+    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    commutes = int(pairs.npu.operator[i]) in kinds.commuting
+    if commutes and len(mine) != len(theirs):
+        return
+    places = mine.keys() & theirs.keys()
+    left, right = ([given[place][0] for place in sorted(given)] for given in (mine, theirs))
+    for several in [(left, right)] if commutes else [([mine[one][0]], [theirs[one][0]]) for one in places]:
+        if len(several[0]) == 1 and pairs.alike(several[0][0], several[1][0]):
+            yield {several[0][0]}, {several[1][0]}
+            continue
+        found = [
+            [behind(edge, side, partner, node, None, kinds.maps) for node in nodes]
+            for edge, side, partner, nodes in (
+                (edges[0], pairs.npu, pairs.partner, several[0]),
+                (edges[1], pairs.bench, pairs.back, several[1]),
+            )
+        ]
+        first, second = (set().union(*(one for one in side if one)) for side in found)
+        yield first, second
+
+
+def behind(
+    edges: Edges,
+    side: Traits,
+    partner: Int,
+    node: int,
+    through: frozenset[int] | None,
+    maps: frozenset[int] = frozenset(),
 ) -> set[int] | None:
     """The nearest calls with a partner that a tensor comes from, None where that is not known.
 
-    Those without one are seen through if their operators are ``through``, all where that is None.
+    Those without one are seen through if their operators are ``through``, all where that is None
+    but ``maps`` and modules with weights, where these are given.
     """
     found: set[int] = set()
     seen: set[int] = set()
@@ -152,10 +192,14 @@ def _behind(
         if one in seen:
             continue
         seen.add(one)
-        if partner[one] >= 0:
+        operator = int(side.operator[one])
+        is_map = bool(maps) and (operator in maps or side.parameters.count[one] > 0)
+        if partner[one] >= 0 or is_map:
             found.add(one)
-        elif through is None or int(side.operator[one]) in through:
+        elif through is None or operator in through:
             if far == _FAR or one not in edges.given:
+                if maps:
+                    continue  # made of nothing, as zeros are
                 return None
             pending += [(maker, far + 1) for maker, _ in edges.given[one].values()]
     return found

@@ -9,7 +9,7 @@ from itertools import combinations, count
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.alike import LOOP, exchangeable, order_tells
+from msprobe_builder.align.alike import LOOP, exchangeable, order_tells, with_best_partners
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
@@ -181,7 +181,7 @@ def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
-    if pairs.known.same_code and _look_alike(pairs, a, b):
+    if pairs.known.same_code and _look_alike(pairs, a, b) and not _has_twins(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
@@ -240,10 +240,12 @@ def pair_gap(
     possible: Bool | None = None,
     *,
     in_order: bool = True,
+    chosen: Bool | None = None,
 ) -> None:
     """Match the items between two pairs; all are free. ``possible`` tells which pairs may be.
 
-    Equal calls in a row are matched ``in_order`` or not at all.
+    Equal calls in a row are matched ``in_order`` or not at all. ``chosen`` are the pairs to make
+    of those that may be.
     """
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
@@ -254,10 +256,15 @@ def pair_gap(
     score = scores(pairs.npu, pairs.bench, a, b, depth, other_depth, pairs.known)
     if possible is not None:
         score[~possible] = IMPOSSIBLE
-    rows, columns, _ = decide(score)
+    rows, columns, _ = decide(score if chosen is None else np.where(chosen, score, IMPOSSIBLE))
     if not in_order:
-        fast = pairs.npu.operator[a[rows]] < 0
-        fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
+        named = _named_apart(pairs.npu, a), _named_apart(pairs.bench, b)
+        rows, columns = with_best_partners(score, rows, columns, named)
+    if not in_order or not pairs.known.one_code:
+        fast = np.ones(len(rows), dtype=bool)
+        if not in_order:
+            fast = pairs.npu.operator[a[rows]] < 0
+            fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
         named = _without_order(pairs, pairs.npu, a), _without_order(pairs, pairs.bench, b)
         told = ~exchangeable(score, rows, columns, fast, named)
         rows, columns = rows[told], columns[told]
@@ -275,21 +282,46 @@ def pair_gap(
 
 
 def _without_order(pairs: Pairs, side: Traits, nodes: Int) -> Bool:
-    """Which two of some modules have names that give no order, where no values tell who feeds whom.
+    """Which two of some modules have names that give no order, if two authors wrote the sides.
 
     A list has an order, and so have ``conv1`` and ``conv2``; names have none, and another author
-    may call what they stand for the other way round.
+    may call what they stand for the other way round. Where values are recorded of calls, they tell
+    what each is given and who takes its result.
     """
+    if pairs.known.one_code:
+        return np.zeros((len(nodes), len(nodes)), dtype=bool)
+    return _named_apart(side, nodes)
+
+
+def _named_apart(side: Traits, nodes: Int) -> Bool:
+    """Which two of some nodes are modules with one extent and names that give no order."""
     result = np.zeros((len(nodes), len(nodes)), dtype=bool)
-    has_calls, has_values = side.below[0].any(), not np.isnan(side.inputs.values[0, nodes]).all()
-    if has_calls and has_values:
-        return result
     modules = np.flatnonzero(side.operator[nodes] < 0)
-    stems = [side.outline.tree.parsed[node].stem for node in nodes[modules].tolist()]
-    for row, column in combinations(range(len(stems)), 2):
-        apart = names_apart(stems[row], stems[column])
-        result[modules[[row, column]], modules[[column, row]]] = apart
+    groups: dict[tuple[int, int], list[int]] = {}
+    extents = side.content[nodes], side.outputs.shapes[nodes]
+    for place in modules.tolist():
+        groups.setdefault((int(extents[0][place]), int(extents[1][place])), []).append(place)
+    for group in groups.values():
+        # Of activations and their like there are many: only what holds them tells which is which.
+        light = not side.parameters_below[1, nodes[group[0]]] > 0
+        stems = {place: side.outline.tree.parsed[nodes[place]].stem for place in group}
+        for one, other in combinations(group, 2):
+            result[one, other] = result[other, one] = names_apart(
+                stems[one], stems[other], around=light
+            )
     return result
+
+
+def _has_twins(pairs: Pairs, a: Int, b: Int) -> bool:
+    """Whether modules with weights of one extent in two lists are told by their order alone."""
+    if pairs.known.one_code:
+        return False
+    npu, bench = pairs.npu, pairs.bench
+    modules = a[npu.operator[a] < 0]
+    extents = zip(npu.content[modules].tolist(), npu.outputs.shapes[modules].tolist(), strict=True)
+    if max(Counter(extents).values(), default=0) < 2:
+        return False
+    return bool((_without_order(pairs, npu, a) | _without_order(pairs, bench, b)).any())
 
 
 def _parallel(side: Traits, nodes: Int) -> Bool:
@@ -364,10 +396,12 @@ def _pair_moved(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
     score = scores(pairs.npu, pairs.bench, a[i], b[j], depth[i], other_depth[j], pairs.known)
     rows, columns, _ = decide(np.where(score >= _FAST, score, IMPOSSIBLE))
     if weights[0][rows].sum() >= _MOST * least:
-        possible = np.zeros(score.shape, dtype=bool)
-        possible[rows, columns] = True
+        chosen = np.zeros(score.shape, dtype=bool)
+        chosen[rows, columns] = True
         in_order = order_tells(pairs, a[i], b[j])
-        pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], possible, in_order=in_order)
+        possible = chosen if pairs.known.one_code else None
+        places = a[i], b[j], depth[i], other_depth[j]
+        pair_gap(pairs, *places, possible, in_order=in_order, chosen=chosen)
 
 
 def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from msprobe_builder.align.edges import Edges, Kinds, makers
+from msprobe_builder.align.edges import Edges, Kinds, origins
 from msprobe_builder.align.flow import is_leaf
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
@@ -35,9 +35,9 @@ def trade_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> int:
         traded = 0
         tried: set[tuple[int, int]] = set()
         for i, j in list(_claims(pairs, edges, kinds)):
-            if (i, j) in tried or pairs.partner[i] == j or not _alike(pairs, i, j):
+            if (i, j) in tried or _is_open(pairs, i, j) or not pairs.alike(i, j):
                 continue
-            block = _hanging_together(pairs, edges, i, j)
+            block = _hanging_together(pairs, edges, kinds, i, j)
             tried.update(block.items())
             new = _traded(pairs, block)
             if new and _gains(pairs, edges, kinds, new):
@@ -59,9 +59,9 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
     doubted: dict[int, set[int]] = {}
     tried: set[tuple[int, int]] = set()
     for i, j in list(_claims(pairs, edges, kinds)):
-        if (i, j) in tried or pairs.partner[i] == j or not _alike(pairs, i, j):
+        if (i, j) in tried or pairs.partner[i] == j or not pairs.alike(i, j):
             continue
-        block = _hanging_together(pairs, edges, i, j)
+        block = _hanging_together(pairs, edges, kinds, i, j)
         tried.update(block.items())
         new = _traded(pairs, block)
         if new and _gains(pairs, edges, kinds, new):
@@ -84,39 +84,53 @@ def _claims(pairs: Pairs, edges: Both, kinds: Kinds) -> Iterator[tuple[int, int]
         j = int(pairs.partner[i])
         if j < 0:
             continue
-        mine, theirs = edges[0].given[i], edges[1].given.get(j, {})
-        if int(pairs.npu.operator[i]) in kinds.commuting:
-            continue
-        for place in mine.keys() & theirs.keys():
-            (maker, out), (its, its_out) = mine[place], theirs[place]
-            if out != its_out or pairs.partner[maker] == its:
-                continue
-            yield maker, its
-            known = int(pairs.partner[maker])
-            if known < 0:
-                continue
-            operator = int(pairs.npu.operator[i])
-            others = [
-                node
-                for node, where in edges[1].taken.get(known, ())
-                if where == place and int(pairs.bench.operator[node]) == operator
-            ]
-            if len(others) == 1:
-                yield i, others[0]
+        yield from _asked_for(pairs, edges, kinds, i, j)
+        yield from _other_takers(pairs, edges, i, j)
 
 
-def _alike(pairs: Pairs, i: int, j: int) -> bool:
-    npu, bench, extent = pairs.npu, pairs.bench, pairs.known.trust.extent
+def _asked_for(
+    pairs: Pairs, edges: Both, kinds: Kinds, i: int, j: int
+) -> Iterator[tuple[int, int]]:
+    """What two calls come from, where that is alike and no pair."""
+    for mine, theirs in origins(pairs, edges, i, j, kinds):
+        left, right = _others(pairs, mine, theirs)
+        alike = [(one, other) for one in left for other in right if pairs.alike(one, other)]
+        if len(alike) == 1:
+            yield alike[0]
+
+
+def _is_open(pairs: Pairs, i: int, j: int) -> bool:
+    """Whether two calls are a pair, or both without any: then they need no trade."""
+    return bool(pairs.partner[i] == j or (pairs.partner[i] < 0 and pairs.back[j] < 0))
+
+
+def _others(pairs: Pairs, mine: set[int], theirs: set[int]) -> tuple[set[int], set[int]]:
+    """Those of each side whose partners are not among the others."""
     return (
-        not pairs.asked[i]
-        and int(npu.operator[i]) == int(bench.operator[j])
-        and bool(extent(npu.outputs)[i] == extent(bench.outputs)[j])
-        and bool(extent(npu.parameters)[i] == extent(bench.parameters)[j])
-        and bool(extent(npu.inputs)[i] == extent(bench.inputs)[j])
+        {one for one in mine if int(pairs.partner[one]) not in theirs},
+        {one for one in theirs if int(pairs.back[one]) not in mine},
     )
 
 
-def _hanging_together(pairs: Pairs, edges: Both, i: int, j: int) -> dict[int, int]:
+def _other_takers(pairs: Pairs, edges: Both, i: int, j: int) -> Iterator[tuple[int, int]]:
+    """A call that is given at one place what ``i`` is given there, by the partner of its maker."""
+    operator, theirs = int(pairs.npu.operator[i]), edges[1].given.get(j, {})
+    for place, (maker, _) in edges[0].given[i].items():
+        known = int(pairs.partner[maker])
+        if known < 0 or place not in theirs or theirs[place][0] == known:
+            continue
+        others = [
+            node
+            for node, where in edges[1].taken.get(known, ())
+            if where == place and int(pairs.bench.operator[node]) == operator
+        ]
+        if len(others) == 1:
+            yield i, others[0]
+
+
+def _hanging_together(
+    pairs: Pairs, edges: Both, kinds: Kinds, i: int, j: int
+) -> dict[int, int]:
     """What would be pairs with ``i`` and ``j``: who they get from and hand to at the same places.
 
     Up to what is a pair already, and to what is not alike.
@@ -126,17 +140,11 @@ def _hanging_together(pairs: Pairs, edges: Both, i: int, j: int) -> dict[int, in
     pending = [(i, j)]
     while pending and len(block) < _LARGEST:
         one, other = pending.pop()
-        mine, theirs = edges[0].given.get(one, {}), edges[1].given.get(other, {})
-        near = [
-            (mine[place][0], theirs[place][0])
-            for place in mine.keys() & theirs.keys()
-            if mine[place][1] == theirs[place][1]
-        ]
-        near += _one_taker(pairs, edges, one, other)
+        near = [*_asked_for(pairs, edges, kinds, one, other), *_one_taker(pairs, edges, one, other)]
         for node, partner in near:
             if node in block or partner in taken or pairs.partner[node] == partner:
                 continue
-            if _alike(pairs, node, partner):
+            if pairs.alike(node, partner):
                 block[node] = partner
                 taken.add(partner)
                 pending.append((node, partner))
@@ -170,7 +178,7 @@ def _traded(pairs: Pairs, block: dict[int, int]) -> dict[int, int]:
         if owner >= 0 and owner not in new:
             if pairs.asked[owner]:
                 return {}
-            keeps = lost >= 0 and lost not in block.values() and _alike(pairs, owner, lost)
+            keeps = lost >= 0 and lost not in block.values() and pairs.alike(owner, lost)
             new[owner] = lost if keeps else -1
     partners = [j for j in new.values() if j >= 0]
     return new if len(set(partners)) == len(partners) else {}
@@ -206,15 +214,9 @@ def _agreeing(pairs: Pairs, edges: Both, kinds: Kinds, nodes: set[int]) -> int:
         j = int(pairs.partner[i])
         if j < 0:
             continue
-        if int(pairs.npu.operator[i]) not in kinds.commuting:
-            result += sum(
-                1 if agrees else -1 for _, agrees in makers(pairs, edges, i, j, kinds)
-            )
-            continue
-        mine = {maker for maker, _ in edges[0].given.get(i, {}).values()}
-        theirs = {maker for maker, _ in edges[1].given.get(j, {}).values()}
-        known = [int(pairs.partner[maker]) for maker in mine]
-        result += sum(1 if its in theirs else -1 for its in known if its >= 0)
+        for mine, theirs in origins(pairs, edges, i, j, kinds):
+            left, right = _others(pairs, mine, theirs)
+            result += len(mine) - len(left) - min(len(left), len(right))
     return result
 
 

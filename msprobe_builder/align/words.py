@@ -164,12 +164,18 @@ def _label(stem: str) -> Label:
     return Label(words_of(attribute), words_of(class_name), number, kind=kind)
 
 
-def names_apart(one: str, other: str) -> bool:
-    """Whether the first attribute in which two modules differ is a name, and no number."""
-    for mine, theirs in zip_longest(one.split(".")[1:-1], other.split(".")[1:-1], fillvalue=""):
-        if mine != theirs:
-            both = mine[-1:].isdigit() and theirs[-1:].isdigit()
-            return not both or mine.rstrip("0123456789") != theirs.rstrip("0123456789")
+def names_apart(one: str, other: str, *, around: bool = False) -> bool:
+    """Whether the first attribute in which two modules differ is a name, and no number.
+
+    With ``around`` only if that is the name of a module around one of them.
+    """
+    mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
+    for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
+        if own != its:
+            both = own[-1:].isdigit() and its[-1:].isdigit()
+            if both and own.rstrip("0123456789") == its.rstrip("0123456789"):
+                return False
+            return not around or place < max(len(mine), len(theirs)) - 1
     return False
 
 
