@@ -126,7 +126,7 @@ def exchangeable(
         anchors = told & in_order
         apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
         others = (swaps & ~apart).sum(axis=1)
-        is_loop = ~fast & (others >= LOOP - 1)
+        is_loop = ~fast & (others >= LOOP - 1) & ~(swaps & without_order).any(axis=1)
         free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
         free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
         now = ~free & ((others == 0) | is_loop)

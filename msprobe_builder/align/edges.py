@@ -156,7 +156,8 @@ def origins(
         return
     places = mine.keys() & theirs.keys()
     left, right = ([given[place][0] for place in sorted(given)] for given in (mine, theirs))
-    for several in [(left, right)] if commutes else [([mine[one][0]], [theirs[one][0]]) for one in places]:
+    apart = [([mine[one][0]], [theirs[one][0]]) for one in sorted(places)]
+    for several in [(left, right)] if commutes else apart:
         if len(several[0]) == 1 and pairs.alike(several[0][0], several[1][0]):
             yield {several[0][0]}, {several[1][0]}
             continue
