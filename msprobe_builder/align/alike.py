@@ -93,7 +93,7 @@ def _keys(side: Traits, pairs: Pairs, nodes: Int) -> NDArray[np.uint64]:
 
 
 def exchangeable(
-    score: Float, rows: Int, columns: Int, fast: Bool, named: tuple[Bool, Bool]
+    score: Float, rows: Int, columns: Int, fast: Bool, named: tuple[Bool, Bool, Bool]
 ) -> Bool:
     """Which of the pairs could as well be made with other items of the two lists.
 
@@ -101,7 +101,8 @@ def exchangeable(
     across that. The rest is exchangeable: the calls of query, key and value, or the passes of a
     loop over experts, whole blocks at a time. Of many passes, as many on both sides, each is told
     by its number: time goes forward whoever writes the loop. ``named`` tells for two items of each
-    list whether names alone tell them apart: these have no order, even where both stand ``fast``.
+    list whether names alone tell them apart: these have no order, even where both stand ``fast``;
+    and of the rows, which are modules, and may be told by their names.
     """
     own = score[rows, columns]
     traded = score[np.ix_(rows, columns)]
@@ -114,11 +115,13 @@ def exchangeable(
     without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
     # A word that only the two names share tells what the order does not.
-    said = (own[:, None] >= traded + _SAID) & (own[:, None] >= traded.T + _SAID)
-    by_name = fast & (said | ~swaps).all(axis=1)
-    swaps &= ~(by_name[:, None] | (by_name & fast[:, None]))
-    by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
-    by_column &= ~fast[:, None] | named[1][np.ix_(columns, free_columns)]
+    worse = own - _SAID
+    by_name = named[2][rows] & ~(swaps & ((traded > worse[:, None]) | (traded.T > worse[:, None]))).any(1)
+    by_name &= ~(score[np.ix_(free_rows, columns)] > worse).any(axis=0)
+    by_name &= ~(score[np.ix_(rows, free_columns)] > worse[:, None]).any(axis=1)
+    swaps &= ~(by_name[:, None] | by_name)
+    by_row &= ~by_name[:, None]
+    by_column &= ~by_name[:, None]
     in_order = np.zeros(len(rows), dtype=bool)
     in_order[longest_increasing(columns)] = True
     told = ~(swaps.any(axis=1) | by_row.any(axis=1) | by_column.any(axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import combinations, count
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, lev
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
-from msprobe_builder.align.words import names_apart
+from msprobe_builder.align.unordered import has_twins, named_apart, without_order
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -181,7 +181,7 @@ def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
-    if pairs.known.same_code and _look_alike(pairs, a, b) and not _has_twins(pairs, a, b):
+    if pairs.known.same_code and _look_alike(pairs, a, b) and not has_twins(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
@@ -258,14 +258,15 @@ def pair_gap(
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score if chosen is None else np.where(chosen, score, IMPOSSIBLE))
     if not in_order:
-        named = _named_apart(pairs.npu, a), _named_apart(pairs.bench, b)
-        rows, columns = with_best_partners(score, rows, columns, named)
+        names = named_apart(pairs.npu, a), named_apart(pairs.bench, b)
+        rows, columns = with_best_partners(score, rows, columns, names)
     if not in_order or not pairs.known.one_code:
+        is_module = pairs.npu.operator[a] < 0
         fast = np.ones(len(rows), dtype=bool)
         if not in_order:
-            fast = pairs.npu.operator[a[rows]] < 0
+            fast = is_module[rows]
             fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
-        named = _without_order(pairs, pairs.npu, a), _without_order(pairs, pairs.bench, b)
+        named = without_order(pairs, pairs.npu, a), without_order(pairs, pairs.bench, b), is_module
         told = ~exchangeable(score, rows, columns, fast, named)
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
@@ -279,49 +280,6 @@ def pair_gap(
             best = best[table[place, best] > THRESHOLD]
             choices = zip(other_nodes[best].tolist(), table[place, best].tolist(), strict=True)
             pairs.open[side][int(own[place])] = list(choices)
-
-
-def _without_order(pairs: Pairs, side: Traits, nodes: Int) -> Bool:
-    """Which two of some modules have names that give no order, if two authors wrote the sides.
-
-    A list has an order, and so have ``conv1`` and ``conv2``; names have none, and another author
-    may call what they stand for the other way round. Where values are recorded of calls, they tell
-    what each is given and who takes its result.
-    """
-    if pairs.known.one_code:
-        return np.zeros((len(nodes), len(nodes)), dtype=bool)
-    return _named_apart(side, nodes)
-
-
-def _named_apart(side: Traits, nodes: Int) -> Bool:
-    """Which two of some nodes are modules with one extent and names that give no order."""
-    result = np.zeros((len(nodes), len(nodes)), dtype=bool)
-    modules = np.flatnonzero(side.operator[nodes] < 0)
-    groups: dict[tuple[int, int], list[int]] = {}
-    extents = side.content[nodes], side.outputs.shapes[nodes]
-    for place in modules.tolist():
-        groups.setdefault((int(extents[0][place]), int(extents[1][place])), []).append(place)
-    for group in groups.values():
-        # Of activations and their like there are many: only what holds them tells which is which.
-        light = not side.parameters_below[1, nodes[group[0]]] > 0
-        stems = {place: side.outline.tree.parsed[nodes[place]].stem for place in group}
-        for one, other in combinations(group, 2):
-            result[one, other] = result[other, one] = names_apart(
-                stems[one], stems[other], around=light
-            )
-    return result
-
-
-def _has_twins(pairs: Pairs, a: Int, b: Int) -> bool:
-    """Whether modules with weights of one extent in two lists are told by their order alone."""
-    if pairs.known.one_code:
-        return False
-    npu, bench = pairs.npu, pairs.bench
-    modules = a[npu.operator[a] < 0]
-    extents = zip(npu.content[modules].tolist(), npu.outputs.shapes[modules].tolist(), strict=True)
-    if max(Counter(extents).values(), default=0) < 2:
-        return False
-    return bool((_without_order(pairs, npu, a) | _without_order(pairs, bench, b)).any())
 
 
 def _parallel(side: Traits, nodes: Int) -> Bool:

@@ -164,19 +164,18 @@ def _label(stem: str) -> Label:
     return Label(words_of(attribute), words_of(class_name), number, kind=kind)
 
 
-def names_apart(one: str, other: str, *, around: bool = False) -> bool:
-    """Whether the first attribute in which two modules differ is a name, and no number.
+def first_difference(one: str, other: str) -> int:
+    """The place of the first attribute in which two paths differ, if it is a name and no number.
 
-    With ``around`` only if that is the name of a module around one of them.
+    -1 where it is a number, or nothing differs.
     """
     mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
     for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
         if own != its:
             both = own[-1:].isdigit() and its[-1:].isdigit()
-            if both and own.rstrip("0123456789") == its.rstrip("0123456789"):
-                return False
-            return not around or place < max(len(mine), len(theirs)) - 1
-    return False
+            counted = both and own.rstrip("0123456789") == its.rstrip("0123456789")
+            return -1 if counted else place
+    return -1
 
 
 def words_of(name: str) -> frozenset[str]:
