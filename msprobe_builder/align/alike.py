@@ -93,7 +93,13 @@ def _keys(side: Traits, pairs: Pairs, nodes: Int) -> NDArray[np.uint64]:
 
 
 def exchangeable(
-    score: Float, rows: Int, columns: Int, fast: Bool, named: tuple[Bool, Bool, Bool]
+    score: Float,
+    rows: Int,
+    columns: Int,
+    fast: Bool,
+    named: tuple[Bool, Bool],
+    loops: tuple[Bool, Bool],
+    said: Float,
 ) -> Bool:
     """Which of the pairs could as well be made with other items of the two lists.
 
@@ -101,8 +107,8 @@ def exchangeable(
     across that. The rest is exchangeable: the calls of query, key and value, or the passes of a
     loop over experts, whole blocks at a time. Of many passes, as many on both sides, each is told
     by its number: time goes forward whoever writes the loop. ``named`` tells for two items of each
-    list whether names alone tell them apart: these have no order, even where both stand ``fast``;
-    and of the rows, which are modules, and may be told by their names.
+    list whether names alone tell them apart: these have no order, even where both stand ``fast``.
+    ``loops`` tells the same of modules around two items, which are in no loop then. ``said`` is what words say of each row and column.
     """
     own = score[rows, columns]
     traded = score[np.ix_(rows, columns)]
@@ -113,12 +119,15 @@ def exchangeable(
     by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
     by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
     without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
+    of_others = loops[0][np.ix_(rows, rows)] | loops[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
     # A word that only the two names share tells what the order does not.
-    worse = own - _SAID
-    by_name = named[2][rows] & ~(swaps & ((traded > worse[:, None]) | (traded.T > worse[:, None]))).any(1)
-    by_name &= ~(score[np.ix_(free_rows, columns)] > worse).any(axis=0)
-    by_name &= ~(score[np.ix_(rows, free_columns)] > worse[:, None]).any(axis=1)
+    least = said[rows, columns] - _SAID
+    words = said[np.ix_(rows, columns)]
+    by_name = ~(swaps & ((words > least[:, None]) | (least[:, None] < words.T))).any(axis=1)
+    by_name &= ~(by_row & (least[:, None] < said[np.ix_(free_rows, columns)].T)).any(axis=1)
+    by_name &= ~(by_column & (said[np.ix_(rows, free_columns)] > least[:, None])).any(axis=1)
+    by_name &= least >= 0
     swaps &= ~(by_name[:, None] | by_name)
     by_row &= ~by_name[:, None]
     by_column &= ~by_name[:, None]
@@ -129,7 +138,7 @@ def exchangeable(
         anchors = told & in_order
         apart = _apart(rows[anchors], rows, rows) | _apart(columns[anchors], columns, columns)
         others = (swaps & ~apart).sum(axis=1)
-        is_loop = ~fast & (others >= LOOP - 1) & ~(swaps & without_order).any(axis=1)
+        is_loop = ~fast & (others >= LOOP - 1) & ~(swaps & of_others).any(axis=1)
         free = (by_row & ~_apart(rows[anchors], rows, free_rows)).any(axis=1)
         free |= (by_column & ~_apart(columns[anchors], columns, free_columns)).any(axis=1)
         now = ~free & ((others == 0) | is_loop)

@@ -78,7 +78,6 @@ class Edges:
             taken[maker].append((node, where))
         return Edges(given, taken)
 
-
     @staticmethod
     def by_shapes(flow: Flow, side: Traits, kinds: Kinds) -> Edges:
         """What may flow where nothing is known of tensors but their shapes.

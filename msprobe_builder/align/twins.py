@@ -128,9 +128,7 @@ def _other_takers(pairs: Pairs, edges: Both, i: int, j: int) -> Iterator[tuple[i
             yield i, others[0]
 
 
-def _hanging_together(
-    pairs: Pairs, edges: Both, kinds: Kinds, i: int, j: int
-) -> dict[int, int]:
+def _hanging_together(pairs: Pairs, edges: Both, kinds: Kinds, i: int, j: int) -> dict[int, int]:
     """What would be pairs with ``i`` and ``j``: who they get from and hand to at the same places.
 
     Up to what is a pair already, and to what is not alike.

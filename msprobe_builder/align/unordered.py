@@ -31,8 +31,13 @@ def without_order(pairs: Pairs, side: Traits, nodes: Int) -> Bool:
     return named_apart(side, nodes, only_parallel=not side.below[0].any())
 
 
-def named_apart(side: Traits, nodes: Int, *, only_parallel: bool = False) -> Bool:
-    """Which two of some nodes, in their order, are modules of one shape with names of no order."""
+def named_apart(
+    side: Traits, nodes: Int, *, only_parallel: bool = False, around: bool = False
+) -> Bool:
+    """Which two of some nodes, in their order, are modules of one shape with names of no order.
+
+    With ``around`` only those that modules around them tell apart.
+    """
     result = np.zeros((len(nodes), len(nodes)), dtype=bool)
     groups: dict[tuple[int, int, int], list[int]] = {}
     extents = side.content[nodes], side.inputs.shapes[nodes], side.outputs.shapes[nodes]
@@ -42,7 +47,7 @@ def named_apart(side: Traits, nodes: Int, *, only_parallel: bool = False) -> Boo
     for group in groups.values():
         for part in _parallel(side, nodes, group) if only_parallel else [group]:
             for one, other in combinations(part, 2):
-                apart = _differ_at(side, int(nodes[one]), int(nodes[other])) >= 0
+                apart = _are_apart(side, int(nodes[one]), int(nodes[other]), around=around)
                 result[one, other] = result[other, one] = apart
     return result
 
@@ -59,15 +64,15 @@ def has_twins(pairs: Pairs, a: Int, b: Int) -> bool:
     return bool(without_order(pairs, npu, a).any() or without_order(pairs, pairs.bench, b).any())
 
 
-def _differ_at(side: Traits, one: int, other: int) -> int:
-    """The attribute by which two modules differ, -1 where they are counted.
+def _are_apart(side: Traits, one: int, other: int, *, around: bool) -> bool:
+    """Whether two modules differ by a name.
 
     Of activations and their like there are many: only what holds them tells which is which.
     """
     names = side.outline.tree.parsed
     place = first_difference(names[one].stem, names[other].stem)
     is_last = place >= names[one].stem.count(".") - 2
-    return -1 if is_last and not side.parameters_below[1, one] > 0 else place
+    return place >= 0 and not (is_last and (around or not side.parameters_below[1, one] > 0))
 
 
 def _parallel(side: Traits, nodes: Int, group: list[int]) -> list[list[int]]:
