@@ -108,7 +108,8 @@ def exchangeable(
     loop over experts, whole blocks at a time. Of many passes, as many on both sides, each is told
     by its number: time goes forward whoever writes the loop. ``named`` tells for two items of each
     list whether names alone tell them apart: these have no order, even where both stand ``fast``.
-    ``loops`` tells the same of modules around two items, which are in no loop then. ``said`` is what words say of each row and column.
+    ``loops`` tells the same of modules around two items, which are in no loop then. ``said`` is
+    what words say of each row and column.
     """
     own = score[rows, columns]
     traded = score[np.ix_(rows, columns)]
@@ -121,6 +122,8 @@ def exchangeable(
     without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
     of_others = loops[0][np.ix_(rows, rows)] | loops[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
+    by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
+    by_column &= ~fast[:, None] | named[1][np.ix_(columns, free_columns)]
     # A word that only the two names share tells what the order does not.
     least = said[rows, columns] - _SAID
     words = said[np.ix_(rows, columns)]

@@ -15,8 +15,8 @@ from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
-from msprobe_builder.align.traits import Traits, has_values
-from msprobe_builder.align.unordered import has_twins, named_apart, without_order
+from msprobe_builder.align.traits import Traits
+from msprobe_builder.align.unordered import has_twins, named_apart, told_by_words, without_order
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -267,14 +267,8 @@ def pair_gap(
             fast = is_module[rows]
             fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
         named = without_order(pairs, pairs.npu, a), without_order(pairs, pairs.bench, b)
-        loops = tuple(
-            named_apart(side, nodes, around=True)
-            for side, nodes in ((pairs.npu, a), (pairs.bench, b))
-        )
-        said = np.zeros(score.shape)
-        if not has_values(pairs.npu):
-            said = pairs.known.words.said(a, pairs.known.other_words, b) * is_module[:, None]
-        told = ~exchangeable(score, rows, columns, fast, named, loops, said)
+        loops = named_apart(pairs.npu, a, around=True), named_apart(pairs.bench, b, around=True)
+        told = ~exchangeable(score, rows, columns, fast, named, loops, told_by_words(pairs, a, b))
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
-from msprobe_builder.align.traits import Traits
+from msprobe_builder.align.traits import Traits, has_values
 from msprobe_builder.align.words import first_difference
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
+Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 
@@ -50,6 +51,14 @@ def named_apart(
                 apart = _are_apart(side, int(nodes[one]), int(nodes[other]), around=around)
                 result[one, other] = result[other, one] = apart
     return result
+
+
+def told_by_words(pairs: Pairs, a: Int, b: Int) -> Float:
+    """What words say of two lists, where no values tell; calls have none."""
+    if has_values(pairs.npu):
+        return np.zeros((len(a), len(b)))
+    said = pairs.known.words.said(a, pairs.known.other_words, b)
+    return np.asarray(said * (pairs.npu.operator[a] < 0)[:, None])
 
 
 def has_twins(pairs: Pairs, a: Int, b: Int) -> bool:
