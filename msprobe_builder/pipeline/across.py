@@ -11,7 +11,7 @@ from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.surroundings import read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
-from msprobe_builder.verdict.across import judge_across
+from msprobe_builder.verdict.across import began_otherwise, judge_across
 from msprobe_builder.verdict.findings import Cause
 from msprobe_builder.verdict.next_dump import SHOWN, next_dump
 
@@ -54,5 +54,6 @@ def settle_verdict(connection: sqlite3.Connection) -> None:
     nearest = [
         read_surroundings(connection, one.node_id, is_outside=one.cause == _OUTSIDE)
         for one in ruling.standing[:SHOWN]
+        if not began_otherwise(hearing, one)
     ]
     write_ruling(connection, hearing, ruling, next_dump([one for one in nearest if one]))

@@ -132,6 +132,7 @@ def judge_across(hearing: Hearing) -> Ruling:
     accused, places = hearing.accused, hearing.places
     if len({place.rank for place in places}) > 1:
         _hear_other_ranks(hearing)
+    _look_at_the_beginning(hearing)
     _look_at_earlier_steps(hearing)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
@@ -187,6 +188,23 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
 
 
+def _look_at_the_beginning(hearing: Hearing) -> None:
+    """One weight stands for all those that differ before anything was recorded."""
+    others = [one for one in hearing.accused if began_otherwise(hearing, one)]
+    certain = {one.rank for one in others if one.strength == Strength.STRONG}
+    for one in others:
+        if one.strength == Strength.STRONG:
+            one.add(_UNLIKE)
+        elif one.strength and one.rank in certain:
+            one.explain("Another such weight stands for all.")
+
+
+def began_otherwise(hearing: Hearing, one: Accused) -> bool:
+    """Whether most weights differ before anything was recorded: no other record tells more."""
+    begins = min((place.step for place in hearing.places), default=0)
+    return one.cause == "weights" and one.step == begins
+
+
 def _look_at_earlier_steps(hearing: Hearing) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
     begins = min((place.step for place in hearing.places), default=0)
@@ -234,6 +252,10 @@ def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
     )
 
 
+_UNLIKE = (
+    "The weights differ before the first step that was recorded: load the same weights, seed both"
+    " runs alike, or record an earlier step."
+)
 _EXACT = 2.0**-20
 _WEIGHTS = ("weight", "weights")
 

@@ -77,6 +77,14 @@ def test_the_demo_shows_what_the_readme_promises(demo_database: Path) -> None:
     assert "`{}` against `{}`".format(*(scale for (scale,) in scales)) in text
 
 
+@pytest.mark.parametrize("readme", READMES)
+def test_the_verdict_in_the_readme_is_that_of_the_demo(readme: str, demo_database: Path) -> None:
+    [shown] = blocks((REPOSITORY / readme).read_text(encoding="utf-8"), "text")
+    judged = Path(sys.executable).with_name("msprobe-build"), "verdict", demo_database
+    told = subprocess.run(judged, check=True, capture_output=True, encoding="utf-8").stdout
+    assert told.startswith(shown)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_shell_command_is_one_we_know_how_to_check(document: str) -> None:
     text = (REPOSITORY / document).read_text(encoding="utf-8")
@@ -118,7 +126,7 @@ def test_links_lead_somewhere(document: str) -> None:
 def test_both_readmes_show_the_same_commands_and_settings() -> None:
     english, chinese = ((REPOSITORY / name).read_text(encoding="utf-8") for name in READMES)
     assert shell_commands(english) == shell_commands(chinese)
-    for language in ("json", "python"):
+    for language in ("json", "python", "text"):
         assert blocks(english, language) == blocks(chinese, language)
     colours = re.compile(r"#[0-9A-F]{6}")
     assert colours.findall(english) == colours.findall(chinese)

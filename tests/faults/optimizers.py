@@ -44,6 +44,7 @@ class Training:
     keeps_gradients: bool = False
     dropout: float = 0.0
     random: int = 0  # seed of what is drawn
+    weights: int = 3  # seed of those it begins with
     noise: float = 0.0  # of each kernel
     half: bool = False
 
@@ -73,7 +74,7 @@ CONTROLS: dict[str, tuple[Training, Training]] = {
 
 def train(folder: Path, training: Training, *, recorded: bool) -> Path:
     """Record three steps; ``recorded`` says whether the optimizer is, too."""
-    torch.manual_seed(3)
+    torch.manual_seed(training.weights)
     model = Gpt2()
     if training.half:
         model = model.to(torch.bfloat16)

@@ -50,6 +50,17 @@ def test_weights_tell_of_an_optimizer_that_was_not_recorded(name: str, tmp_path:
     assert "optimizer" in verdict.sentence
 
 
+def test_runs_that_began_with_other_weights_are_told_so_once(tmp_path: Path) -> None:
+    npu = train(tmp_path / "npu", Training(weights=4), recorded=False)
+    bench = train(tmp_path / "bench", Training(), recorded=False)
+    verdict = judged(npu, bench, tmp_path / "out")
+    assert verdict.conclusion == "fault"
+    assert verdict.first_bad_step == 0
+    assert [one.cause for one in verdict.suspects] == ["weights"]
+    assert "seed both runs alike" in verdict.sentence
+    assert verdict.next_dump is None
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("name", _few(CONTROLS, "noise"))
 def test_noise_that_an_optimizer_enlarges_is_no_fault(

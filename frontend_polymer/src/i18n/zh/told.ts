@@ -2,67 +2,23 @@
 // msprobe_builder/verdict; they are recognised one after the other from the beginning. Where one is
 // not known, everything stays as it was written: half a sentence in each language helps nobody.
 
+import {
+  DIFFERENCE,
+  NAME,
+  NAMES,
+  VALUES,
+  difference,
+  names,
+  ofRank,
+  ranks,
+  side,
+  told,
+  values,
+  type Told,
+} from './told-words';
+
 /** No verdict is as long; what is longer is not looked at. */
 const LONGEST = 4000;
-
-const NAME = '(\\S{1,500}?)'; // of a tensor or a node; has no space
-const NAMES = '(\\S{1,500}?(?:, \\S{1,500}?){0,5}(?: and \\d+ more)?)';
-const END = '(?= |$)';
-
-type Told = readonly [pattern: RegExp, chinese: (...parts: string[]) => string];
-
-function told(pattern: string, chinese: (...parts: string[]) => string): Told {
-  return [new RegExp(pattern + END, 'y'), chinese];
-}
-
-const STATISTICS: Readonly<Record<string, string>> = {
-  max: '最大值',
-  min: '最小值',
-  mean: '均值',
-  norm: '范数',
-};
-
-/** How a tensor differs: what stands in many sentences, and its Chinese behind the tensor's name. */
-const DIFFERENCE =
-  '(holds NaN or infinity, that of the reference does not' +
-  '|is finite, that of the reference holds NaN or infinity' +
-  '|has [-+.\\w]+ times the norm of the reference' +
-  '|has (?:max|min|mean|norm) [-+.\\w]+ instead of [-+.\\w]+' +
-  '|differs)';
-
-function difference(text: string): string {
-  if (text.startsWith('holds')) return '含有 NaN 或无穷值，而标杆没有';
-  if (text.startsWith('is finite')) return '为有限值，而标杆含有 NaN 或无穷值';
-  const times = /^has (\S+) times/.exec(text);
-  if (times) return `的范数是标杆的 ${times[1]} 倍`;
-  const instead = /^has (\S+) (\S+) instead of (\S+)$/.exec(text);
-  if (instead) return `的${STATISTICS[instead[1]!]}为 ${instead[2]}，标杆为 ${instead[3]}`;
-  return '与标杆不同';
-}
-
-function names(text: string): string {
-  return text.replaceAll(', ', '、').replace(/ and (\d+) more$/, ' 等，另有 $1 个');
-}
-
-function side(text: string): string {
-  return text.toLowerCase() === 'this run' ? '本次运行' : '标杆';
-}
-
-function ranks(text: string): string {
-  return text.replaceAll(', ', '、');
-}
-
-const VALUES = '(max \\S+, min \\S+, mean \\S+, norm \\S+?)';
-
-function ofRank(note: string): string {
-  return note === 'the same elements in another order'
-    ? '元素相同、次序不同'
-    : note.replace(/^(\S+) times$/, '$1 倍');
-}
-
-function values(text: string): string {
-  return text.replaceAll(/(max|min|mean|norm) /g, (_, name: string) => `${STATISTICS[name]} `);
-}
 
 /** What is said of an optimizer that goes through other parameters than the reference's. */
 const OF_PARTS = told(
@@ -271,6 +227,12 @@ const SENTENCES: readonly Told[] = [
     'Where a gradient is next to nothing, an optimizer may make that of its rounding\\.',
     () => '梯度接近于零时，优化器可能由其舍入误差造成这一差异。',
   ),
+  told(
+    'The weights differ before the first step that was recorded: load the same weights, seed both runs alike, or record an earlier step\\.',
+    () =>
+      '权重在所记录的第一个 step 之前就已不同：请加载相同的权重、为两次运行设置相同的随机种子，或记录更早的 step。',
+  ),
+  told('Another such weight stands for all\\.', () => '同类的另一权重代表了它们全部。'),
   told('Most weights of step (\\d+) differ, too\\.', (step) => `step ${step} 的大多数权重也不同。`),
   told(
     'The step before agrees: look at what happened in between, such as the optimizer, its settings, clipping, or weights that were loaded\\.',
