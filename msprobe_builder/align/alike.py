@@ -119,7 +119,9 @@ def exchangeable(
     free_columns = np.setdiff1d(np.arange(score.shape[1]), columns)
     by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
     by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
-    without_order = named[0][np.ix_(rows, rows)] | named[1][np.ix_(columns, columns)]
+    mine, theirs = named[0][np.ix_(rows, rows)], named[1][np.ix_(columns, columns)]
+    both = (swaps & mine).any(axis=1) & (swaps & theirs).any(axis=1)  # one side counts no others
+    without_order = (mine | theirs) & both[:, None]
     of_others = loops[0][np.ix_(rows, rows)] | loops[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
     by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
@@ -148,7 +150,7 @@ def exchangeable(
         if np.array_equal(now, told):
             break
         told = now
-    return ~told
+    return np.asarray(~told)
 
 
 def with_best_partners(

@@ -40,10 +40,8 @@ def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) ->
     if pairs.known.trust.equal:
         return 0
     kinds = Kinds.of(operators)
-    edges = tuple(
-        Edges.of(one, side, kinds.commuting)
-        for one, side in ((flow, pairs.npu), (other, pairs.bench))
-    )
+    commuting = kinds.commuting
+    edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
     if not edges[0].given or not edges[1].given:
         doubt_twins(
             pairs,
