@@ -120,8 +120,8 @@ def exchangeable(
     by_row = own[:, None] - _LIKELY < score[np.ix_(free_rows, columns)].T
     by_column = score[np.ix_(rows, free_columns)] > own[:, None] - _LIKELY
     mine, theirs = named[0][np.ix_(rows, rows)], named[1][np.ix_(columns, columns)]
-    both = (swaps & mine).any(axis=1) & (swaps & theirs).any(axis=1)  # one side counts no others
-    without_order = (mine | theirs) & both[:, None]
+    # A side that counts all of its modules gives an order.
+    without_order = (mine | theirs) & (named[0].any() and named[1].any())
     of_others = loops[0][np.ix_(rows, rows)] | loops[1][np.ix_(columns, columns)]
     swaps &= ~fast[:, None] | without_order
     by_row &= ~fast[:, None] | named[0][np.ix_(rows, free_rows)]
