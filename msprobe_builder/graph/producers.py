@@ -4,7 +4,9 @@ A dump does not say which tensor is which, but two recordings of one tensor have
 shape and type. The producer of an input is the latest call that had finished by then and put out a
 tensor with the same fingerprint. What a module is given, and its weights, count as handed on to the
 calls inside. Where no fingerprint fits exactly one without shape and order of summation is tried:
-views that were not recorded change the one, contiguous copies the other.
+views that were not recorded change the one, contiguous copies the other. A call that writes to what
+it is given and puts out nothing may change any of these: what comes of that is no longer its
+maker's. It is known by its extremes, or by its shape alone in the same module.
 """
 
 from __future__ import annotations
@@ -51,12 +53,19 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     tells = table.statistics[_MAX] != table.statistics[_MIN]
     exact = _hash([table.shape_id, table.dtype_id], table.statistics)
     loose = _hash([table.numel.view(np.int64)], table.statistics[:2])
-    for fingerprint, allowed in (
-        (exact, is_input | passed_on),
-        (loose, (is_input | passed_on) & tells),
-    ):
+    writes = calls.is_api & (calls.of_stems(_writes) == 1)
+    written = is_input & writes[table.node] & (table.position == 0)
+    passes = [
+        (exact, is_input | passed_on, is_output | handed),
+        (loose, (is_input | passed_on) & tells, is_output | handed | written),
+    ]
+    if written.any():
+        parent = tree.parent[table.node]
+        beside = _hash([table.shape_id, table.dtype_id, parent], table.statistics[:0])
+        passes.append((beside, is_input & tells, written))
+    for fingerprint, allowed, made in passes:
         wanted = np.flatnonzero(allowed & (result < 0))
-        given = np.flatnonzero(is_output | handed)
+        given = np.flatnonzero(made)
         if not len(wanted) or not len(given):
             continue
         result[wanted] = _latest(tree, table, fingerprint, wanted, given, handed, is_input)
@@ -93,6 +102,11 @@ def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:
 def _changes_what_it_is_given(stem: str) -> bool:
     """Whether the name is that of a call in place: ``addcdiv_``, no ``__add__``."""
     return stem.endswith("_") and not stem.endswith("__")
+
+
+def _writes(stem: str) -> bool:
+    """Whether it assigns to a part of a tensor, of which nothing is recorded behind the call."""
+    return stem.endswith(".__setitem__")
 
 
 def _latest(

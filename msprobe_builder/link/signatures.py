@@ -115,12 +115,14 @@ FUNCTIONS = {
         received="output_tensor_lists",
     ),
     "all_gather_into_tensor": _GATHER_INTO,
+    "all_gather_single": _GATHER_INTO,
     "_all_gather_base": _GATHER_INTO,
     "all_gather_object": _function(Pattern.ALL, "object_list obj group"),
     "reduce_scatter": _function(
         Pattern.ALL, "output input_list op group async_op", received="output"
     ),
     "reduce_scatter_tensor": _REDUCE_SCATTER,
+    "reduce_scatter_single": _REDUCE_SCATTER,
     "_reduce_scatter_base": _REDUCE_SCATTER,
     "all_to_all": _function(
         Pattern.ALL,

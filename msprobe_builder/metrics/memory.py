@@ -26,8 +26,9 @@ Bool = NDArray[np.bool_]
 
 # Where communication writes to: the first argument, or one of these keywords.
 _FIRST = frozenset(
-    "recv irecv all_gather all_gather_into_tensor all_gather_base reduce_scatter "
-    "reduce_scatter_tensor reduce_scatter_base all_to_all all_to_all_single scatter".split()
+    "recv irecv all_gather all_gather_into_tensor all_gather_single all_gather_base "
+    "reduce_scatter reduce_scatter_tensor reduce_scatter_single reduce_scatter_base "
+    "all_to_all all_to_all_single scatter".split()
 )
 _WRITES = OVERWRITES | {"__setitem__"}
 _KEYWORDS = ("tensor_list", "output", "output_tensor", "output_tensor_list", "gather_list")
@@ -55,8 +56,11 @@ def _views(part: Part) -> Bool:
 
 
 def _unwritten(part: Part, views: Bool, producer: Int) -> Bool:
-    fresh = part.calls.are(UNINITIALISED)[part.table.node]
-    _hand_on(fresh, views, part.table, producer)
+    table = part.table
+    fresh = part.calls.are(UNINITIALISED)[table.node]
+    # What a call was given and has written to is no longer as it was handed out.
+    written = (table.section == Section.INPUT) & part.calls.is_api[table.node]
+    _hand_on(fresh, views, table, np.where((producer >= 0) & written[producer], -1, producer))
     return fresh
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
 
+Sources: TypeAlias = tuple[Source | ReplicaSource, Source | ReplicaSource]
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
 
@@ -164,7 +166,11 @@ def _read_both(
     keeper: Keeper,
 ) -> tuple[Side, Side, Texts]:
     """Both sides and their texts; one that was kept from another job is not read again."""
-    sources = job.npu, bench
+    sources: Sources = job.npu, bench
+    if isinstance(job.npu, ReplicaSource) and isinstance(bench, ReplicaSource):
+        from msprobe_builder.pipeline.two_splits import told_by_each_other
+
+        sources = told_by_each_other(sources, lambda one, own: read_rank(one, own)[0])
     texts, shared = Texts(), Shared()
     sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
     if job.keep is None:
@@ -175,7 +181,7 @@ def _read_both(
         for _ in range(_reads(sources[job.keep.side]) if is_old else 0):
             report(f"keep {_NAMES[job.keep.side]}")
     # Where one side is not cut it tells how the other is, so it is read first.
-    for number in sorted(range(2), key=lambda one: _parts(sources[one])):
+    for number in sorted(range(2), key=lambda one: _pieces(sources[one])):
         if number not in sides:
             source = sources[number]
             if 1 - number in sides:
@@ -200,11 +206,23 @@ def _parts(source: Source | ReplicaSource) -> int:
     return source.layout.tp if isinstance(source, ReplicaSource) else 1
 
 
+def _pieces(source: Source | ReplicaSource) -> tuple[int, int]:
+    """The same, and in how many parts its sequences are."""
+    return _parts(source), source.layout.cp if isinstance(source, ReplicaSource) else 1
+
+
 def _with_wholes(
     source: Source | ReplicaSource, other: Source | ReplicaSource, side: Side
 ) -> Source | ReplicaSource:
     """A source that is cut with the shapes of the other side, which is read and not cut."""
-    if not isinstance(source, ReplicaSource) or source.layout.tp == 1 or _parts(other) > 1:
+    if not isinstance(source, ReplicaSource):
+        return source
+    if source.layout.cp > 1 and not (isinstance(other, ReplicaSource) and other.layout.cp > 1):
+        from msprobe_builder.merge.flow.context import words_shape
+
+        texts = side.dump.parameters.texts
+        source = replace(source, words=words_shape(side.tree, side.table, texts))
+    if source.layout.tp == 1 or _parts(other) > 1:
         return source
     from msprobe_builder.merge.flow.wholes import whole_shapes
 

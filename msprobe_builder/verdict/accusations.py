@@ -19,10 +19,10 @@ from msprobe_builder.verdict.doubts import (
     half_unit,
     is_cast_of_habit,
     is_cast_once,
-    is_given_another_size,
     is_given_unknown,
     is_open,
     is_within,
+    resized_inputs,
     was_given_more,
     works_on_other_parts,
 )
@@ -96,11 +96,7 @@ def accusations(
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
         or (
             one.cause is Cause.OUTPUT
-            and (
-                is_within(flow, one, half)
-                or is_given_another_size(flow, one)
-                or is_cast_once(flow, one)
-            )
+            and (is_within(flow, one, half) or resized_inputs(flow, one) or is_cast_once(flow, one))
         )
         or number in later.unshown
         or number in unsure

@@ -32,3 +32,11 @@ def consumers_of(table: ParameterTable, producer: Int, nodes: int) -> Consumers:
     order = np.argsort(source, kind="stable")
     starts = np.searchsorted(source[order], np.arange(nodes + 1))
     return Consumers(table.node[rows[order]], starts)
+
+
+def makers(table: ParameterTable, producer: Int, rows: Int) -> Int:
+    """The row that a call has put out of each input, behind modules that hand it on, or -1."""
+    found = producer[rows]
+    while len(handed := np.flatnonzero((found >= 0) & (table.section[found] == Section.INPUT))):
+        found[handed] = producer[found[handed]]
+    return np.asarray(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import inputs_of
@@ -24,9 +24,9 @@ _MOST = 48  # calls in between
 def meets_again(flow: Flow, finding: Finding) -> bool:
     """Whether all that comes of a finding agrees behind calls that each side has of its own."""
     calls, node = flow.npu.calls, finding.at
-    if finding.row < 0 or calls.direction[node] != Direction.FORWARD:
+    if finding.row < 0 or not calls.is_api.any():
         return False
-    if not calls.is_api.any() or (finding.node in flow.arguments and not finding.side):
+    if finding.node in flow.arguments and not finding.side:
         return False
     between, met = _until_it_agrees(flow, node, finding.expected)
     if not met:
@@ -54,12 +54,12 @@ def _until_it_agrees(flow: Flow, start: int, expected: float) -> tuple[list[int]
 
 
 def _behind(flow: Flow, node: int) -> list[int]:
-    """The forward calls that are given what a call puts out, and read it."""
+    """The calls of the same pass that are given what a call puts out, and read it."""
     calls = flow.npu.calls
     return [
         one
         for one in set(flow.consumers.of(node))
-        if calls.kind[one] == Kind.API and calls.direction[one] == Direction.FORWARD
+        if calls.kind[one] == Kind.API and calls.direction[one] == calls.direction[node]
         if not operator_of(flow.npu.tree.parsed[one].stem).endswith("_like")
     ]
 

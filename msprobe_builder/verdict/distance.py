@@ -26,6 +26,7 @@ same in other numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,6 +149,7 @@ def _of_statistics(
     with np.errstate(all="ignore"):
         worst = np.fmax.reduce(error, axis=0)
     measured = _measured(comparisons, block, b, extreme, normalised)
+    measured[filler.any(axis=0)] = np.nan  # of what a mask fills the distance is that of fillers
     worst = np.where(np.isnan(measured), worst, np.fmax(measured, error[_NORM]))
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
@@ -261,18 +263,19 @@ def _largest_size(npu: ParameterTable, bench: ParameterTable, comparisons: Compa
 
 
 def is_other_precision(
-    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, casting: Bool
+    npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons, telling: Sequence[Bool]
 ) -> bool:
     """Whether it is the habit of these two runs that types differ.
 
-    ``casting`` are the npu rows of products, which mixed precision casts and little else.
+    ``telling`` are npu rows of which most are enough: products, which mixed precision casts and
+    little else, and weights, as much of a model in half precision may be computed in single.
     """
     pairs = comparisons.pairs
     differs = npu.dtype_id[pairs.npu] != bench.dtype_id[pairs.bench]
     if not len(pairs):
         return False
-    of_products = differs[casting[pairs.npu]]
-    most = len(of_products) >= _SEVERAL and float(of_products.mean()) >= _MOST
+    kinds = [differs[one[pairs.npu]] for one in telling]
+    most = any(len(one) >= _SEVERAL and float(one.mean()) >= _MOST for one in kinds)
     return most or float(differs.mean()) > _HABIT
 
 

@@ -103,17 +103,24 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     return summed and finding.error < math.sqrt(2.0 * unit)
 
 
-def is_given_another_size(flow: Flow, finding: Finding) -> bool:
-    """Whether something the call is given is of another size, so that nobody can compare it.
+def resized_inputs(flow: Flow, finding: Finding) -> list[int]:
+    """The rows of another size that the call is given, so that nobody can compare them.
 
     What it puts out then follows from what it was given, not from what it does. That one statistic
-    agrees, such as the maximum of masked scores, says nothing.
+    agrees, such as the maximum of masked scores, says nothing. A parameter's gradient is made of
+    what its module is given, forward and back.
     """
-    return bool(given_another_size(flow, finding.at))
+    if finding.side:
+        return []
+    nodes = [finding.at]
+    if finding.row >= 0 and flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD:
+        around = int(flow.npu.tree.parent[finding.at])
+        nodes += [around, *flow.twin[[around]].tolist()]
+    return [row for node in nodes if node >= 0 for row in _of_another_size(flow, node)]
 
 
-def given_another_size(flow: Flow, node: int) -> list[int]:
-    """The rows of tensors that a call is given of another size than the reference's."""
+def _of_another_size(flow: Flow, node: int) -> list[int]:
+    """The rows of what one call is given in another size than the reference's."""
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)
@@ -134,7 +141,8 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 def given_unknown(flow: Flow, node: int) -> list[int]:
     """The rows of tensors that a call is given of which one side alone has statistics.
 
-    A call on the way back works with what the one on the way forward was given.
+    Of what merging could not tell on either side there are none on both. A call on the way back
+    works with what the one on the way forward was given.
     """
     table = flow.npu.table
     back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
@@ -145,7 +153,10 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
     rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
-    unknown = np.isnan(own).all(axis=0) != np.isnan(theirs).all(axis=0)
+    is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
+    unknown = is_open != is_theirs_open
+    if flow.is_merged:
+        unknown |= is_open & is_theirs_open & (table.numel[rows] != 0)
     return [int(row) for row in rows[unknown]]
 
 

@@ -11,7 +11,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
 from msprobe_builder.verdict.arguments import Argument
 from msprobe_builder.verdict.distance import WORST, fillers
-from msprobe_builder.verdict.doubts import given_another_size, given_unknown
+from msprobe_builder.verdict.doubts import given_unknown, resized_inputs
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS, TURNING
@@ -123,8 +123,10 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         if flow.is_merged:
             return f"Nobody can compare {told}, which merging could not tell; {name} {shown}."
         return f"Nobody can compare {told}, of which one side has no statistics; {name} {shown}."
-    if finding.side == 0 and (resized := given_another_size(flow, finding.node)):
+    if resized := resized_inputs(flow, finding):
         given, row = texts.values[table.name_id[resized[0]]], flow.bench_of[resized[0]]
+        if table.node[resized[0]] != finding.at:
+            given = f"{given} of {flow.npu.tree.names[table.node[resized[0]]]}"
         own, theirs = int(table.numel[resized[0]]), int(flow.bench.table.numel[row])
         return f"The size of {given} is {own:,}, in the reference {theirs:,}; {name} {shown}."
     return f"The inputs agree, {name} {shown}."

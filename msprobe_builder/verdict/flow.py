@@ -162,8 +162,7 @@ def flow_of(
     discrete = is_whole[table.dtype_id]
     masked = sizes_behind_masks(npu, producer, visible, discrete)
     larger = masked > visible
-    if "euclidean_distance" not in comparisons.metrics:
-        error[larger] *= visible[larger] / masked[larger]
+    error[larger] *= visible[larger] / masked[larger]
     scale = np.where(np.isnan(masked), scale, masked)
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
@@ -187,12 +186,13 @@ def flow_of(
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
-    error[meaningless(npu, producer, texts)] = np.nan
+    holds_nothing = meaningless(npu, producer, texts)
     empty = meaningless(bench, bench_producer, texts)
     rows = np.flatnonzero(bench_of >= 0)
-    error[rows[empty[bench_of[rows]]]] = np.nan
+    holds_nothing[rows[empty[bench_of[rows]]]] = True
+    error[holds_nothing] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
-    wrongly_matched = _with_rows(npu, off & np.isnan(error))
+    wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
     twin = calls.twin
     noise = _own_noise(
         calls,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.consumers import makers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import CASTS
@@ -129,4 +130,30 @@ def _between(flow: Flow, row: int, producer: int) -> Place | None:
 
 
 def _may_cut(flow: Flow, part: Part) -> Bool:
-    return part.calls.are({"detach"}) | (not flow.is_merged)
+    given = part.table.is_tensor & (part.table.section == Section.INPUT)
+    takes = np.zeros(len(part.tree), dtype=bool)
+    takes[part.table.node[given]] = True  # what is made of nothing was never part of a branch
+    return part.calls.are({"detach"}) | (takes & (not flow.is_merged))
+
+
+def gives_nothing_back(flow: Flow, node: int) -> Place | None:
+    """The call of one side alone that uses a tensor and gives no gradient back to it.
+
+    ``node`` is given a gradient that is off though all that makes it agrees: a part of the sum is
+    missing, or there is one too many.
+    """
+    twin = int(flow.twin[node])
+    partner = int(flow.partner[twin]) if twin >= 0 else -1
+    if twin < 0 or partner < 0:
+        return None
+    for side, part, lone, made_by, source in (
+        (0, flow.npu, flow.lone, flow.producer, twin),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer, partner),
+    ):
+        rows = np.flatnonzero((made_by >= 0) & lone[part.table.node])
+        maker = makers(part.table, made_by, rows)
+        users = part.table.node[rows[(maker >= 0) & (part.table.node[maker] == source)]]
+        cut = users[part.calls.is_forward_call[users] & (part.calls.twin[users] < 0)]
+        if len(cut):
+            return Place(side, int(cut[0]), Cause.MISSING if side else Cause.EXTRA)
+    return None

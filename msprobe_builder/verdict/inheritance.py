@@ -23,6 +23,7 @@ from msprobe_builder.verdict.accumulated import Gradients, uneven_gradients
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
+from msprobe_builder.verdict.gradients import gives_nothing_back
 from msprobe_builder.verdict.kinks import SHARING
 from msprobe_builder.verdict.onesided import Movers, calls_of_one_side, modules_inside
 from msprobe_builder.verdict.operators import (
@@ -297,8 +298,11 @@ class Inheritance:
             place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
         elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
             place = self.altered_inside.get(node) or Place(0, node, Cause.OUTPUT)
-        elif (own < 0 and bench_node < 0) or (self.modules_alone and self.backward[node]):
-            # Of modules alone nobody knows what else adds to a gradient.
+        elif max(own, bench_node) < 0 or (
+            self.modules_alone and (self.backward[node] or min(own, bench_node) < 0)
+        ):
+            # Of modules alone nobody knows what else adds to a gradient, nor, where one side's
+            # tensor has no maker, that it is given another: calls that nobody recorded made it.
             parent = self.parent[node]
             # A gradient never comes from outside, as long as something is around it. Nor does what
             # a module that is given tensors hands to those in it, where modules alone are known.
@@ -312,6 +316,8 @@ class Inheritance:
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
                 place = self.called_inside.get(parent, place)
+        elif self.backward[node]:
+            place = gives_nothing_back(self.flow, node) or place
         return self._find(place, node, row, expected, root)
 
     def _is_unrecorded(self, node: int) -> bool:

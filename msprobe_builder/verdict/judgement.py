@@ -136,6 +136,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     if parts is not None:
         found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
         found += [Accusation(-1, one, Strength.WEAK, 0, (-1.0, inf)) for one in parts.findings]
+    found = _by_forward_calls(flow, found)
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
@@ -234,6 +235,23 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
             known.add((one.side, whole))
             one = replace(one, node=whole)
         result.append(one)
+    return result
+
+
+def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
+    """The same, with the forward call where one side alone makes it, instead of its gradient's."""
+    known = {(one.finding.side, one.finding.node) for one in found}
+    result = []
+    for each in found:
+        one = each.finding
+        part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
+        twin = int(part.calls.twin[one.node])
+        is_back = part.calls.direction[one.node] == Direction.BACKWARD
+        is_told = one.cause in (Cause.EXTRA, Cause.MISSING) and is_back and twin >= 0
+        if is_told and lone[twin] and (one.side, twin) not in known:
+            known.add((one.side, twin))
+            each = replace(each, finding=replace(one, node=twin))
+        result.append(each)
     return result
 
 

@@ -92,6 +92,7 @@ def _is_norm(name: str) -> bool:
 # Of a determinant: a sum of logarithms, which cancels near 1 whatever is given.
 DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
+WAVES = frozenset({"sin", "cos", "tan"})
 
 # Elements stand elsewhere behind these, which their statistics do not tell.
 REORDERING = frozenset(
@@ -173,7 +174,8 @@ def has_other_precision(npu: Part, bench: ParameterTable, comparisons: Compariso
     calls = npu.calls
     products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
     rows = products[npu.table.node] & (npu.table.section == Section.OUTPUT)
-    return is_other_precision(npu.table, bench, comparisons, np.asarray(rows))
+    weights = npu.table.section == Section.PARAMETERS
+    return is_other_precision(npu.table, bench, comparisons, (np.asarray(rows), weights))
 
 
 def normalising(calls: Calls) -> NDArray[np.bool_]:

@@ -21,6 +21,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.consumers import makers
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
 from msprobe_builder.verdict.operators import PICKING, Family
@@ -142,7 +143,7 @@ def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> boo
     if finding.cause is not Cause.OUTPUT or calls.direction[node] != Direction.FORWARD:
         return False
     rows = inputs_of(flow.npu.table, node)
-    shape, origin = flow.npu.table.shape_id, _origin(flow, rows)
+    shape, origin = flow.npu.table.shape_id, makers(flow.npu.table, flow.producer, rows)
     # What has another shape since was moved, if only by a view.
     unknown = (origin < 0) | (shape[origin] != shape[rows])
     rows = rows[unknown & (bits[rows] != 1) & ~flow.discrete[rows]]
@@ -155,15 +156,6 @@ def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> boo
         times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
         rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
         return not np.ptp(times) <= rounding * np.abs(times).max()
-
-
-def _origin(flow: Flow, rows: Int) -> Int:
-    """Which row a call has put out for each input, through modules that hand it on, or -1."""
-    found = flow.producer[rows]
-    for _ in range(int(flow.npu.tree.depth.max(initial=0))):
-        handed = (found >= 0) & (flow.npu.table.section[found] == Section.INPUT)
-        found = np.where(handed, flow.producer[found], found)
-    return found
 
 
 @dataclass(frozen=True)

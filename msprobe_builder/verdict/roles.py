@@ -108,6 +108,8 @@ class Pass(Inheritance):
         elif node in self.altered:
             taint = Place(0, node, Cause.OUTPUT)
             self.altered_inside.setdefault(self.parent[node], taint)
+        if first == last and taint is not None and self.in_start[node] < self.in_start[node + 1]:
+            self.taint[self.inputs[self.in_start[node]]] = taint  # it may have written to it
         for row in self.outputs[first:last]:
             seen, floor = self.error[row], self.floor[row]
             if self.passed_on[row]:

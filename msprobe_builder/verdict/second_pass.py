@@ -58,6 +58,7 @@ def made_later(flow: Flow, roles: Roles) -> Later:
     when = {number: _when(flow, findings[number], ends) for number in own}
     handed = [one for one in own if flow.npu.table.section[findings[one].row] in _HANDED]
     unshown = {one for one in handed if soonest[findings[one].at] < when[one]}
+    unshown |= _of_many_modules(flow, findings)
     causes = [
         number
         for number in own
@@ -75,6 +76,24 @@ def made_later(flow: Flow, roles: Roles) -> Later:
         {number: one for number, one in root.items() if one not in (-1, number)},
         frozenset(unshown),
     )
+
+
+def _of_many_modules(flow: Flow, findings: list[Finding]) -> set[int]:
+    """Gradients of parameters that are off in several modules, and nothing before them.
+
+    Of modules alone, whose passes agree: a kernel that is wrong for them all is no likelier than a
+    pass that differentiates the first one again, which goes through them all and shows in none.
+    """
+    tree, table = flow.npu.tree, flow.npu.table
+    if flow.npu.calls.is_api.any():
+        return set()
+    found = {
+        number: tree.parsed[int(tree.parent[one.at])].stem
+        for number, one in enumerate(findings)
+        if one.row >= 0 and not one.side and table.section[one.row] == Section.PARAMETERS_GRAD
+        if one.root < 0 and one.error >= SUSPICIOUS * one.expected
+    }
+    return set(found) if len(set(found.values())) > 1 else set()
 
 
 def _when(flow: Flow, finding: Finding, ends: Int) -> int:

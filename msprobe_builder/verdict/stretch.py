@@ -19,6 +19,7 @@ from msprobe_builder.verdict.operators import (
     JUMPING,
     LOGARITHMS,
     ROUNDING,
+    WAVES,
     Family,
 )
 
@@ -49,7 +50,7 @@ def cancelling(flow: Flow, first: Int) -> Float:
     untold = np.where((flow.scale[given] > 0) & (terms > 1.0), _UNTOLD, 1.0)
     result = np.ones(len(table))
     result[rows] = np.where(size <= 0, untold, np.fmax(times, 1.0))
-    rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS)[table.node] & (flow.scale > 0))
+    rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS | WAVES)[table.node] & (flow.scale > 0))
     result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
     return result
 
@@ -67,11 +68,12 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
         left = flow.mixing[node] * scale[given] / scale
         taken_out = (left > 0) & (scale > 0) & (given >= 0)
         subtracted = np.where(taken_out, np.fmax(left, 1.0 / left), 1.0)
-        near_one = np.fmax(1.0, 1.0 / scale)  # little is left of the number there
+        near_one = np.fmax(1.0, 1.0 / scale)  # little is left there, or at a multiple of π
     reach = np.where(is_curve, flow.reach[node], 1.0)
     back = np.fmax(np.fmax(cancelled, subtracted), reach)
-    is_log = is_curve & calls.are(LOGARITHMS)[node] & (scale > 0)
-    return np.where(_backward(flow)[node], back, np.where(is_log, near_one, reach))
+    is_log, is_wave = (is_curve & calls.are(one)[node] & (scale > 0) for one in (LOGARITHMS, WAVES))
+    ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
+    return np.where(_backward(flow)[node], back, ahead)
 
 
 def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:

@@ -14,7 +14,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from msprobe_collector.intercept.call_sites import as_written
-from msprobe_collector.intercept.functional_collectives import WAIT, FunctionalCollectives
+from msprobe_collector.intercept.functional_collectives import (
+    WAIT,
+    FunctionalCollectives,
+    with_group,
+)
 from msprobe_collector.intercept.names import (
     ENTERED,
     Action,
@@ -134,7 +138,8 @@ class CallMode(TorchFunctionMode):
         except Exception as error:
             self._session.report(label, error)
         if written is None:
-            written = args, _without_defaults(api, kwargs) if kwargs else kwargs
+            shown = with_group(args) if is_communication else args
+            written = shown, _without_defaults(api, kwargs) if kwargs else kwargs
         return record_call(self._session, label, func, args, kwargs, written, frame, finish)
 
     def _enter(

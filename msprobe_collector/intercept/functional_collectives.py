@@ -84,6 +84,17 @@ class FunctionalCollectives:
         return result
 
 
+def with_group(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments whose last one, the name of a group, is the group itself: names tell no ranks."""
+    if not args or not isinstance(args[-1], str):
+        return args
+    known: Any = dist.distributed_c10d
+    try:
+        return (*args[:-1], known._resolve_process_group(args[-1]))
+    except (AttributeError, RuntimeError, LookupError):
+        return args
+
+
 def _storages(value: Any) -> set[int]:
     tensors: list[torch.Tensor] = []
     with torch._C.DisableTorchFunction():

@@ -302,4 +302,7 @@ def test_functional_and_unfinished_calls(tmp_path: Path) -> None:
         assert [output[0]["Max"] for output in outputs[:20]] == [3] * 20
         gathered = dump.data["Distributed.all_gather_into_tensor.0.forward"]["output"][0]
         assert (gathered["Min"], gathered["Max"], gathered["Mean"]) == (1, 2, 1.5)
+        told = dump.data["Distributed.all_gather_into_tensor.0.forward"]["input_args"][-1]
+        assert told["type"] == "torch.ProcessGroup"
+        assert told["group_ranks"] == [0, 1]
         assert not dump.names("Distributed.wait_tensor")

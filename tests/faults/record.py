@@ -115,6 +115,8 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
         with noise, mixed:
             for data, labels in batches:
                 loss_of(model, data, labels, len(batches)).backward()
+            if hasattr(model, "update"):
+                cast(Any, model).update()
 
     return model, step
 

@@ -15,6 +15,7 @@ from tests.faults.case import (
     HALF,
     KERNELS,
     NOISE,
+    PURE,
     REFERENCE_KERNELS,
     REFERENCE_RECOMPUTED,
     SAME,
@@ -46,6 +47,8 @@ FEW = [
     Case("retriever", "answers_detached", kind=HALF, seed=815, direction="backward"),
     Case("segmenter", "skip_overwritten", kind=NOISE, seed=828),
     Case("kept", "kept_behind", 0, kind=SAME, seed=917),
+    Case("foretold", "states_are_cut", kind=SAME, seed=1453),
+    Case("foretold", "last_word_judged", kind=HALF, seed=1454),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
@@ -59,6 +62,9 @@ CONTROLS = [
     Case("answering", None, kind=HALF, seed=801),
     Case("flow", None, kind=HALF, seed=900),
     Case("reversed", None, kind=AUTOCAST, seed=906),
+    Case("corrected", "equal_solved", kind=HALF, seed=1499),
+    Case("asked", None, kind=HALF, seed=1310, task="tensor"),
+    Case("anchorless", None, kind=PURE, seed=1310),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
@@ -98,6 +104,24 @@ INSIDE = [
         "Module.layers.0.KeptBlock.forward.1",
         "gradient",
     ),
+    # Only the reference's was made by calls that nobody recorded.
+    (
+        Case("asked", "cover_of_last", level="L0", seed=1165),
+        "Module.asking.Asking.forward.2",
+        "unrecorded",
+    ),
+    # Where a gradient was differentiated again those of all parameters are off.
+    (
+        Case("drifted", "spread_taken_twice", level="L0", seed=1489),
+        "Module.pressed.Linear.backward.",
+        "unrecorded",
+    ),
+    # Its gradient is missing as well, and comes first.
+    (
+        Case("roomy", "always_open", 1, kind=HALF, level="L0", seed=1177),
+        "Module.layers.1.open.Linear.forward.",
+        "missing",
+    ),
 ]
 
 
@@ -108,6 +132,11 @@ def test_modules_alone_tell_what_was_made_in_them(
     best = score(case, tmp_path).verdict.suspects[0]
     assert best.node.startswith(start)
     assert best.cause == cause
+
+
+def test_what_is_made_of_nothing_cuts_nothing_off(tmp_path: Path) -> None:
+    found = score(Case("drifted", "last_step_missing", seed=1485), tmp_path)
+    assert all(one.cause != "gradient" for one in found.verdict.suspects)
 
 
 def test_modules_alone_accuse_no_module_of_a_fault_in_the_loss(tmp_path: Path) -> None:

@@ -82,6 +82,25 @@ def test_a_step_aside_is_no_fault(step: str, tmp_path: Path) -> None:
     assert not [one for one in verdict.suspects if one.node.endswith(f"{step}.0.forward")]
 
 
+class Turning(nn.Module):
+    """Waves of whole turns, of which nothing is left but rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(40)
+        self.given, self.out = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turns = torch.arange(1, SIDE + 1) * (2.0 * torch.pi)
+        return self.out(torch.tanh(self.given(x) + turns.sin() + turns.tan())).square().mean()
+
+
+def test_what_is_left_of_whole_turns_is_no_fault(tmp_path: Path) -> None:
+    verdict = judged(tmp_path, Turning(), Turning(), Noise())
+    assert verdict.conclusion == "clean"
+    assert not verdict.suspects
+
+
 def test_a_step_that_is_wrong_is_found(tmp_path: Path) -> None:
     """What it is given is equal to the last digit, so that nothing explains another step."""
 

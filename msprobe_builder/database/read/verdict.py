@@ -16,8 +16,12 @@ _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
        expected, heirs, source, evidence,
        coalesce(
-           (SELECT group_concat(DISTINCT coalesce(suspect, rank)) FROM disagreement
+           (SELECT group_concat(DISTINCT disagreement.suspect) FROM disagreement
             WHERE disagreement.node_id = suspect.node_id AND is_origin),
+           -- Where nothing tells which of them is off it is none more than the other.
+           (SELECT group_concat(DISTINCT disagreement.rank)
+                   || coalesce(',' || group_concat(DISTINCT shown_rank), '')
+            FROM disagreement WHERE disagreement.node_id = suspect.node_id AND is_origin),
            (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id)
        ) AS origins, kind, dump_dir, check_.status, check_.times
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)

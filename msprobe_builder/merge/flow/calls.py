@@ -70,8 +70,13 @@ def _follow_call(known: Knowledge, node: int) -> None:
     is_collective = name.stem.startswith("Distributed.") or (
         operator in REDUCTIONS and name.direction is Direction.FORWARD
     )
-    if is_collective and is_over_group(known.ranks, node, known.group):
-        _collective(known, operator, inputs, outputs)
+    # Only on the way forward a call has arguments that tell its group.
+    forward = known.number.get(name._replace(direction=Direction.FORWARD), node)
+    if is_collective and is_over_group(known.ranks, forward, known.group):
+        if name.direction is Direction.BACKWARD:
+            _collective_back(known, operator, outputs)
+        else:
+            _collective(known, operator, inputs, outputs)
         return
     if name.stem in PEER_CALLS:
         for row in outputs:  # each rank has a peer of its own, and what came in is new
@@ -158,6 +163,17 @@ def _talking_product(
         known.correct(row, Cut(len(known.ranks.shape(row)) - 1) if cut == LAST else cut)
     for row, state in zip(outputs, product.outputs, strict=False):
         known.put(row, state.because("the function talks to the other ranks itself"))
+
+
+def _collective_back(known: Knowledge, operator: str, outputs: list[int]) -> None:
+    """What is handed back was scattered if it was gathered on the way forward, and the reverse."""
+    for row in outputs:
+        if operator in GATHERS:
+            known.put(row, State(Share.SHARD, Cut(0)).because("it was scattered over the ranks"))
+        elif operator in REDUCTIONS:
+            known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
+        else:
+            known.put(row, known.look_up(row) or known.by_numbers(row))
 
 
 def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: list[int]) -> None:

@@ -27,15 +27,29 @@ from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, Sta
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
 
 
-def sequence_length(tree: Tree, table: ParameterTable, texts: Texts) -> int | None:
-    """How many tokens of each text a rank has: the last size of what enters the first module."""
+def words_shape(tree: Tree, table: ParameterTable, texts: Texts) -> tuple[int, ...]:
+    """Sizes of the words that enter the first module, none where something else does."""
     words = {number for number, text in enumerate(texts.values) if "int" in text.lower()}
     for row in np.flatnonzero((table.section == Section.INPUT) & table.is_tensor).tolist():
         shape = parse_shape(texts, int(table.shape_id[row]))
         is_module = tree.parsed[int(table.node[row])].kind is Kind.MODULE
         if is_module and 0 < len(shape) <= 2 and int(table.dtype_id[row]) in words:
-            return shape[-1]
-    return None
+            return tuple(shape)
+    return ()
+
+
+def sequence_length(own: Sequence[int], whole: Sequence[int], parts: int) -> int | None:
+    """How many tokens of each text a rank has, by the sizes of its words.
+
+    Where the other side has ``whole`` sequences, what is as many times as long there as there are
+    ``parts`` tells; else texts stand in rows, as they do most often.
+    """
+    if len(own) == len(whole):
+        cut = [place for place, size in enumerate(own) if size * parts == whole[place]]
+        rest = [place for place, size in enumerate(own) if size == whole[place]]
+        if len(cut) == 1 and len(cut) + len(rest) == len(own):
+            return own[cut[0]]
+    return own[-1] if own else None
 
 
 def sequence_orders(parts: int) -> tuple[Order, ...]:

@@ -12,7 +12,13 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, alike, reshaped, split_like
-from msprobe_builder.merge.flow.landmarks import batch_first, parameter_cuts, rearranged, reductions
+from msprobe_builder.merge.flow.landmarks import (
+    added_before,
+    batch_first,
+    parameter_cuts,
+    rearranged,
+    reductions,
+)
 from msprobe_builder.merge.flow.share import LOCAL, REPLICA, UNKNOWN, Share, State
 from msprobe_builder.merge.flow.wholes import Layers, Wholes
 from msprobe_builder.merge.ranks.placements import cut_dimension, is_whole, placements
@@ -51,7 +57,6 @@ class Knowledge:
             if self.ranks.agree[row]
             and self.layers.parameter(name, row, self.ranks.name(row)) == REPLICA
         }
-        self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.before: dict[int, int] = {}  # the module left last, by what holds it
         self.placed = _placed(tables[0], texts)
         self.number = {name: node for node, name in enumerate(tree.parsed)}
@@ -59,6 +64,8 @@ class Knowledge:
         self.reduced = reductions(tree, self.ranks, self.group)
         if any(state.share is Share.PARTIAL for state in self.placed.values()):
             self.reduced |= rearranged(tree, self.ranks, self.group, self.reduced)
+        self.added_before = added_before(tree, self.ranks, self.reduced)
+        self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.batch_first = batch_first(tree, self.ranks)
 
     def is_open(self, row: int) -> bool:
@@ -94,6 +101,8 @@ class Knowledge:
             return State(Share.PARTIAL, None, result, reason)
         if key in self.sums_of_experts:
             return State(Share.PARTIAL)
+        if key in self.added_before:
+            return State(Share.PARTIAL, reason="it is added to another before both are reduced")
         found = self.found(row)
         if not found:
             return None

@@ -8,7 +8,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, takes_batch_first
-from msprobe_builder.merge.flow.operators import REDUCTIONS, operator_of
+from msprobe_builder.merge.flow.operators import ADDITIONS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.wholes import Layers
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
@@ -41,6 +41,21 @@ def reductions(tree: Tree, ranks: RankTables, group: Sequence[int]) -> dict[byte
         if inputs and len(outputs) > places[1]:
             found.setdefault(ranks.keys[_taken(inputs, places[0])], outputs[places[1]])
     return found
+
+
+def added_before(tree: Tree, ranks: RankTables, known: Mapping[bytes, int]) -> frozenset[bytes]:
+    """Fingerprints of what ranks add to something else of theirs before the sum is reduced.
+
+    Such as the products of two layers that are reduced at once: neither has a total of its own.
+    """
+    return frozenset(
+        ranks.keys[row]
+        for node, name in enumerate(tree.parsed)
+        if operator_of(name) in ADDITIONS and name.direction is Direction.FORWARD
+        if any(ranks.keys[row] in known for row in ranks.tensors(node, Section.OUTPUT))
+        for row in ranks.tensors(node, Section.INPUT)
+        if not ranks.agree[row]
+    )
 
 
 def _taken(inputs: Sequence[int], place: int) -> int:
@@ -86,6 +101,11 @@ def batch_first(tree: Tree, ranks: RankTables) -> frozenset[bytes]:
 
 
 def is_over_group(ranks: RankTables, node: int, group: Sequence[int]) -> bool:
-    """Whether a collective runs over the tensor-parallel group; no group means all ranks."""
+    """Whether a collective runs over the tensor-parallel group; no group means all ranks.
+
+    Functional collectives may name theirs instead: ranks that give other names talk to others.
+    """
     recorded = ranks.group(node)
-    return recorded is None or recorded == list(group)
+    if recorded is None:
+        return not ranks.names_differ(node)
+    return recorded == list(group)

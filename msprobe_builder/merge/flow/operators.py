@@ -7,12 +7,13 @@ from msprobe_builder.dump.names import Kind, Name
 REDUCTIONS = {
     "all_reduce": (0, 0),  # position of what goes in, of what comes out
     "reduce_scatter_tensor": (1, 0),
+    "reduce_scatter_single": (1, 0),  # newer torch calls the same so
     "_reduce_scatter_base": (1, 0),
     "_ReduceFromModelParallelRegion": (0, 0),
     "_ReduceScatterToSequenceParallelRegion": (0, 0),
 }
 ALL_REDUCTIONS = frozenset({"all_reduce", "_ReduceFromModelParallelRegion"})
-GATHERS = ("all_gather_into_tensor", "_all_gather_base", "all_gather")
+GATHERS = ("all_gather_into_tensor", "all_gather_single", "_all_gather_base", "all_gather")
 SHRINKING = frozenset(
     "amax amin any all argmax argmin logsumexp max mean min norm prod std sum var".split()
 )

@@ -152,7 +152,11 @@ def _pass_boundary(known: Knowledge, node: int, section: Section, owners: Set[st
         cut = None if known.ranks.agree[row] else known.forward_cut(row)
         if rule == REPLICA and seen is None and cut is not None:
             state = State(Share.SHARD, cut)  # such as a slice of a sequence
-        elif seen and seen.share is Share.PARTIAL and section is Section.INPUT:
+        elif (
+            seen
+            and seen.share is Share.PARTIAL
+            and (section is Section.INPUT or known.ranks.keys[row] in known.added_before)
+        ):
             state = seen  # such as the gradient of a bias that a layer passes on
         elif rule is None and cut is not None and seen and seen.share is Share.UNKNOWN:
             state = State(Share.SHARD, cut)

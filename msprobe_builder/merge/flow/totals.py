@@ -26,6 +26,7 @@ def find_totals(known: Knowledge, node: int) -> None:
         if operator_of(known.tree.parsed[call]) in PRODUCTS
         for row in known.ranks.tensors(call, Section.OUTPUT)
         if known.state[row].share is Share.PARTIAL and known.state[row].reduced < 0
+        if known.ranks.keys[row] not in known.added_before
     ]
     for row in partial:
         later = [call for call in calls if call > known.ranks.node(row)]

@@ -24,6 +24,7 @@ from msprobe_builder.merge.flow.parallel_layers import (
     parameter_state,
 )
 from msprobe_builder.merge.flow.share import REPLICA, Share, State
+from msprobe_builder.merge.ranks.placements import placements
 from msprobe_builder.merge.ranks.rank_tables import RankTables, parse_shape
 
 Shape = tuple[int, ...]
@@ -48,6 +49,15 @@ def whole_shapes(side: Side) -> dict[str, Shape]:
         shape = tuple(parse_shape(texts, int(side.table.shape_id[row])))
         found.setdefault(key, set()).add(shape)
     return {key: next(iter(shapes)) for key, shapes in found.items() if len(shapes) == 1}
+
+
+def has_known_layers(side: Side) -> bool:
+    """Whether a layer is cut by its class, or a tensor says itself what it is of the whole."""
+    return bool(placements(side.table, side.dump.parameters.texts)) or any(
+        boundary_state(module_class(name), Direction.FORWARD, Section.INPUT) is not None
+        for name in side.tree.parsed
+        if name.kind is Kind.MODULE
+    )
 
 
 def _key(module: Name, parameter: str) -> str:

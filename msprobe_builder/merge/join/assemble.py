@@ -35,7 +35,7 @@ def assemble(model: MergedModel, stages: Sequence[StageGraph]) -> Side:
     top = _grouped(model.top) + _peer_collections(model)
     nodes, parent = below_root(top)
     names = merged_names(nodes, stages)
-    tree = merged_tree(nodes, names, parent, stages, *_micro_steps(nodes, parent, top))
+    tree = merged_tree(nodes, names, parent, stages, *_micro_steps(nodes, parent, top, stages))
     table, provenance = without_tied_gradients(*merged_rows(nodes, stages), nodes, stages)
     stacks = stacks_of(tree.names, nodes, stages)
     dump = replace(stages[0].dump, stacks=stacks, tensor_dir=None)
@@ -100,17 +100,23 @@ def below_root(top: list[MergedNode]) -> tuple[list[MergedNode], list[int]]:
 
 
 def _micro_steps(
-    nodes: list[MergedNode], parent: list[int], top: list[MergedNode]
+    nodes: list[MergedNode],
+    parent: list[int],
+    top: list[MergedNode],
+    stages: Sequence[StageGraph],
 ) -> tuple[list[int], int]:
     entries = {str(place): node for place, node in enumerate(top)}
     rounds, count = count_rounds(
-        list(entries), lambda entry: entries[entry].name, lambda _entry: False
+        list(entries),
+        lambda entry: entries[entry].name,
+        lambda entry: _is_recompute(entries[entry], stages),
     )
     of_top = {id(node): number for node, number in zip(top, rounds, strict=True)}
     result = [0]
     for node, above in zip(nodes[1:], parent[1:], strict=True):
         if node.micro_step is not None:
-            result.append(node.micro_step)
+            # Stages may send in more rounds than the joined model has.
+            result.append(min(node.micro_step, count - 1))
         elif above == 0:
             result.append(of_top[id(node)])
         else:

@@ -25,7 +25,7 @@ class RankTables:
     """
 
     def __init__(self, tree: Tree, tables: Sequence[ParameterTable], texts: Texts) -> None:
-        self._tables, self._texts = tables, texts
+        self._tree, self._tables, self._texts = tree, tables, texts
         self._table = tables[0]
         self.count = len(tables)  # of ranks
         self._start = np.searchsorted(self._table.node, np.arange(len(tree) + 1)).tolist()
@@ -164,6 +164,12 @@ class RankTables:
                 return sorted(parse_numbers(values[value_id]) or ())
         return None
 
+    def names_differ(self, node: int) -> bool:
+        """Whether ranks give a collective other texts, such as the names of their groups."""
+        types, values = self._differing.get(node, ()), self._texts.values
+        is_text = any(one >= 0 and values[one] == "str" for one in types)
+        return is_text and self._tree.parsed[node].stem.startswith("Distributed.")
+
     def factors_differ(self, node: int) -> bool:
         """Whether all arguments that differ between the ranks are floating-point numbers."""
         types, values = self._differing.get(node, ()), self._texts.values
@@ -176,7 +182,8 @@ class RankTables:
         sequence, do so each in a group of its own.
         """
         types, values = self._differing.get(node, ()), self._texts.values
-        return any(one < 0 or not values[one].endswith("ProcessGroup") for one in types)
+        groups = ("ProcessGroup", "str") if self.names_differ(node) else ("ProcessGroup",)
+        return any(one < 0 or not values[one].endswith(groups) for one in types)
 
 
 def parse_shape(texts: Texts, shape_id: int) -> list[int]:

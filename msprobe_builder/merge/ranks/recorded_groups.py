@@ -10,7 +10,9 @@ from msprobe_builder.merge.ranks.layout import ParallelLayout
 from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
 _SHOWN = 4  # groups named in a report
-_REDUCTIONS = ("all_reduce", "reduce_scatter_tensor", "_reduce_scatter_base")
+_REDUCTIONS = tuple(
+    "all_reduce reduce_scatter_tensor reduce_scatter_single _reduce_scatter_base".split()
+)
 _EXCHANGES = ("all_to_all_single", "all_to_all")
 
 

@@ -15,7 +15,8 @@ class ReplicaSource:
 
     ``peers`` are other replicas whose tokens went to the same experts, here or on the other side.
     ``holders`` are all replicas, where parts of what is sharded over them are to be put together,
-    ``wholes`` the shapes of the parameters on the other side, if that is not cut.
+    ``wholes`` the shapes of the parameters on the other side, if that is not cut, ``words`` the
+    sizes of the words that enter it, if its sequences are whole.
     """
 
     layout: ParallelLayout
@@ -24,6 +25,7 @@ class ReplicaSource:
     peers: tuple[Replica, ...] = ()
     holders: tuple[Replica, ...] = ()
     wholes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    words: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return str(self.sources[self.replica.label])

@@ -6,6 +6,12 @@ back from it is twice that of an unsplit run, until weights are averaged over th
 comparison they are divided by the number of parts: then they are what the mean over all tokens
 gives back. A script that divides the loss itself hands a smaller gradient to the mean, and nothing
 is to be done.
+
+A mean may be spelt as a sum that is divided by a count. It is one of each rank's own tokens where
+the count is as many times smaller than the other side's as the sequence has parts; where it is as
+large, ranks divide by the tokens of all, and nothing is to be done either. Where the backward pass
+makes calls of its own, such as products of gradients with activations, nobody tells which of their
+tensors are gradients, and they are left as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ _LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
     "binary_cross_entropy_with_logits kl_div mean".split()
 )
+_DIVISIONS = frozenset({"__truediv__", "div", "true_divide", "__itruediv__", "div_"})
 _SAME = 1e-5
 _DIVIDED = "it was divided by {}, as the loss of each rank is the mean of its own tokens"
 
@@ -41,17 +48,22 @@ def with_common_mean(side: Side, other: Side, texts: Texts) -> Side:
         return side
     if other.provenance is not None and other.provenance.slices:
         return side
-    node = _own_mean(side, texts)
+    summed, node = _own_mean(side, other, texts)
     given = None if node is None else _given_back(side, node)
     theirs = None if given is None else _given_back(other, side.tree.names[node or 0])
+    if summed is not None and _works_in_backward(other):
+        return side
     if given is None or theirs is None or not isclose(given, theirs, rel_tol=_SAME):
         return side
     table = side.table
     backward = np.array([name.direction is Direction.BACKWARD for name in side.tree.parsed])
     of_loss = backward[table.node] | (table.section == Section.PARAMETERS_GRAD)
     of_loss &= ~np.isnan(table.statistics).all(axis=0)
-    rows = [row for row in provenance.slices if of_loss[row]]
-    parts = np.array([provenance.slices[row] for row in rows])
+    own = {row: parts for row, parts in provenance.slices.items() if of_loss[row]}
+    if summed is not None and node is not None:
+        count = next(iter(own.values()), 1)
+        own |= {row: count for row in _between(side, summed, node) if of_loss[row]}
+    rows, parts = [*own], np.array([*own.values()])
     statistics = table.statistics.copy()
     statistics[:, rows] /= parts
     recipes = dict(provenance.recipes)
@@ -72,18 +84,45 @@ def _with_reason(recipe: str, more: str) -> str:
     return f"{last}{'; ' if last else ''}because {more}{before}{earlier}"
 
 
-def _own_mean(side: Side, texts: Texts) -> int | None:
-    """The call that takes the mean, as the last number made of all tokens before going back.
+def _works_in_backward(side: Side) -> bool:
+    """Whether calls stand in the backward pass of a module that are not made anew there."""
+    tree = side.tree
+    return any(
+        name.kind is Kind.API
+        and name.direction is Direction.FORWARD
+        and not tree.is_recompute[node]
+        and tree.parsed[int(tree.parent[node])].direction is Direction.BACKWARD
+        for node, name in enumerate(tree.parsed)
+    )
 
-    One that is spelt as a sum and a division by a count is not taken for it: who counts what, the
-    script alone tells.
+
+def _between(side: Side, summed: int, node: int) -> list[int]:
+    """The gradient of a sum that a division puts out, and the same where the sum takes it in."""
+    table, names = side.table, side.tree.names
+    found: list[int] = []
+    for call, section in ((node, Section.OUTPUT), (summed, Section.INPUT)):
+        back = names[call].removesuffix(".forward") + ".backward"
+        if back in names:
+            first, last = np.searchsorted(table.node, names.index(back) + np.arange(2)).tolist()
+            rows = np.arange(first, last)
+            rows = rows[table.is_tensor[rows] & (table.section[rows] == section)]
+            found += rows[table.numel[rows] == 1][:1].tolist()
+    return found
+
+
+def _own_mean(side: Side, other: Side, texts: Texts) -> tuple[int | None, int | None]:
+    """The calls that add up and take the mean, which may be one: then the first is None.
+
+    The mean is the last number made of all tokens before going back.
     """
     assert side.provenance is not None
     table, slices = side.table, side.provenance.slices
     found: int | None = None
+    summed: int | None = None
+    parts = 0  # of the sequence whose tokens were added up last
     for node, name in enumerate(side.tree.parsed):
         if name.direction is Direction.BACKWARD:
-            return found
+            break
         if name.kind is not Kind.API:
             continue
         first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
@@ -95,9 +134,33 @@ def _own_mean(side: Side, texts: Texts) -> int | None:
         operator = operator_of(name)
         count = slices.get(int(given[0]))
         if count is not None:
-            is_mean = operator in _LOSSES and not _is_summed(table, rows, texts)
+            is_sum = operator == "sum" or _is_summed(table, rows, texts)
+            is_mean = operator in _LOSSES and not is_sum
             found = node if is_mean and not _skips(table, given) else None
-    return None
+            parts = count if is_sum and operator in (*_LOSSES, "sum") else 0
+            summed = node if parts else None
+        elif parts and operator in _DIVISIONS and len(given) > 1:
+            own, whole = _counted(side, node), _counted(other, side.tree.names[node])
+            found = node if own and whole == own * parts else None
+            parts = 0
+    return (None, None) if found is None else (summed, found)
+
+
+def _counted(side: Side, call: int | str) -> float | None:
+    """The number by which a call divides, None where its ranks have others."""
+    names, table = side.tree.names, side.table
+    if isinstance(call, str):
+        if call not in names:
+            return None
+        call = names.index(call)
+    first, last = np.searchsorted(table.node, [call, call + 1]).tolist()
+    rows = np.arange(first, last)
+    given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
+    if len(given) < 2 or table.numel[given[1]] != 1:
+        return None
+    handed = {} if side.provenance is None else side.provenance.handed
+    value = float(table.statistics[0, given[1]])
+    return value if np.isfinite(value) else handed.get(int(given[1]))
 
 
 def _given_back(side: Side, call: int | str) -> float | None:

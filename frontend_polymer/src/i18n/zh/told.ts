@@ -45,9 +45,9 @@ const SENTENCES: readonly Told[] = [
       `${inputs.replaceAll(' and ', '、')} 只有一侧有统计值，因此无法比较；${name} ${difference(how)}。`,
   ),
   told(
-    `The size of ${NAME} is ([\\d,]+), in the reference ([\\d,]+); ${NAME} ${DIFFERENCE}\\.`,
+    `The size of (\\S{1,500}?(?: of \\S{1,500}?)?) is ([\\d,]+), in the reference ([\\d,]+); ${NAME} ${DIFFERENCE}\\.`,
     (given, own, theirs, name, how) =>
-      `${given} 有 ${own} 个元素，标杆为 ${theirs} 个；${name} ${difference(how)}。`,
+      `${given.replace(/^(\S+) of (\S+)$/, '$2 的 $1')} 有 ${own} 个元素，标杆为 ${theirs} 个；${name} ${difference(how)}。`,
   ),
   told(
     `The inputs agree as far as statistics tell, ${NAME} ${DIFFERENCE}: values of an input that stand at other places would explain it\\.`,
