@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import pair_across
-from msprobe_builder.align.alike import same_code
+from msprobe_builder.align.alike import one_code, same_code
 from msprobe_builder.align.anchors import (
     Aligned,
     Candidates,
@@ -35,7 +35,8 @@ from msprobe_builder.align.results import (
 from msprobe_builder.align.same import pair_same
 from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
 from msprobe_builder.align.settled import Sites
-from msprobe_builder.align.traits import Traits, traits_of
+from msprobe_builder.align.traits import Traits, has_values, traits_of
+from msprobe_builder.align.twins import modules_apart
 from msprobe_builder.align.way_back import pair_way_back
 from msprobe_builder.align.weights import (
     both_kinds,
@@ -126,6 +127,8 @@ def align_by_evidence(
         note(pairs, node, int(pairs.partner[node]))
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
+    if not known.trust.equal and not (left.below[0].any() and has_values(left)):
+        known.one_code = one_code(pairs)
     forward, other_forward = Lists.of(left, left.forward), Lists.of(right, right.forward)
     pair_inside(
         pairs,
@@ -175,6 +178,8 @@ def _grouped(
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
     if by_flow(pairs, flow, other_flow, operators):
+        for node in modules_apart(pairs):
+            pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)

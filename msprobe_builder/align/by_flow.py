@@ -7,64 +7,29 @@ apart by the places where the product of both takes them in.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import around
+from msprobe_builder.align.edges import Edge, Edges, Kinds, makers
 from msprobe_builder.align.flow import Flow
 from msprobe_builder.align.hands_on import HAND_ON
 from msprobe_builder.align.operators import MOVES
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import takes_more
 from msprobe_builder.align.traits import Traits
+from msprobe_builder.align.twins import doubt_twins, trade_twins
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.match.matching import Group
 
 Int = NDArray[np.int64]
 
-_COMMUTE = frozenset({"add", "mul", "eq", "ne", "and", "or", "maximum", "minimum"})
 _ROUNDS = 8  # of finding what follows from what was found
 _WEIGHT = 3.0  # of a pair that its neighbours show
 _FAR = 12  # calls without a partner between two that have one
-
-Edge = tuple[int, int]  # a node and the position of a tensor that it takes in or puts out
-
-
-@dataclass(frozen=True)
-class Edges:
-    """By node, in both directions, what flows: ``given`` by place, ``taken`` by whom and where."""
-
-    given: dict[int, dict[int, Edge]]
-    taken: dict[int, list[Edge]]
-
-    @staticmethod
-    def of(flow: Flow, side: Traits, commuting: frozenset[int]) -> Edges:
-        """Follow tensors beyond the calls that hand them on; where terms commute is no place."""
-        table = flow.table
-        rows = np.flatnonzero(
-            (table.section == Section.INPUT) & (flow.source >= 0) & flow.is_leaf[table.node]
-        )
-        given: dict[int, dict[int, Edge]] = defaultdict(dict)
-        taken: dict[int, list[Edge]] = defaultdict(list)
-        sources = flow.source[rows]
-        columns = (
-            table.node[rows],
-            table.position[rows],
-            table.node[sources],
-            table.position[sources],
-        )
-        for node, place, maker, output in zip(*(one.tolist() for one in columns), strict=True):
-            if node == maker:
-                continue
-            given[node][place] = maker, output
-            where = -1 if int(side.operator[node]) in commuting else place
-            taken[maker].append((node, where))
-        return Edges(given, taken)
 
 
 def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) -> int:
@@ -74,29 +39,30 @@ def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) ->
     """
     if pairs.known.trust.equal:
         return 0
-    commuting = frozenset(number for name, number in operators.items() if name in _COMMUTE)
-    moving = frozenset(number for name, number in operators.items() if name in MOVES)
-    forms = frozenset(number for name, number in operators.items() if name in HAND_ON)
+    kinds = Kinds.of(operators)
+    commuting = kinds.commuting
     edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
     if not edges[0].given or not edges[1].given:
+        doubt_twins(
+            pairs,
+            (
+                Edges.by_shapes(flow, pairs.npu, kinds),
+                Edges.by_shapes(other, pairs.bench, kinds),
+            ),
+            kinds,
+        )
         return 0
-    _take_back(pairs, edges, moving, forms, commuting)
-    total = 0
+    total = trade_twins(pairs, edges, kinds)
+    _take_back(pairs, edges, kinds)
     for _ in range(_ROUNDS):
-        found = _match(pairs, edges, (flow, other), commuting)
+        found = _match(pairs, edges, (flow, other), kinds.commuting)
         total += found
         if not found:
             break
     return total
 
 
-def _take_back(
-    pairs: Pairs,
-    edges: tuple[Edges, Edges],
-    moving: frozenset[int],
-    forms: frozenset[int],
-    commuting: frozenset[int],
-) -> None:
+def _take_back(pairs: Pairs, edges: tuple[Edges, Edges], kinds: Kinds) -> None:
     """Leave grey pairs most of whose neighbours belong to others."""
     leaves = [i for i in edges[0].given if pairs.partner[i] >= 0]
     for _ in range(_ROUNDS):
@@ -106,7 +72,7 @@ def _take_back(
             j = int(pairs.partner[i])
             if j < 0:
                 continue
-            for maker, agrees in _makers(pairs, edges, i, j, moving, forms, commuting):
+            for maker, agrees in makers(pairs, edges, i, j, kinds):
                 count = good if agrees else bad
                 count[i] += 1
                 if maker >= 0:
@@ -114,69 +80,6 @@ def _take_back(
         wrong = [i for i, times in bad.items() if times > good[i]]
         if not sum(pairs.take_back(i, for_good=False) for i in wrong):
             return
-
-
-def _makers(
-    pairs: Pairs,
-    edges: tuple[Edges, Edges],
-    i: int,
-    j: int,
-    moving: frozenset[int],
-    forms: frozenset[int],
-    commuting: frozenset[int],
-) -> Iterator[tuple[int, bool]]:
-    """For what a pair takes in, who made it here and whether its partner did so there."""
-    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
-    if int(pairs.npu.operator[i]) in commuting:
-        return
-    # What only moves elements is known by these alone.
-    through = forms if int(pairs.npu.operator[i]) in moving else None
-    for place in mine.keys() & theirs.keys():
-        maker, its = mine[place][0], theirs[place][0]
-        if pairs.partner[maker] == its:
-            yield maker, True
-            continue
-        if pairs.partner[maker] < 0 and pairs.back[its] < 0:
-            continue
-        if _comes_from(pairs, edges, maker, its, through):
-            continue
-        known = maker if pairs.partner[maker] >= 0 else int(pairs.back[its])
-        yield known, False
-
-
-def _comes_from(
-    pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
-) -> bool:
-    """Whether what two calls put out may be one tensor before or after calls of one side alone."""
-    mine = _behind(edges[0], pairs.npu, pairs.partner, maker, through)
-    theirs = _behind(edges[1], pairs.bench, pairs.back, its, through)
-    if mine is None or theirs is None:
-        return True
-    return any(int(pairs.partner[node]) in theirs for node in mine)
-
-
-def _behind(
-    edges: Edges, side: Traits, partner: Int, node: int, through: frozenset[int] | None
-) -> set[int] | None:
-    """The nearest calls with a partner that a tensor comes from, None where that is not known.
-
-    Those without one are seen through if their operators are ``through``, all where that is None.
-    """
-    found: set[int] = set()
-    seen: set[int] = set()
-    pending = [(node, 0)]
-    while pending:
-        one, far = pending.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if partner[one] >= 0:
-            found.add(one)
-        elif through is None or int(side.operator[one]) in through:
-            if far == _FAR or one not in edges.given:
-                return None
-            pending += [(maker, far + 1) for maker, _ in edges.given[one].values()]
-    return found
 
 
 def take_back_moved(

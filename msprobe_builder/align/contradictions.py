@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import MORE, levels
+from msprobe_builder.align.traits import Traits
 from msprobe_builder.dump.names import Kind
 
 Int = NDArray[np.int64]
@@ -32,6 +33,10 @@ def take_back(pairs: Pairs) -> None:
     sized, hollow = _of_other_size(pairs, nodes)
     for node in hollow.tolist():
         pairs.take_back(node)
+    for node in _of_other_number(pairs, nodes).tolist():
+        _drop_with_content(pairs, node, for_good=False)
+    nodes = nodes[pairs.partner[nodes] > 0]
+    sized = sized[pairs.partner[sized] > 0]
     torn = _torn(pairs, nodes)
     for node in [*_equal_calls_around(pairs, torn).tolist(), *sized.tolist(), *torn.tolist()]:
         _drop_with_content(pairs, node)
@@ -80,22 +85,62 @@ def _puts_out_far_more(pairs: Pairs, nodes: Int) -> Bool:
 def _torn(pairs: Pairs, nodes: Int) -> Int:
     """Pairs by which the calls of one module go to several, and theirs come from several.
 
-    Loops in another order: equal calls stand at equal places, and belong to other layers. One
+    Loops in another order: equal calls stand at equal places, and belong to other layers. So it is
+    where the calls of one go to several of which each is called as often as it. One
     module against several, such as a shared one against copies of it, is no contradiction, nor
     are modules without weights, of which there may be one for all.
     """
     has_weights = pairs.npu.parameters_below[1, nodes] > 0
     nodes = nodes[has_weights]
-    stem, other = pairs.known.stem[nodes], pairs.known.other_stem[pairs.partner[nodes]]
+    known = pairs.known
+    stem, other = known.stem[nodes], known.other_stem[pairs.partner[nodes]]
     links = Counter(zip(stem.tolist(), other.tolist(), strict=True))
     calls, other_calls = Counter(stem.tolist()), Counter(other.tolist())
+    total, other_total = _calls_of(pairs.npu, known.stem), _calls_of(pairs.bench, known.other_stem)
     torn = [
-        links[one, two] < min(calls[one], other_calls[two]) * _MAIN
-        and links[one, two] < calls[one]
-        and links[one, two] < other_calls[two]
+        links[one, two] < min(total[one], other_total[two]) * _MAIN
+        and (
+            (links[one, two] < calls[one] and links[one, two] < other_calls[two])
+            or (
+                links[one, two] < max(calls[one], other_calls[two])
+                and total[one] == other_total[two]
+            )
+        )
         for one, two in zip(stem.tolist(), other.tolist(), strict=True)
     ]
     return np.asarray(nodes[np.array(torn, dtype=bool)])
+
+
+def _of_other_number(pairs: Pairs, nodes: Int) -> Int:
+    """Pairs of another call of one module than of the other, which is called as often.
+
+    Where values agree they tell; elsewhere the first call is the first.
+    """
+    if pairs.known.trust.equal or pairs.known.trust.near:
+        return nodes[:0]
+    place, count = _places(pairs.npu, pairs.known.stem)
+    its, other_count = _places(pairs.bench, pairs.known.other_stem)
+    other = pairs.partner[nodes]
+    return np.asarray(nodes[(count[nodes] == other_count[other]) & (place[nodes] != its[other])])
+
+
+def _places(side: Traits, stem: Int) -> tuple[Int, Int]:
+    """Of each module its place among the calls of it in its micro-step, and how many there are."""
+    place, count = np.zeros(len(side), dtype=np.int64), np.zeros(len(side), dtype=np.int64)
+    modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
+    keys = np.stack([stem[modules], side.outline.tree.micro_step[modules]])
+    _, group, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    first = np.r_[0, np.cumsum(counts)[:-1]]
+    place[modules[order]] = np.arange(len(modules)) - first[group[order]]
+    count[modules] = counts[group]
+    return place, count
+
+
+def _calls_of(side: Traits, stem: Int) -> Counter[int]:
+    """How often each module is called, with a partner or without."""
+    return Counter(stem[side.forward & (side.outline.kind == Kind.MODULE)].tolist())
 
 
 def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:
@@ -108,9 +153,9 @@ def _equal_calls_around(pairs: Pairs, torn: Int) -> Int:
     return np.asarray(calls[np.array([count[key] > 1 for key in keys], dtype=bool)])
 
 
-def _drop_with_content(pairs: Pairs, node: int) -> None:
+def _drop_with_content(pairs: Pairs, node: int, *, for_good: bool = True) -> None:
     other = int(pairs.partner[node])
-    if not pairs.take_back(node):
+    if not pairs.take_back(node, for_good=for_good):
         return
     end = int(pairs.npu.outline.tree.subtree_end[node])
     other_end = int(pairs.bench.outline.tree.subtree_end[other])
@@ -118,7 +163,7 @@ def _drop_with_content(pairs: Pairs, node: int) -> None:
     partner = pairs.partner[inside]
     held = inside[(partner > other) & (partner <= other_end)]
     for one in held[~_known_by_themselves(pairs, held)].tolist():
-        pairs.take_back(one)
+        pairs.take_back(one, for_good=for_good)
 
 
 def _known_by_themselves(pairs: Pairs, nodes: Int) -> Bool:

@@ -9,13 +9,14 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.alike import LOOP, exchangeable, order_tells
+from msprobe_builder.align.alike import LOOP, exchangeable, order_tells, with_best_partners
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
+from msprobe_builder.align.unordered import has_twins, named_apart, told_by_words, without_order
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -180,7 +181,7 @@ def _sizes(side: Traits, nodes: Int) -> NDArray[np.float64]:
 
 def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> None:
     """Match the items of two lists where the evidence decides, between those that are matched."""
-    if pairs.known.same_code and _look_alike(pairs, a, b):
+    if pairs.known.same_code and _look_alike(pairs, a, b) and not has_twins(pairs, a, b):
         for node, other in zip(a.tolist(), b.tolist(), strict=True):
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
@@ -239,10 +240,12 @@ def pair_gap(
     possible: Bool | None = None,
     *,
     in_order: bool = True,
+    chosen: Bool | None = None,
 ) -> None:
     """Match the items between two pairs; all are free. ``possible`` tells which pairs may be.
 
-    Equal calls in a row are matched ``in_order`` or not at all.
+    Equal calls in a row are matched ``in_order`` or not at all. ``chosen`` are the pairs to make
+    of those that may be.
     """
     if len(a) * len(b) > _LARGEST:
         found = align_leaves(pairs.npu, pairs.bench, a, b)
@@ -253,11 +256,19 @@ def pair_gap(
     score = scores(pairs.npu, pairs.bench, a, b, depth, other_depth, pairs.known)
     if possible is not None:
         score[~possible] = IMPOSSIBLE
-    rows, columns, _ = decide(score)
+    rows, columns, _ = decide(score if chosen is None else np.where(chosen, score, IMPOSSIBLE))
     if not in_order:
-        fast = pairs.npu.operator[a[rows]] < 0
-        fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
-        told = ~exchangeable(score, rows, columns, fast)
+        names = named_apart(pairs.npu, a), named_apart(pairs.bench, b)
+        rows, columns = with_best_partners(score, rows, columns, names)
+    if not in_order or not pairs.known.one_code:
+        is_module = pairs.npu.operator[a] < 0
+        fast = np.ones(len(rows), dtype=bool)
+        if not in_order:
+            fast = is_module[rows]
+            fast &= ~(_parallel(pairs.npu, a[rows]) & _parallel(pairs.bench, b[columns]))
+        named = without_order(pairs, pairs.npu, a), without_order(pairs, pairs.bench, b)
+        loops = named_apart(pairs.npu, a, around=True), named_apart(pairs.bench, b, around=True)
+        told = ~exchangeable(score, rows, columns, fast, named, loops, told_by_words(pairs, a, b))
         rows, columns = rows[told], columns[told]
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
         node, other = int(a[row]), int(b[column])
@@ -344,10 +355,12 @@ def _pair_moved(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
     score = scores(pairs.npu, pairs.bench, a[i], b[j], depth[i], other_depth[j], pairs.known)
     rows, columns, _ = decide(np.where(score >= _FAST, score, IMPOSSIBLE))
     if weights[0][rows].sum() >= _MOST * least:
-        possible = np.zeros(score.shape, dtype=bool)
-        possible[rows, columns] = True
+        chosen = np.zeros(score.shape, dtype=bool)
+        chosen[rows, columns] = True
         in_order = order_tells(pairs, a[i], b[j])
-        pair_gap(pairs, a[i], b[j], depth[i], other_depth[j], possible, in_order=in_order)
+        possible = chosen if pairs.known.one_code else None
+        places = a[i], b[j], depth[i], other_depth[j]
+        pair_gap(pairs, *places, possible, in_order=in_order, chosen=chosen)
 
 
 def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:

@@ -44,6 +44,22 @@ class Pairs:
         self.evidence[i], self.weight[i] = evidence, weight
         return True
 
+    def alike(self, i: int, j: int) -> bool:
+        """Whether two nodes do one thing with tensors of one extent, and may become a pair."""
+        npu, bench, extent = self.npu, self.bench, self.known.trust.extent
+        return (
+            not self.asked[i]
+            and int(npu.operator[i]) == int(bench.operator[j])
+            and all(
+                bool(extent(mine)[i] == extent(theirs)[j])
+                for mine, theirs in (
+                    (npu.outputs, bench.outputs),
+                    (npu.parameters, bench.parameters),
+                    (npu.inputs, bench.inputs),
+                )
+            )
+        )
+
     def drop(self, i: int) -> None:
         """Take a pair back."""
         self.back[self.partner[i]] = -1

@@ -123,7 +123,8 @@ class Known:
     tells which modules put out what they take in, see
     :func:`~msprobe_builder.align.hands_on.hands_on`. ``same_code`` is False where no statistics
     tell and the hierarchies show two authors, see
-    :func:`~msprobe_builder.align.alike.same_code`.
+    :func:`~msprobe_builder.align.alike.same_code`, ``one_code`` where the calls do, see
+    :func:`~msprobe_builder.align.alike.one_code`.
     """
 
     exact: Int
@@ -144,6 +145,7 @@ class Known:
     hands_on: Int
     other_hands_on: Int
     same_code: bool = True
+    one_code: bool = True
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)

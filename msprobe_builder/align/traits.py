@@ -105,6 +105,11 @@ def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Te
     )
 
 
+def has_values(side: Traits) -> bool:
+    """Whether anything is recorded of what tensors hold."""
+    return not bool(np.isnan(side.inputs.values[0]).all())
+
+
 def _goes_forward(outline: Outline, direction: Int) -> Bool:
     """First calls, and modules without a direction such as the optimizer.
 

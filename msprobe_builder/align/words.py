@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ Bool = NDArray[np.bool_]
 
 _OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
 _SEVERAL = 2  # modules that show by how much numbers differ
+_FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHORT = {
@@ -141,8 +143,9 @@ def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
     """By how much the numbers of two lists differ, None unless several modules say it."""
     both = alike & (numbers[:, None] >= 0) & (others >= 0)
     shifts, counts = np.unique((numbers[:, None] - others)[both], return_counts=True)
-    if not len(shifts) or counts.max() < _SEVERAL:
-        return None
+    most = min(int(both.any(axis=1).sum()), int(both.any(axis=0).sum()))
+    if not len(shifts) or counts.max() < max(_SEVERAL, _FITTING * most):
+        return None  # one author counts every second module of another kind, too
     best = int(counts.argmax())
     return int(shifts[best]) if counts[best] > counts[shifts == 0].sum() else 0
 
@@ -159,6 +162,20 @@ def _label(stem: str) -> Label:
         attribute = path[-2] if len(path) > 1 else ""
     kind = KIND_OF_CLASS.get(class_name, -1)
     return Label(words_of(attribute), words_of(class_name), number, kind=kind)
+
+
+def first_difference(one: str, other: str) -> int:
+    """The place of the first attribute in which two paths differ, if it is a name and no number.
+
+    -1 where it is a number, or nothing differs.
+    """
+    mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
+    for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
+        if own != its:
+            both = own[-1:].isdigit() and its[-1:].isdigit()
+            counted = both and own.rstrip("0123456789") == its.rstrip("0123456789")
+            return -1 if counted else place
+    return -1
 
 
 def words_of(name: str) -> frozenset[str]:

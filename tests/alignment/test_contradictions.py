@@ -41,7 +41,6 @@ def test_one_layer_is_not_matched_with_several(pairs: Path) -> None:
     found = partners(npu.source(), bench.source())
     wrong = [(one, two) for one, two in found.items() if cell(one) != cell(two)]
     assert not wrong
-    assert len(found) < 50
 
 
 def test_what_has_no_weights_does_not_match_what_holds_them(pairs: Path) -> None:

@@ -1,0 +1,80 @@
+"""Networks of one shape that two authors call in another order, with other weights on each side."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tests.alignment.respell import Recording, without_statistics
+from tests.alignment.score import partners
+from tests.alignment.test_other_authors import recorded
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 7), nn.Tanh(), nn.Linear(7, 4))
+
+
+class Coupling(nn.Module):
+    """Scale and shift of one half by the other; every second entry of a list in the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale_net, self.shift_net = network(), network()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept, moved = x.chunk(2, 1)
+        scale = torch.sigmoid(self.scale_net(kept))
+        return torch.cat([moved * scale.exp() + self.shift_net(kept), kept], 1)
+
+
+class Step(nn.Module):
+    """The same by another author: the shift comes first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.b, self.a = network(), network()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept, moved = x[:, :4], x[:, 4:]
+        shift, scale = self.b(kept), self.a(kept).sigmoid()
+        return torch.cat([moved * torch.exp(scale) + shift, kept], dim=1)
+
+
+class Between(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+def two_authors(folder: Path) -> tuple[Recording, Recording]:
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(2)
+    flows = nn.Sequential(*(one for _ in range(3) for one in (Between(), Coupling())))
+    npu = recorded(folder / "npu", flows, x)
+    torch.manual_seed(3)
+    return npu, recorded(folder / "bench", nn.Sequential(*(Step() for _ in range(3))), x + 1)
+
+
+def twins(found: dict[str, str]) -> dict[str, str]:
+    """Partners of the networks and of what they hold."""
+    return {name: other for name, other in found.items() if "_net" in name and "grad" not in name}
+
+
+def test_who_takes_their_results_tells_networks_of_one_shape(tmp_path: Path) -> None:
+    npu, bench = two_authors(tmp_path)
+    found = twins(partners(npu.source(), bench.source()))
+    for name, other in found.items():
+        assert (".scale_net." in name) == (".a." in other), (name, other)
+        assert int(name.split(".")[1]) == 2 * int(other.split(".")[1]) + 1, (name, other)
+    assert len(found) >= 2 * 3 * 4
+
+
+def test_networks_that_their_order_alone_tells_stay_open(tmp_path: Path) -> None:
+    """Without values nobody knows who takes what: better none than the other one."""
+    npu, bench = (without_statistics(one) for one in two_authors(tmp_path))
+    found = twins(partners(npu.source(), bench.source()))
+    assert not [pair for pair in found.items() if (".scale_net." in pair[0]) != (".a." in pair[1])]
