@@ -28,8 +28,8 @@ class Calls:
     ``stems`` are all stems by their numbers.
     """
 
-    kind: Int
-    direction: Int
+    kind: NDArray[np.int8]
+    direction: NDArray[np.int8]
     stem: Int
     call: Int
     stems: list[str]
@@ -85,8 +85,8 @@ def calls_of(tree: Tree) -> Calls:
     # Field by field: taking all names apart at once makes an iterator of each.
     stem = [numbers.setdefault(name.stem, len(numbers)) for name in tree.parsed]
     return Calls(
-        np.fromiter((name.kind for name in tree.parsed), np.int64, len(stem)),
-        np.fromiter((name.direction for name in tree.parsed), np.int64, len(stem)),
+        np.fromiter((name.kind for name in tree.parsed), np.int8, len(stem)),
+        np.fromiter((name.direction for name in tree.parsed), np.int8, len(stem)),
         np.array(stem, dtype=np.int64),
         np.fromiter((name.call for name in tree.parsed), np.int64, len(stem)),
         list(numbers),

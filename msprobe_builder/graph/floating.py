@@ -48,14 +48,12 @@ _TYPES = {
 
 def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
     """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
-    result: NDArray[np.float64] = _column(dtype_id, texts)[0]
-    return result
+    return _column(dtype_id, texts, 0)
 
 
 def lowest_numbers(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
     """The lowest finite number of each row's type, -inf where it is no real floating type."""
-    result: NDArray[np.float64] = _column(dtype_id, texts)[1]
-    return result
+    return _column(dtype_id, texts, 1)
 
 
 def rounding_units(texts: Sequence[str]) -> dict[int, float]:
@@ -91,13 +89,13 @@ def discrete_types(texts: Texts) -> NDArray[np.bool_]:
     return np.array([*(name.startswith(starts) for name in names), False])
 
 
-def _column(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
-    """Epsilons, lowest numbers and steps, shape (3, n)."""
-    table = np.tile(np.array(_OTHER, dtype=np.float64)[:, None], len(texts) + 1)
+def _column(dtype_id: NDArray[np.int64], texts: Texts, place: int) -> NDArray[np.float64]:
+    """One fact of a FloatingType for each row."""
+    table = np.full(len(texts) + 1, _OTHER[place])
     present = np.flatnonzero(np.bincount(dtype_id + 1))  # few, and -1 is none
     for own in present[present > 0].tolist():
-        table[:, own - 1] = _type_of(texts.values[own - 1])
-    return table[:, dtype_id]  # -1 is the last, which no text has
+        table[own - 1] = _type_of(texts.values[own - 1])[place]
+    return np.asarray(table[dtype_id])  # -1 is the last, which no text has
 
 
 def _type_of(dtype: str) -> FloatingType:

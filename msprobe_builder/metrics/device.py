@@ -74,14 +74,14 @@ def torch_part(torch: Any, n: Array, b: Array, device: str) -> Part:
     npu, x = _squares(torch, x)
     bench, y = _squares(torch, y)
     counts = torch.stack(
-        [equal.sum(), (relative < WITHIN_ONE).sum(), (relative < WITHIN_FIVE).sum()]
+        [equal.all(), (relative < WITHIN_ONE).sum(), (relative < WITHIN_FIVE).sum()]
     )  # exact as float64 far beyond the size of a piece
     largest = torch.stack([absolute.max(), relative.max()])
     product = (x * y).sum().reshape(1)
     answer = torch.cat([counts.to(torch.float64), largest, distance, npu, bench, product]).tolist()
     return Part(
         size=len(n),
-        equal=int(answer[0]),
+        is_equal=bool(answer[0]),
         within_one=int(answer[1]),
         within_five=int(answer[2]),
         absolute=answer[3],

@@ -32,7 +32,7 @@ class JoinedTensor:
     tiles: tuple[StoredTensor, ...]
     dimension: int
 
-    def piece(self, index: Index) -> NDArray[Any]:
+    def piece(self, index: Index, _space: NDArray[np.float64] | None = None) -> NDArray[Any]:
         """Elements in one dimension, as of a tensor in a single file."""
         return self._part(index).reshape(-1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
-from math import inf, isnan
+from math import inf, isnan, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,7 +137,9 @@ def _compare(
 
 def _errors(n: Readable, b: Readable, on: Computer) -> TensorErrors:
     cut = pieces(n.shape, on.piece)
-    return tensor_errors(((n.piece(index), b.piece(index)) for index in cut), on.part_of)
+    spaces = np.empty((2, min(prod(n.shape), on.piece)))
+    found = ((n.piece(index, spaces[0]), b.piece(index, spaces[1])) for index in cut)
+    return tensor_errors(found, on.part_of)
 
 
 def _known(distance: float) -> float:

@@ -18,7 +18,9 @@ class Consumers:
     """The calls that are given what a call has put out, in the order of execution."""
 
     def __init__(self, nodes: Int, starts: Int) -> None:
-        self._nodes, self._starts = array("q", nodes.tobytes()), array("q", starts.tobytes())
+        self._nodes, self._starts = (
+            array("i", column.astype(np.int32).tobytes()) for column in (nodes, starts)
+        )
 
     def of(self, node: int) -> Sequence[int]:
         """Those of one call, none of -1; a call is there as often as it is given something."""

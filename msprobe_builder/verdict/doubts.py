@@ -38,7 +38,7 @@ def unit_of_products(part: Part, texts: Texts) -> float:
     table, calls = part.table, part.calls
     products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
     rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)
-    units = epsilons(table.dtype_id, texts)[rows]
+    units = epsilons(table.dtype_id[rows], texts)
     return float(np.quantile(units, 1 - _MANY)) if len(units) >= _SEVERAL else 0.0
 
 

@@ -105,7 +105,7 @@ class Inheritance:
         self.over_few: Sequence[bool] = _elements(flow.over_few)
         self.in_norm: Sequence[float] = _elements(flow.in_norm)
         self.gain: Sequence[float] = _elements(flow.gain)
-        self.numel: Sequence[float] = _elements(np.fmax(table.numel, 1.0))
+        self.numel: Sequence[float] = _elements(_at_least_one(table))
         self.is_line: Sequence[bool] = _elements(flow.is_line)
         self.kinds: Sequence[int] = _elements(flow.npu.calls.kind)
         self.last_gradient = int(
@@ -151,7 +151,7 @@ class Inheritance:
         self.expected = array("d", [0.0]) * size
         self.shown = array("d", [math.nan]) * size
         self.floors = array("d", [math.nan]) * size
-        self.role = [int(CallRole.UNKNOWN)] * size
+        self.role = array("q", [int(CallRole.UNKNOWN)]) * size
         self.findings: list[Finding] = []
         self.felt: list[int] = []
         self.choices: list[int] = []
@@ -363,6 +363,12 @@ def _rows_by_node(
     rows = np.flatnonzero(chosen)
     starts = np.searchsorted(table.node[rows], np.arange(nodes + 1))
     return array("i", rows.astype(np.int32).tobytes()), _elements(starts)
+
+
+def _at_least_one(table: ParameterTable) -> Float:
+    """Elements of tensors, at least one; nearly always the column itself."""
+    odd = table.is_tensor & ~(table.numel >= 1.0)
+    return np.fmax(table.numel, 1.0) if odd.any() else table.numel
 
 
 def _first_rows(rows: array[int], starts: Sequence[int]) -> Int:

@@ -35,12 +35,12 @@ class Pass(Inheritance):
         while open_nodes:
             self._finish(open_nodes.pop())
         return Roles(
-            np.array(self.role, dtype=np.int64),
-            np.array([root for _, root in self.put_out], dtype=np.int64),
-            np.array([error for error, _ in self.given]),
-            np.array(self.shown),
-            np.array(self.expected),
-            np.array(self.floors),
+            np.frombuffer(self.role, dtype=np.int64),
+            np.fromiter((root for _, root in self.put_out), np.int64, self.size),
+            np.fromiter((error for error, _ in self.given), np.float64, self.size),
+            np.frombuffer(self.shown),
+            np.frombuffer(self.expected),
+            np.frombuffer(self.floors),
             self.findings,
             np.array(self.felt, dtype=np.int64),
             np.array(self.outside, dtype=np.int64),
@@ -54,7 +54,7 @@ class Pass(Inheritance):
         if first == last:
             self.given[node] = self._of_twin(node) if self.backward[node] else NONE
             return
-        worst, taint = NONE, None
+        worst, taint, source = NONE, None, -1
         backward, taints = self.backward[node], self.taint
         for row in self.inputs[first:last]:
             seen, producer = self.error[row], self.producer[row]
@@ -76,13 +76,15 @@ class Pass(Inheritance):
                 self._pass_taint_on(row, producer)
             latent = self.latent[row]
             if latent > worst[0]:
-                worst = latent, self.root[row]
+                worst, source = (latent, self.root[row]), producer
             if taints and (other := taints.get(row)) is not None:
                 # An argument that differs says more than a call that is not there.
                 stronger = (
                     other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
                 )
                 taint = other if taint is None or stronger else taint
+        if worst is not NONE and (own := self.put_out[self.node_of[source]]) == worst:
+            worst = own  # a pair of numbers takes eighty bytes
         if backward:
             worst = max(worst, self._of_twin(node))
         if taint is not None:
@@ -141,6 +143,8 @@ class Pass(Inheritance):
                 self.shown[node], self.expected[node], self.floors[node] = seen, expected, floor
             if (latent := self.latent[row]) > worst[0]:
                 worst = latent, self.root[row]
+        if worst == given:
+            worst = given
         self.put_out[node] = worst
         parent = self.parent[node]
         if parent >= 0 and worst > self.inside[parent]:

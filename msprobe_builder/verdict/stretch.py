@@ -27,6 +27,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
+_BLOCK = 1 << 16  # rows at a time: what is worked out of each takes ten times the result
 _UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 _UNFOUNDED = (Family.UNINITIALISED, Family.RANDOM)  # what they put out follows from nothing
 
@@ -61,19 +62,26 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     A normalisation's gradient may have been taken out, or made of what varies least: what it
     stretches more than the rest makes most of the gradient, and of its error.
     """
-    calls, node, scale = flow.npu.calls, flow.npu.table.node, flow.scale
-    is_curve = (flow.family == Family.CURVE)[node]
-    given = first[node]
-    with np.errstate(all="ignore"):
-        left = flow.mixing[node] * scale[given] / scale
-        taken_out = (left > 0) & (scale > 0) & (given >= 0)
-        subtracted = np.where(taken_out, np.fmax(left, 1.0 / left), 1.0)
-        near_one = np.fmax(1.0, 1.0 / scale)  # little is left there, or at a multiple of π
-    reach = np.where(is_curve, flow.reach[node], 1.0)
-    back = np.fmax(np.fmax(cancelled, subtracted), reach)
-    is_log, is_wave = (is_curve & calls.are(one)[node] & (scale > 0) for one in (LOGARITHMS, WAVES))
-    ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
-    return np.where(_backward(flow)[node], back, ahead)
+    curves = flow.family == Family.CURVE
+    reaches = np.where(curves, flow.reach, 1.0)
+    logarithms = curves & flow.npu.calls.are(LOGARITHMS)
+    waves = curves & flow.npu.calls.are(WAVES)
+    backward = _backward(flow)
+    result = np.empty(len(cancelled))
+    for begin in range(0, len(result), _BLOCK):
+        rows = slice(begin, begin + _BLOCK)
+        node, scale = flow.npu.table.node[rows], flow.scale[rows]
+        given, reach = first[node], reaches[node]
+        with np.errstate(all="ignore"):
+            left = flow.mixing[node] * flow.scale[given] / scale
+            taken_out = (left > 0) & (scale > 0) & (given >= 0)
+            subtracted = np.where(taken_out, np.fmax(left, 1.0 / left), 1.0)
+            near_one = np.fmax(1.0, 1.0 / scale)  # little is left there, or at a multiple of π
+        back = np.fmax(np.fmax(cancelled[rows], subtracted), reach)
+        is_log, is_wave = (kind[node] & (scale > 0) for kind in (logarithms, waves))
+        ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
+        result[rows] = np.where(backward[node], back, ahead)
+    return result
 
 
 def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import astuple
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import inf, isclose, isfinite, isinf, isnan, nan, prod
+from math import fsum, inf, isclose, isfinite, isinf, isnan, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,9 @@ def _errors(npu: Any, bench: Any, size: int = 1 << 18) -> TensorErrors:
     n, b = StoredTensor(tuple(npu.shape), npu), StoredTensor(tuple(bench.shape), bench)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return tensor_errors((n.piece(at), b.piece(at)) for at in pieces(n.shape, size))
+        spaces = np.empty((2, min(size, prod(n.shape))))  # used again for each piece, as in a build
+        found = ((n.piece(at, spaces[0]), b.piece(at, spaces[1])) for at in pieces(n.shape, size))
+        return tensor_errors(found)
 
 
 def _check(found: TensorErrors, npu: list[Number], bench: list[Number]) -> None:
@@ -246,6 +248,47 @@ def test_pieces_do_not_change_the_result(shape: tuple[int, ...], size: int, seed
     bench: NDArray[Any] = npu * random.choice([1.0, 1.0005, 1.003, 2.0], shape)
     whole, cut = astuple(_errors(npu, bench)), astuple(_errors(npu, bench, size))
     assert cut == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 8191, 8192, 8193, 40_000, 100_001])
+def test_sums_of_many_elements_are_exact_to_rounding(size: int, kind: str) -> None:
+    random = np.random.default_rng(size)
+    bench = (random.normal(size=size) * 10.0 ** random.integers(-6, 6, size)).astype(kind)
+    npu = (bench * (1 + random.normal(size=size) * 0.002)).astype(kind)
+    npu[:1] += 1.0
+    bench[1::7] = npu[1::7] = 0.0
+    n, b = npu.astype(np.float64).tolist(), bench.astype(np.float64).tolist()
+    absolute = [abs(x - y) for x, y in zip(n, b, strict=True)]
+    relative = [0.0 if x == y else abs(x - y) / abs(y) for x, y in zip(n, b, strict=True)]
+    lengths = (sqrt(fsum(x * x for x in side)) for side in (n, b))
+    product = fsum(x * y for x, y in zip(n, b, strict=True))
+    expected = TensorErrors(
+        cosine=product / prod(lengths),
+        euclidean_distance=sqrt(fsum(x * x for x in absolute)),
+        max_abs_err=max(absolute),
+        max_elementwise_relative_err=max(relative),
+        one_thousandth_ratio=sum(x < 0.001 for x in relative) / size,
+        five_thousandths_ratio=sum(x < 0.005 for x in relative) / size,
+    )
+    for found in (_errors(npu, bench), _errors(npu, bench, 1 << 15)):
+        assert astuple(found) == pytest.approx(astuple(expected), rel=1e-13)
+
+
+@given(st.integers(-1000, 1000), st.integers(0, 2**32 - 1))
+def test_errors_scale_with_their_tensors(power: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    bench = random.uniform(1, 2, 30) * random.choice([-1, 0, 1], 30)
+    npu = bench * random.choice([1.0, 1.0005, 1.003, 2.0], 30)
+    npu[0], bench[0] = 1.0, 2.0
+    factor = 2.0**power
+    usual, scaled = _errors(npu, bench), _errors(npu * factor, bench * factor)
+    assert scaled.cosine == pytest.approx(usual.cosine, rel=1e-12)
+    assert scaled.euclidean_distance == pytest.approx(
+        usual.euclidean_distance * factor, rel=1e-12, abs=0
+    )
+    assert scaled.max_abs_err == usual.max_abs_err * factor
+    assert astuple(scaled)[3:] == astuple(usual)[3:]
 
 
 @given(shape=st.lists(st.integers(0, 5), max_size=4).map(tuple), size=st.integers(1, 40))
