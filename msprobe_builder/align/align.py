@@ -173,7 +173,8 @@ def _grouped(
 ) -> list[Group]:
     """Find groups, and match what follows from the calls going forward."""
     sides = (pairs.npu, pairs.partner), (pairs.bench, pairs.back)
-    if not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides):
+    is_complete = not all((is_leaf(side) & (partner < 0)).any() for side, partner in sides)
+    if is_complete and pairs.known.trust.equal:
         pair_way_back(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
@@ -181,6 +182,9 @@ def _grouped(
         for node in modules_apart(pairs):
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)
+    if is_complete:
+        pair_way_back(pairs)
+        return []
     groups = with_modules(pairs, find_groups(pairs, flow, other_flow), flow, other_flow)
     take_back_moved(pairs, flow, other_flow, operators, groups)
     pair_way_back(pairs)

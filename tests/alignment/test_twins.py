@@ -59,6 +59,33 @@ def two_authors(folder: Path) -> tuple[Recording, Recording]:
     return npu, recorded(folder / "bench", nn.Sequential(*(Step() for _ in range(3))), x + 1)
 
 
+class Heads(nn.Module):
+    """Two networks of one shape, told apart by what is made of their results alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.kinds, self.boxes = nn.Linear(8, 4), network(), network()
+        self.to_kind, self.to_box = nn.Linear(4, 9), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.body(x)
+        return torch.cat([self.to_kind(self.kinds(x)), self.to_box(self.boxes(x))], 1)
+
+
+class Towers(nn.Module):
+    """The same by another author: the boxes come first, and every call has a partner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.one, self.two = nn.Linear(8, 4), network(), network()
+        self.place, self.label = nn.Linear(4, 2), nn.Linear(4, 9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        place, label = self.place(self.one(x)), self.label(self.two(x))
+        return torch.cat([label, place], 1)
+
+
 def twins(found: dict[str, str]) -> dict[str, str]:
     """Partners of the networks and of what they hold."""
     return {name: other for name, other in found.items() if "_net" in name and "grad" not in name}
@@ -71,6 +98,19 @@ def test_who_takes_their_results_tells_networks_of_one_shape(tmp_path: Path) -> 
         assert (".scale_net." in name) == (".a." in other), (name, other)
         assert int(name.split(".")[1]) == 2 * int(other.split(".")[1]) + 1, (name, other)
     assert len(found) >= 2 * 3 * 4
+
+
+def test_networks_are_told_apart_where_every_call_has_a_partner(tmp_path: Path) -> None:
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    torch.manual_seed(2)
+    npu = recorded(tmp_path / "npu", Heads(), x)
+    torch.manual_seed(3)
+    bench = recorded(tmp_path / "bench", Towers(), x + 1)
+    found = partners(npu.source(), bench.source())
+    inside = {name: other for name, other in found.items() if ".kinds." in name}
+    assert len(inside) >= 4
+    assert all(".two." in other for other in inside.values()), inside
+    assert all(".one." in other for name, other in found.items() if ".boxes." in name)
 
 
 def test_networks_that_their_order_alone_tells_stay_open(tmp_path: Path) -> None:
