@@ -178,7 +178,7 @@ def _grouped(
         pair_way_back(pairs)
         return []
     flow, other_flow = flow_of(pairs.npu, table), flow_of(pairs.bench, other)
-    if by_flow(pairs, flow, other_flow, operators):
+    if by_flow(pairs, flow, other_flow, operators, is_complete=is_complete):
         for node in modules_apart(pairs):
             pairs.take_back(node)
         pair_by_ends(pairs, *results, operators)

@@ -32,10 +32,13 @@ _WEIGHT = 3.0  # of a pair that its neighbours show
 _FAR = 12  # calls without a partner between two that have one
 
 
-def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) -> int:
+def by_flow(
+    pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int], *, is_complete: bool
+) -> int:
     """Take back what contradicts the flow of tensors, and match what it shows; how many pairs.
 
-    Nothing is done where equal values tell.
+    Nothing is done where equal values tell. Where all calls of one side have partners
+    (``is_complete``) networks trade theirs and nothing else.
     """
     if pairs.known.trust.equal:
         return 0
@@ -43,6 +46,8 @@ def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) ->
     commuting = kinds.commuting
     edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
     if not edges[0].given or not edges[1].given:
+        if is_complete:
+            return 0
         doubt_twins(
             pairs,
             (
@@ -53,6 +58,8 @@ def by_flow(pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int]) ->
         )
         return 0
     total = trade_twins(pairs, edges, kinds)
+    if is_complete:
+        return total
     _take_back(pairs, edges, kinds)
     for _ in range(_ROUNDS):
         found = _match(pairs, edges, (flow, other), kinds.commuting)
