@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from msprobe_collector.record.framework import Item
-from msprobe_collector.record.known import Known
 from msprobe_collector.record.nested import NestedDescriber, collect, extend
 from msprobe_collector.record.plain_values import (
     describe_plain,
@@ -19,9 +19,11 @@ from msprobe_collector.record.plain_values import (
 from msprobe_collector.record.statistics import (
     Measured,
     Row,
+    bits_of,
     checksum,
     fetch,
     is_in_memory,
+    is_unchanged,
     local_part,
     measure,
     plain_part,
@@ -37,12 +39,34 @@ class _TypeNames(dict[torch.dtype, str]):
 
 
 _TYPE_NAMES = _TypeNames()
-_NOTHING = (None, None, None, None)
-_UNMEASURED = Measured(_NOTHING, None)
+_REMEMBERED = 8192
+
+
+class _Known(NamedTuple):
+    """What was found when a tensor was measured; valid while nothing has written to it."""
+
+    tensor: Any  # a weak reference
+    version: int
+    address: int
+    size: int  # of its storage, which may have been shrunk and lie where it lay
+    epoch: int
+    total: float | None  # the sum of its numbers on the host, to be checked
+    bits: int | bytes | None  # instead of the sum: see bits_of
+    digest: str  # instead of both where it is known
+    item: Item
+    is_plain: bool  # no wrapper around the numbers
 
 
 class Items(NestedDescriber):
-    """Describes values; a tensor that did not change since is not measured again."""
+    """Describes values; a tensor that did not change since is not measured again.
+
+    The version counter tells of most writes, never of all: fused optimizers, loss scalers,
+    aliases by ``numpy()`` or ``data``, operators that do not declare it. On the host a sum decides
+    whether a tensor is what it was: of its numbers while only calls that were seen know its
+    memory, of their bits where others may write to it, too. On an accelerator nobody can look
+    without waiting, so only tensors that were born under our eyes are trusted, and only until
+    something happens that may write unseen.
+    """
 
     kind = torch.Tensor
     module_kind = torch.nn.Module
@@ -56,21 +80,26 @@ class Items(NestedDescriber):
         self.estimate = False  # count what would be saved instead of saving it
         self.described_bytes = 0
         self._files = files
-        self._known = Known(self._identifies)
+        self._known: dict[int, _Known] = {}
+        self._foreign: set[int] = set()  # storages that others may hold, too
+        self._epoch = 0
         self._waiting: list[tuple[Item, Row]] = []
 
     # -- what may have changed unnoticed ------------------------------------------------------
 
     def expose(self, tensor: torch.Tensor) -> None:
         """Whatever shares this tensor's memory can be written to by others from now on."""
-        self._known.expose(tensor)
+        if tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_nested:
+            self._known.pop(id(tensor), None)
+            self._foreign.add(tensor.untyped_storage()._cdata)
 
     def forget(self) -> None:
         """Something may have written to tensors behind the version counter."""
-        self._known.forget()
+        self._epoch += 1
 
     def forget_step(self) -> None:
         self._known.clear()
+        self._foreign.clear()
         self._stored.clear()
 
     def tensor(self, tensor: torch.Tensor, path: str | None = None, born: bool = False) -> Item:
@@ -88,52 +117,97 @@ class Items(NestedDescriber):
             self.described_bytes += plain.numel() * plain.element_size()
 
     def _remembered(self, tensor: torch.Tensor, born: bool) -> Item:
-        known = self._known
-        found = known.item_of(tensor)
-        if found is not None:
-            return found
-        plain = plain_part(tensor)
+        known = self._known.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            plain = tensor if known.is_plain else plain_part(tensor)
+            if plain is not None and self._still_holds(known, tensor, plain):
+                return known.item
+        else:
+            plain = plain_part(tensor)
         if plain is None:
-            return self._make(tensor, None, _UNMEASURED, "")
+            return self._make(tensor, None)[0]
         memory = plain.untyped_storage()
         size = memory.nbytes()
         if not is_in_memory(plain, size):
-            return self._make(tensor, None, _UNMEASURED, "")
-        before = known.numbers_at(plain, memory)
-        if before is not None:
-            item = before.item
-            if not before.shows(tensor, plain):
-                item = self._make(tensor, plain, before.measured, before.digest)
-            known.remember(tensor, plain, before, item)
-            return item
-        measured = measure(plain)
-        digest = ""
-        if self._with_checksum or (self._identifies and plain.is_cpu):
-            digest = checksum(plain)
-        item = self._make(tensor, plain, measured, digest)
-        numbers = known.numbers(plain, memory, measured, digest, item, born)
-        if numbers is not None:
-            known.remember(tensor, plain, numbers, item)
+            return self._make(tensor, None)[0]
+        item, total, digest = self._make(tensor, plain)
+        bits = None
+        try:
+            storage = memory._cdata
+            if not born:
+                self._foreign.add(storage)
+            is_foreign = storage in self._foreign
+            if plain.is_cpu:
+                if not self._identifies and (is_foreign or total is None):
+                    bits = bits_of(plain)
+                    if bits is None:
+                        return item
+                elif total is None and not digest:
+                    return item
+            elif is_foreign:
+                return item
+            version = plain._version
+            address = plain.data_ptr()
+        except (RuntimeError, NotImplementedError):
+            return item  # inference mode, or no memory
+        if len(self._known) >= _REMEMBERED:
+            self._known = {
+                key: entry for key, entry in list(self._known.items()) if entry.tensor() is not None
+            }
+        is_plain = plain is tensor
+        self._known[id(tensor)] = _Known(
+            weakref.ref(tensor),
+            version,
+            address,
+            size,
+            self._epoch,
+            total,
+            bits,
+            digest,
+            item,
+            is_plain,
+        )
         return item
 
+    def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
+        _, version, address, size, epoch, total, bits, digest, item, _ = known
+        memory = plain.untyped_storage()
+        if (
+            version != plain._version
+            or address != plain.data_ptr()
+            or size != memory.nbytes()
+            or item["requires_grad"] != tensor.requires_grad
+        ):
+            return False
+        if not plain.is_cpu:
+            return epoch == self._epoch
+        if digest:
+            return digest == checksum(plain)
+        if bits is not None:
+            return bits == bits_of(plain)
+        if memory._cdata in self._foreign:
+            return False  # it has become so since
+        return is_unchanged(plain, total)
+
     def _make(
-        self,
-        tensor: torch.Tensor,
-        plain: torch.Tensor | None,
-        measured: Measured | Row,
-        digest: str,
-    ) -> Item:
-        """A new record of what was measured."""
-        is_waiting = type(measured) is Row
-        high, low, mean, norm = _NOTHING if is_waiting else measured.values  # type: ignore[union-attr]
+        self, tensor: torch.Tensor, plain: torch.Tensor | None
+    ) -> tuple[Item, float | None, str]:
+        """A new record, and what tells the numbers from others: their sum and checksum."""
+        measured: Measured | Row = Measured((None, None, None, None), None)
+        digest = ""
+        if plain is not None:
+            measured = measure(plain)
+            if self._with_checksum or (self._identifies and plain.is_cpu):
+                digest = checksum(plain)
+        numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
         item: Item = Leaf(
             type=_type_name(tensor),
             dtype=_TYPE_NAMES[tensor.dtype],
             shape=_shape(tensor),
-            Max=high,
-            Min=low,
-            Mean=mean,
-            Norm=norm,
+            Max=numbers[0],
+            Min=numbers[1],
+            Mean=numbers[2],
+            Norm=numbers[3],
             requires_grad=tensor.requires_grad,
         )
         mesh = None if plain is tensor else getattr(tensor, "device_mesh", None)
@@ -145,7 +219,8 @@ class Items(NestedDescriber):
             item["md5"] = digest
         if isinstance(measured, Row):
             self._waiting.append((item, measured))
-        return item
+            return item, None, digest
+        return item, measured.total, digest
 
     def saved(self, tensor: torch.Tensor, item: Item, path: str) -> Item:
         with unseen():
@@ -223,4 +298,4 @@ def _type_name(tensor: torch.Tensor) -> str:
 
 def collect_tensors(value: Any, found: list[torch.Tensor]) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
-    collect(Items.kind, Items.module_kind, value, found)
+    collect(torch.Tensor, value, found)

@@ -24,7 +24,6 @@ _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _HAS_CUDA = torch.backends.cuda.is_built()
 _EXACT_INTEGER = 2**53
-_HALF = 2**63
 _SAFE_NORMS = (1e-15, 1e15)
 # A norm in float32 of very many squares in one go is up to 0.4 % too small.
 _LONGEST_NORM = 1 << 17
@@ -131,10 +130,6 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
     Numbers that torch cannot reduce, such as those of 4 bits, have none.
     """
     try:
-        if tensor.dtype is torch.float32 and tensor.is_cpu:
-            size = tensor.numel()
-            if 0 < size < _LONGEST_NORM and tensor.dim():
-                return _measure_short(tensor, size)
         return _measure(tensor)
     except RuntimeError as error:
         # Older torch has no type of its own for this.
@@ -151,8 +146,6 @@ def _measure(tensor: torch.Tensor) -> Measured | Row:
         tensor = tensor.abs()
     elif tensor.dtype in _SIGNED:
         tensor = tensor.to(_SIGNED[tensor.dtype])
-    elif tensor.dtype is torch.uint64 and tensor.is_cpu and tensor.dim():
-        return _measure_widest(tensor)
     if tensor.is_cpu:
         return _measure_here(tensor, kind)
     if is_capturing():
@@ -194,28 +187,6 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
         norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
         mean = tensor.mean(dtype=torch.float64).item()
     return Measured((*extremes, mean, norm), total if kind == "float" and total != 0 else None)
-
-
-def _measure_widest(tensor: torch.Tensor) -> Measured:
-    """As :func:`_measure_here` unsigned integers of 64 bits, which torch cannot reduce."""
-    ordered = tensor.view(torch.int64) ^ -_HALF  # as signed ones they lie half the range lower
-    low, high = (_plain(extreme.item() + _HALF) for extreme in torch.aminmax(ordered))
-    wide = tensor.to(torch.float64)
-    return Measured((high, low, wide.mean().item(), _norm(wide).item()), None)
-
-
-def _measure_short(tensor: torch.Tensor, size: int) -> Measured:
-    """As :func:`_measure_here` what nearly all are: float32, and not long."""
-    if tensor.is_contiguous():
-        smallest, largest = torch.aminmax(tensor)
-        low, high = smallest.item(), largest.item()
-    else:
-        low, high = tensor.amin().item(), tensor.amax().item()
-    total = tensor.sum().item()
-    norm = _norm(tensor).item()
-    if _SAFE_NORMS[0] < norm < _SAFE_NORMS[1]:
-        return Measured((high, low, total / size, norm), total if total != 0 else None)
-    return _measure_here(tensor, "float")
 
 
 def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:
