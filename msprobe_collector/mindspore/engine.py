@@ -57,7 +57,7 @@ class MindSpore(Graph):
         return Arrays(with_checksum, files, measures)
 
     def collect_tensors(self, value: Any, found: list[Any]) -> None:
-        collect(mindspore.Tensor, value, found)
+        collect(mindspore.Tensor, mindspore.nn.Cell, value, found)
 
     def held(self, value: Any, changes: bool) -> Any:
         if not changes:

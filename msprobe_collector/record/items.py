@@ -298,4 +298,4 @@ def _type_name(tensor: torch.Tensor) -> str:
 
 def collect_tensors(value: Any, found: list[torch.Tensor]) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
-    collect(torch.Tensor, value, found)
+    collect(Items.kind, Items.module_kind, value, found)

@@ -1,8 +1,14 @@
-"""Arguments as people nest them: lists, mappings, named tuples, dataclasses."""
+"""Arguments as people nest them: lists, mappings, named tuples, dataclasses.
+
+Only kinds of which it is known that looking into them runs no code of the user.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import UserDict, deque
+from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msprobe_collector.record.framework import Item
@@ -10,6 +16,7 @@ from msprobe_collector.write.records import Leaf
 
 _DEPTH_LIMIT = 400
 _LONGEST_LIST = 1024
+_SINGLE = frozenset({type(None), bool, int, float, str})
 
 
 class NestedDescriber:
@@ -58,14 +65,15 @@ class NestedDescriber:
                 found = self.single(value, path, leaves)
             if found is not None:
                 return found
-        if isinstance(value, (list, tuple)) and not hasattr(kind, "_fields"):
-            if len(value) > _LONGEST_LIST and not isinstance(value[0], self.kind):
+        members = _members(value)
+        if members is not None:
+            if len(members) > _LONGEST_LIST and not isinstance(members[0], self.kind):
                 return None  # data, not arguments: torch.tensor([...])
             return [
                 self.describe(part, extend(path, position), leaves, depth + 1, born)
-                for position, part in enumerate(value)
+                for position, part in enumerate(members)
             ]
-        parts = self._parts(value)
+        parts = named_parts(value, self.module_kind)
         if parts is not None:
             return {
                 str(key): self.describe(part, extend(path, key), leaves, depth + 1, born)
@@ -77,10 +85,11 @@ class NestedDescriber:
         """Save the tensors of ``value``, which ``record`` describes, and name their files."""
         if isinstance(value, self.kind) and isinstance(record, dict):
             return self.saved(value, record, path)
-        if isinstance(value, list | tuple) and isinstance(record, list):
-            pairs = zip(record, value, strict=True)
+        members = _members(value) if isinstance(record, list) else None
+        if members is not None:
+            pairs = zip(record, members, strict=True)
             return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
-        parts = self._parts(value) if isinstance(record, dict) else None
+        parts = named_parts(value, self.module_kind) if isinstance(record, dict) else None
         if parts is not None:
             return {
                 str(key): self.attach(record.get(str(key)), part, f"{path}.{key}")
@@ -88,18 +97,33 @@ class NestedDescriber:
             }
         return record
 
-    def _parts(self, value: Any) -> list[tuple[Any, Any]] | None:
-        """The named parts of a mapping, named tuple or dataclass, None for anything else."""
-        if isinstance(value, dict):
-            return list(value.items())
-        fields = getattr(type(value), "_fields", None)
-        if fields is not None and isinstance(value, tuple):
-            return list(zip(fields, value, strict=True))
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            if isinstance(value, self.module_kind):
-                return None
-            return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(value)]
+
+def _members(value: Any) -> Sequence[Any] | None:
+    """What a list, tuple or queue holds, None for anything else."""
+    if isinstance(value, (list, tuple)):
+        return None if hasattr(type(value), "_fields") else value
+    return list(deque.__iter__(value)) if issubclass(type(value), deque) else None
+
+
+def named_parts(value: Any, module_kind: type[Any]) -> list[tuple[Any, Any]] | None:
+    """The parts of a mapping, named tuple, dataclass or class of attrs, None for anything else."""
+    kind = type(value)
+    if isinstance(value, dict) or kind is MappingProxyType:
+        return list(value.items())
+    if issubclass(kind, UserDict):  # such as what tokenizers return
+        held = getattr(value, "data", None)
+        return list(held.items()) if isinstance(held, dict) else None
+    fields = getattr(kind, "_fields", None)
+    if fields is not None and isinstance(value, tuple):
+        return list(zip(fields, value, strict=True))
+    if issubclass(kind, (type, module_kind)):
         return None
+    if dataclasses.is_dataclass(kind):
+        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(kind)]
+    fields = getattr(kind, "__attrs_attrs__", None)
+    if isinstance(fields, tuple):
+        return [(f.name, getattr(value, f.name, None)) for f in fields]
+    return None
 
 
 def extend(path: str | None, part: object) -> str | None:
@@ -123,13 +147,17 @@ def plain_value(value: Any) -> Item | None:
     return None
 
 
-def collect(kind: type[Any], value: Any, found: list[Any], depth: int = 0) -> None:
+def collect(
+    kind: type[Any], module_kind: type[Any], value: Any, found: list[Any], depth: int = 0
+) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
     if isinstance(value, kind):
         found.append(value)
-    elif isinstance(value, dict):
-        for part in value.values():
-            collect(kind, part, found, depth + 1)
-    elif isinstance(value, list | tuple) and depth < _DEPTH_LIMIT:
-        for part in value:
-            collect(kind, part, found, depth + 1)
+        return
+    if type(value) in _SINGLE or depth > _DEPTH_LIMIT:
+        return
+    parts = _members(value)
+    if parts is None:
+        parts = [part for _, part in named_parts(value, module_kind) or ()]
+    for part in parts:
+        collect(kind, module_kind, part, found, depth + 1)

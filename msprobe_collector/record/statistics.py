@@ -24,6 +24,7 @@ _FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _HAS_CUDA = torch.backends.cuda.is_built()
 _EXACT_INTEGER = 2**53
+_HALF = 2**63
 _SAFE_NORMS = (1e-15, 1e15)
 # A norm in float32 of very many squares in one go is up to 0.4 % too small.
 _LONGEST_NORM = 1 << 17
@@ -146,6 +147,8 @@ def _measure(tensor: torch.Tensor) -> Measured | Row:
         tensor = tensor.abs()
     elif tensor.dtype in _SIGNED:
         tensor = tensor.to(_SIGNED[tensor.dtype])
+    elif tensor.dtype is torch.uint64 and tensor.is_cpu and tensor.dim():
+        return _measure_widest(tensor)
     if tensor.is_cpu:
         return _measure_here(tensor, kind)
     if is_capturing():
@@ -187,6 +190,14 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
         norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
         mean = tensor.mean(dtype=torch.float64).item()
     return Measured((*extremes, mean, norm), total if kind == "float" and total != 0 else None)
+
+
+def _measure_widest(tensor: torch.Tensor) -> Measured:
+    """As :func:`_measure_here` unsigned integers of 64 bits, which torch cannot reduce."""
+    ordered = tensor.view(torch.int64) ^ -_HALF  # as signed ones they lie half the range lower
+    low, high = (_plain(extreme.item() + _HALF) for extreme in torch.aminmax(ordered))
+    wide = tensor.to(torch.float64)
+    return Measured((high, low, wide.mean().item(), _norm(wide).item()), None)
 
 
 def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from msprobe_collector.record.statistics import Measured, measure
 from tests.collector.recording import record
 
 DTYPES = [torch.uint16, torch.uint32, torch.uint64]
@@ -21,7 +23,9 @@ if hasattr(torch, "float8_e8m0fnu"):  # since torch 2.7
 def test_no_type_of_numbers_costs_a_call_its_record(
     dtype: torch.dtype, task: str, tmp_path: Path
 ) -> None:
-    given = torch.arange(1, 17, dtype=torch.uint8).view(dtype)
+    given = torch.arange(240, 256, dtype=torch.uint8).view(dtype)
+    if dtype.is_floating_point:
+        given = torch.arange(1, 17, dtype=torch.uint8).view(dtype)
 
     class Taking(nn.Module):
         def forward(self, x: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
@@ -39,12 +43,22 @@ def test_no_type_of_numbers_costs_a_call_its_record(
     model = Outer()
     dump = record(tmp_path, lambda: model(torch.ones(2)), model, task=task)
     [_, item] = dump.data["Module.inner.Taking.forward.0"]["input_args"]
-    if dtype is torch.uint64:  # which torch cannot reduce
-        assert [item[key] for key in ("Max", "Min", "Mean", "Norm")] == [None] * 4
-        assert (item["dtype"], item["shape"]) == ("torch.uint64", [2])
-    else:
-        values = given.float().numpy() if dtype.is_floating_point else given.numpy()
-        values = values.astype(np.float64)
-        wanted = (values.max(), values.min(), values.mean(), np.sqrt((values**2).sum()))
-        found = [item[key] for key in ("Max", "Min", "Mean", "Norm")]
-        assert found == pytest.approx(wanted, rel=2e-5)
+    values = given.float().numpy() if dtype.is_floating_point else given.numpy()
+    values = values.astype(np.float64)
+    wanted = (values.max(), values.min(), values.mean(), np.sqrt((values**2).sum()))
+    found = [item[key] for key in ("Max", "Min", "Mean", "Norm")]
+    assert found == pytest.approx(wanted, rel=2e-5)
+
+
+def test_the_widest_integers_are_exact() -> None:
+    """Neither half of their range, nor a number that no float64 holds, is taken for another."""
+    given = torch.tensor([[2**64 - 1, 3], [2**63, 2**53 + 1]], dtype=torch.uint64)
+    found = measure(given.t())
+    assert isinstance(found, Measured)
+    values = found.values
+    assert values[:2] == (2**64 - 1, 3.0)
+    exact = given.flatten().tolist()
+    assert values[2:] == pytest.approx((sum(exact) / 4, math.sqrt(sum(one**2 for one in exact))))
+    single = measure(given[1, 1])
+    assert isinstance(single, Measured)
+    assert single.values == (2**53 + 1,) * 4
