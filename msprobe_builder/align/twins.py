@@ -55,6 +55,7 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
     """Leave grey what would get other partners if calls took in what they seem to.
 
     Where only shapes are known, what a call takes in is known too little to give it another one.
+    Calls that all do the same, such as counters that are raised, are no network.
     """
     doubted: dict[int, set[int]] = {}
     tried: set[tuple[int, int]] = set()
@@ -64,7 +65,8 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
         block = _hanging_together(pairs, edges, kinds, i, j)
         tried.update(block.items())
         new = _traded(pairs, block)
-        if new and _gains(pairs, edges, kinds, new):
+        several = len(set(pairs.npu.operator[list(new)].tolist())) > 1
+        if several and _gains(pairs, edges, kinds, new):
             for one, other in new.items():
                 doubted.setdefault(one, set()).add(other)
     calls = {one for one in doubted if pairs.take_back(one)}
