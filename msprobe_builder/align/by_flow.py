@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import around
-from msprobe_builder.align.edges import Edge, Edges, Kinds, makers
+from msprobe_builder.align.edges import FAR, Edge, Edges, Kinds, makers
 from msprobe_builder.align.flow import Flow
 from msprobe_builder.align.hands_on import HAND_ON
 from msprobe_builder.align.operators import MOVES
@@ -29,7 +29,6 @@ Int = NDArray[np.int64]
 
 _ROUNDS = 8  # of finding what follows from what was found
 _WEIGHT = 3.0  # of a pair that its neighbours show
-_FAR = 12  # calls without a partner between two that have one
 
 
 def by_flow(
@@ -160,7 +159,7 @@ def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
     source = np.where(first >= 0, flow.source[first], -1)
     maker = np.where(source >= 0, table.node[source], -1)
     result = maker.copy()
-    for _ in range(_FAR):
+    for _ in range(FAR):
         further = (result >= 0) & moves[result]
         if not further.any():
             break

@@ -19,7 +19,7 @@ from msprobe_builder.dump.parameters import Section
 Int = NDArray[np.int64]
 
 _COMMUTE = frozenset({"add", "mul", "eq", "ne", "and", "or", "maximum", "minimum"})
-_FAR = 12  # calls without a partner between two that have one
+FAR = 12  # calls without a partner between two that have one
 
 Edge = tuple[int, int]  # a node and the position of a tensor that it takes in or puts out
 
@@ -197,7 +197,7 @@ def behind(
         if partner[one] >= 0 or is_map:
             found.add(one)
         elif through is None or operator in through:
-            if far == _FAR or one not in edges.given:
+            if far == FAR or one not in edges.given:
                 if maps:
                     continue  # made of nothing, as zeros are
                 return None

@@ -41,6 +41,11 @@ class Tensors:
     values: Float
     checksum: Int
 
+    def are_vectors(self, nodes: Int) -> Bool:
+        """Which of some nodes have tensors of one dimension alone, as the weights of norms are."""
+        alike = self.count[nodes] * _rank_keys(np.array([1], dtype=np.int64))
+        return np.asarray((self.count[nodes] > 0) & (self.ranks[nodes] == alike))
+
 
 @dataclass(frozen=True)
 class Traits:
@@ -167,11 +172,16 @@ def _tensors(table: ParameterTable, section: Section, nodes: int, dimensions: In
     return Tensors(
         count=count,
         shapes=_summed(node, shapes, nodes),
-        ranks=_summed(node, mixed(dimensions[rows]).astype(np.int64) >> 8, nodes),
+        ranks=_summed(node, _rank_keys(dimensions[rows]), nodes),
         numel=np.bincount(node, weights=numel, minlength=nodes).astype(np.float64),
         values=values,
         checksum=checksum,
     )
+
+
+def _rank_keys(dimensions: Int) -> Int:
+    """Numbers whose sums tell of how many dimensions some tensors are."""
+    return np.asarray(mixed(dimensions).astype(np.int64) >> 8)
 
 
 def _dimensions(table: ParameterTable, texts: Texts) -> Int:

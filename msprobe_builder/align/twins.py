@@ -6,7 +6,7 @@ each other; who takes in their results, and what they are given, tells which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -55,9 +55,8 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
     """Leave grey what would get other partners if calls took in what they seem to.
 
     Where only shapes are known, what a call takes in is known too little to give it another one.
-    Calls that all do the same, such as counters that are raised, are no network.
     """
-    doubted: dict[int, set[int]] = {}
+    doubted: set[int] = set()
     tried: set[tuple[int, int]] = set()
     for i, j in list(_claims(pairs, edges, kinds)):
         if (i, j) in tried or pairs.partner[i] == j or not pairs.alike(i, j):
@@ -65,10 +64,8 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
         block = _hanging_together(pairs, edges, kinds, i, j)
         tried.update(block.items())
         new = _traded(pairs, block)
-        several = len(set(pairs.npu.operator[list(new)].tolist())) > 1
-        if several and _gains(pairs, edges, kinds, new):
-            for one, other in new.items():
-                doubted.setdefault(one, set()).add(other)
+        if _is_network(pairs, new) and _gains(pairs, edges, kinds, new):
+            doubted.update(new)
     calls = {one for one in doubted if pairs.take_back(one)}
     leaves = np.flatnonzero(is_leaf(pairs.npu))
     ends = pairs.npu.outline.tree.subtree_end
@@ -78,6 +75,12 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
         held = leaves[begin:stop].tolist()
         if held and calls.issuperset(held):
             pairs.take_back(node)
+
+
+def _is_network(pairs: Pairs, nodes: Iterable[int]) -> bool:
+    """Whether some nodes are more than calls that all do the same, such as raising counters."""
+    operators = set(pairs.npu.operator[list(nodes)].tolist())
+    return -1 in operators or len(operators) > 1
 
 
 def _claims(pairs: Pairs, edges: Both, kinds: Kinds) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,6 @@ from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.traits import Traits, has_values
 from msprobe_builder.align.words import first_difference
 from msprobe_builder.dump.names import Kind
-from msprobe_builder.match.hashing import mixed
 
 Int = NDArray[np.int64]
 Float = NDArray[np.float64]
@@ -43,7 +42,7 @@ def named_apart(
     """
     result = np.zeros((len(nodes), len(nodes)), dtype=bool)
     groups: dict[tuple[int, int, int], list[int]] = {}
-    vectors = _scale_alone(side, nodes)
+    vectors = side.parameters.are_vectors(nodes)
     extents = side.content[nodes], side.inputs.shapes[nodes], side.outputs.shapes[nodes]
     for place, *extent in zip(range(len(nodes)), *(one.tolist() for one in extents), strict=True):
         if side.operator[nodes[place]] < 0 and not (only_parallel and vectors[place]):
@@ -85,13 +84,6 @@ def _are_apart(side: Traits, one: int, other: int, *, around: bool) -> bool:
     place = first_difference(names[one].stem, names[other].stem)
     is_last = place >= names[one].stem.count(".") - 2
     return place >= 0 and not (is_last and (around or not side.parameters_below[1, one] > 0))
-
-
-def _scale_alone(side: Traits, nodes: Int) -> Bool:
-    """Which of some modules have vectors for weights, as normalisations."""
-    vector = int(mixed(np.array([1], dtype=np.int64)).astype(np.int64)[0]) >> 8
-    count = side.parameters.count[nodes]
-    return np.asarray((count > 0) & (side.parameters.ranks[nodes] == count * vector))
 
 
 def _parallel(side: Traits, nodes: Int, group: list[int]) -> list[list[int]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
 from msprobe_builder.verdict.baseline import baseline
 
-Sources: TypeAlias = tuple[Source | ReplicaSource, Source | ReplicaSource]
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]
 
@@ -166,11 +164,11 @@ def _read_both(
     keeper: Keeper,
 ) -> tuple[Side, Side, Texts]:
     """Both sides and their texts; one that was kept from another job is not read again."""
-    sources: Sources = job.npu, bench
+    sources = job.npu, bench
     if isinstance(job.npu, ReplicaSource) and isinstance(bench, ReplicaSource):
         from msprobe_builder.pipeline.two_splits import told_by_each_other
 
-        sources = told_by_each_other(sources, lambda one, own: read_rank(one, own)[0])
+        sources = told_by_each_other((job.npu, bench), lambda one, own: read_rank(one, own)[0])
     texts, shared = Texts(), Shared()
     sides: dict[int, tuple[Side, list[Diagnostic]]] = {}
     if job.keep is None:

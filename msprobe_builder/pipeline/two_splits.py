@@ -18,14 +18,12 @@ from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.flow.wholes import Shape, has_known_layers, whole_shapes
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 
-Sources: TypeAlias = tuple[Source | ReplicaSource, Source | ReplicaSource]
+Sources: TypeAlias = tuple[ReplicaSource, ReplicaSource]
 
 
 def told_by_each_other(sources: Sources, read: Callable[[Source, Texts], Side]) -> Sources:
     """The sources with the shapes of the whole model, where two splits of tensors tell them."""
     own, other = sources
-    if not (isinstance(own, ReplicaSource) and isinstance(other, ReplicaSource)):
-        return sources
     parts = own.layout.tp, other.layout.tp
     if 1 in parts or parts[0] == parts[1]:
         return sources

@@ -6,6 +6,7 @@ What a rank gets from others, and what a step inherits from the one before, is n
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import standing_at
@@ -114,6 +115,11 @@ class Hearing:
     namesakes: dict[int, list[Witness]] = field(default_factory=dict)
     partners: dict[int, list[Witness]] = field(default_factory=dict)
 
+    @cached_property
+    def begins(self) -> int:
+        """The first step that was recorded."""
+        return min((place.step for place in self.places), default=0)
+
 
 @dataclass(frozen=True)
 class Ruling:
@@ -201,18 +207,16 @@ def _look_at_the_beginning(hearing: Hearing) -> None:
 
 def began_otherwise(hearing: Hearing, one: Accused) -> bool:
     """Whether most weights differ before anything was recorded: no other record tells more."""
-    begins = min((place.step for place in hearing.places), default=0)
-    return one.cause == "weights" and one.step == begins
+    return one.cause == "weights" and one.step == hearing.begins
 
 
 def _look_at_earlier_steps(hearing: Hearing) -> None:
     """Weights that differ behind a step were trained by it, or changed between it and the next."""
-    begins = min((place.step for place in hearing.places), default=0)
     for one in hearing.accused:
         if one.strength and one.trained_in is not None:
             one.explain(f"It follows from step {one.trained_in}.")
     for one in sorted(hearing.accused, key=lambda other: (other.step, other.place)):
-        if not one.strength or one.cause not in _WEIGHTS or one.step == begins:
+        if not one.strength or one.cause not in _WEIGHTS or one.step == hearing.begins:
             continue
         before = [other for other in hearing.accused if other.strength and other.step < one.step]
         strong = [other.step for other in before if other.strength == Strength.STRONG]

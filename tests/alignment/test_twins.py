@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.alignment.respell import Recording, without_statistics
+from tests.alignment.respell import Recording, chained, without_calls, without_statistics
 from tests.alignment.score import partners
 from tests.alignment.test_other_authors import recorded
 
@@ -86,6 +86,64 @@ class Towers(nn.Module):
         return torch.cat([label, place], 1)
 
 
+class Scale(nn.Module):
+    """A normalisation: its weight is a vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+class Gate(nn.Module):
+    """A network of one layer or, elsewhere, of two."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(*(nn.Linear(4, 4, bias=False) for _ in sizes))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.inner(x)) * x
+
+
+class Layer(nn.Module):
+    """Norms in front of two networks and behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.input_norm, self.mix, self.post_mix_norm = Scale(), network(), Scale()
+        self.pre_gate_norm, self.gate, self.post_gate_norm = Scale(), Gate(4), Scale()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.post_mix_norm(self.mix(self.input_norm(x)))
+        return x + self.post_gate_norm(self.gate(self.pre_gate_norm(x)))
+
+
+class Residual(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.pre, self.inner, self.post = Scale(), inner, Scale()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.post(self.inner(self.pre(x)))
+
+
+class Stack(nn.Module):
+    """The same layers by another author: the networks of each kind are a list of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixes = nn.ModuleList(Residual(network()) for _ in range(3))
+        self.gates = nn.ModuleList(Residual(Gate(4, 4)) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for mix, gate in zip(self.mixes, self.gates, strict=True):
+            x = gate(mix(x))
+        return x
+
+
 def twins(found: dict[str, str]) -> dict[str, str]:
     """Partners of the networks and of what they hold."""
     return {name: other for name, other in found.items() if "_net" in name and "grad" not in name}
@@ -111,6 +169,25 @@ def test_networks_are_told_apart_where_every_call_has_a_partner(tmp_path: Path) 
     assert len(inside) >= 4
     assert all(".two." in other for other in inside.values()), inside
     assert all(".one." in other for name, other in found.items() if ".boxes." in name)
+
+
+def test_norms_are_not_taken_for_one_another_where_modules_alone_are_known(tmp_path: Path) -> None:
+    """Each stands in front of what takes its result, or behind what it is made of."""
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+    layers = nn.Sequential(*(Layer() for _ in range(3)))
+    change = chained(without_calls, without_statistics)
+    npu = change(recorded(tmp_path / "npu", layers, x))
+    bench = change(recorded(tmp_path / "bench", Stack(), x))
+    found = partners(npu.source(), bench.source())
+    norms = [name for name in npu.origin if ".Scale.forward" in name]
+    right = {"input_norm": "mixes", "post_mix_norm": "mixes"}
+    right |= {"pre_gate_norm": "gates", "post_gate_norm": "gates"}
+    pairs = {name: found[name] for name in norms if name in found}
+    for name, other in pairs.items():
+        _, layer, place, *_ = name.split(".")
+        end = "post" if place.startswith("post") else "pre"
+        assert other.startswith(f"Module.{right[place]}.{layer}.{end}."), (name, other)
+    assert pairs
 
 
 def test_networks_that_their_order_alone_tells_stay_open(tmp_path: Path) -> None:
