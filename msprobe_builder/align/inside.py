@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from msprobe_builder.align.alike import LOOP, exchangeable, order_tells, with_best_partners
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
+from msprobe_builder.align.last import pair_last
 from msprobe_builder.align.pairs import Pairs
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
-from msprobe_builder.align.unordered import has_twins, named_apart, told_by_words, without_order
+from msprobe_builder.align.unordered import has_twins, named_apart, told_by_words, traded_names, without_order
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -186,6 +187,9 @@ def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> No
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
         return
+    last = pair_last(pairs, a, b)
+    if last is not None:
+        note(pairs, last, int(pairs.partner[last]))
     place = {node: index for index, node in enumerate(b.tolist())}
     partner = pairs.partner[a]
     at = np.array([place.get(node, -1) for node in partner.tolist()], dtype=np.int64)
@@ -258,7 +262,7 @@ def pair_gap(
         score[~possible] = IMPOSSIBLE
     rows, columns, _ = decide(score if chosen is None else np.where(chosen, score, IMPOSSIBLE))
     if not in_order:
-        names = named_apart(pairs.npu, a), named_apart(pairs.bench, b)
+        names = traded_names(pairs.npu, a), traded_names(pairs.bench, b)
         rows, columns = with_best_partners(score, rows, columns, names)
     if not in_order or not pairs.known.one_code:
         is_module = pairs.npu.operator[a] < 0

@@ -78,9 +78,15 @@ def doubt_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> None:
 
 
 def _is_network(pairs: Pairs, nodes: Iterable[int]) -> bool:
-    """Whether some nodes are more than calls that all do the same, such as raising counters."""
-    operators = set(pairs.npu.operator[list(nodes)].tolist())
-    return -1 in operators or len(operators) > 1
+    """Whether some nodes are more than calls that all do the same, such as raising counters.
+
+    Norms alone are none either: each stands beside what takes its result.
+    """
+    these = np.array(list(nodes), dtype=np.int64)
+    modules = these[pairs.npu.operator[these] < 0]
+    if len(modules):
+        return bool((~pairs.npu.parameters.are_vectors(modules)).any())
+    return len(np.unique(pairs.npu.operator[these])) > 1
 
 
 def _claims(pairs: Pairs, edges: Both, kinds: Kinds) -> Iterator[tuple[int, int]]:

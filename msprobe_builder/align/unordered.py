@@ -29,6 +29,11 @@ def without_order(pairs: Pairs, side: Traits, nodes: Int) -> Bool:
     """
     if pairs.known.one_code:
         return np.zeros((len(nodes), len(nodes)), dtype=bool)
+    return traded_names(side, nodes)
+
+
+def traded_names(side: Traits, nodes: Int) -> Bool:
+    """Which two of some nodes may trade partners where words say so, whoever wrote the sides."""
     return named_apart(side, nodes, only_parallel=not side.below[0].any())
 
 

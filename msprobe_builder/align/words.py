@@ -90,6 +90,10 @@ class Words:
             self._label.append(_NOTHING)
         self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
 
+    def attribute(self, node: int) -> frozenset[str]:
+        """The words of the attribute that holds a module."""
+        return self._label[self.of_node[node]].attribute
+
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
         """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
         mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
