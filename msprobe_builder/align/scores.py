@@ -199,13 +199,16 @@ def _of_calls(
     return result
 
 
-def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
+def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
+    """``forms``: the same elements in another form agree as another size in that form does."""
     result = np.zeros((len(a), len(b)))
     for mine, theirs, weight in (
         (npu.inputs, bench.inputs, 1.0),
         (npu.outputs, bench.outputs, 1.2),
     ):
         ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+        if forms:  # one author calls modules with all tokens in a row
+            ranks |= (mine.numel[a][:, None] == theirs.numel[b]) & (theirs.numel[b] > 1)
         extent = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
         equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
         result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
@@ -305,7 +308,7 @@ def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
 def _of_modules(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
-    result = 0.8 + _flow(npu, bench, a, b, known.trust)
+    result = 0.8 + _flow(npu, bench, a, b, known.trust, True)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
