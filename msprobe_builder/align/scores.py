@@ -317,7 +317,9 @@ def _of_modules(
     held = npu.parameters.count[a][:, None] == 0  # what it holds may be another in part
     elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
     result -= np.where(held, 5.0, 7.0) * elsewhere
-    result += known.words.agreement(a, known.other_words, b, (sizes == other_sizes) & (sizes > 0))
+    alike = (sizes == other_sizes) & (sizes > 0)
+    words, same_sizes = known.words, known.trust.same_sizes
+    result += words.agreement(a, known.other_words, b, alike, sizes_tell=same_sizes)
     own, other_own = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
     around = np.where(own != other_own, 8.0, 5.0)  # a block against the one norm inside of it
     result -= around * holds(npu, bench, a, b)

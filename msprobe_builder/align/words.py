@@ -108,14 +108,16 @@ class Words:
             result[node] = own.of > 0 and own.of == their.of and own.place != their.place
         return result
 
-    def agreement(self, a: Int, other: Words, b: Int, alike: Bool) -> Float:
+    def agreement(self, a: Int, other: Words, b: Int, alike: Bool, *, sizes_tell: bool) -> Float:
         """Up to about 3 for equal names, down to -1 for other numbers, -5 for classes that do
         other things.
 
         ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
         among the layers, so numbers agree where they differ by as much as those of most such.
         Where sizes do not tell and both lists hold as many, an author may have counted from one.
-        Numbers say nothing where one author counts modules of a size that the other one names.
+        Numbers say nothing where one author counts modules of a size that the other one names,
+        nor, where ``sizes_tell``, between lists of other lengths that hold modules of other sizes:
+        one counts layers, the other one their halves.
         """
         result = np.zeros((len(a), len(b)))
         mine = [self._label[one] for one in self.of_node[a].tolist()]
@@ -130,6 +132,12 @@ class Words:
             alike & (numbers[:, None] < 0) & (others >= 0)
         ).any():
             counted[:] = False
+        if sizes_tell:
+            lengths, other_lengths = (
+                np.array([label.of for label in labels], dtype=np.int64)
+                for labels in (mine, theirs)
+            )
+            counted &= alike | (lengths[:, None] == other_lengths)
         for i, own in enumerate(mine):
             for j, their in enumerate(theirs):
                 result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
