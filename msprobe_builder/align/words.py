@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ Bool = NDArray[np.bool_]
 
 _OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
 _SEVERAL = 2  # modules that show by how much numbers differ
+_TURNED = 3  # least modules of a list whose order of calls shows that it is counted from its end
 _FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -44,8 +45,10 @@ class Label:
     """Words of a module's attribute and of its class, and its number in a list, else -1.
 
     The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
-    among the modules of its class in the list, ``of`` how many there are. ``kind`` is what the
-    class does if a framework defines it, else -1.
+    among the modules of its class in the list, ``of`` how many there are. A list that is called
+    from its last module to its first is ``turned``: number and place are those from its end, as
+    the way up of a U-Net is counted. ``kind`` is what the class does if a framework defines it,
+    else -1.
     """
 
     attribute: frozenset[str]
@@ -53,6 +56,7 @@ class Label:
     number: int
     place: int = -1
     of: int = 0
+    turned: bool = False
     kind: int = -1
 
 
@@ -83,12 +87,21 @@ class Words:
             if len(labels) == 1:
                 self._label[min(labels)] = replace(self._label[min(labels)], number=-1)
                 continue
-            numbers = sorted((self._label[one].number, one) for one in labels)
-            for place, (_, one) in enumerate(numbers):
-                self._label[one] = replace(self._label[one], place=place, of=len(labels))
+            self._count(sorted(labels))
         if not self._label:
             self._label.append(_NOTHING)
         self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+
+    def _count(self, labels: list[int]) -> None:
+        """Give the modules of a list, in the order in which they are called, their places."""
+        numbers = [self._label[one].number for one in labels]
+        turned = len(labels) >= _TURNED and all(one > two for one, two in pairwise(numbers))
+        for one, number in zip(labels, numbers, strict=True):
+            place = sum(other < number for other in numbers)
+            if turned:
+                number, place = max(numbers) - number, len(labels) - 1 - place
+            label = replace(self._label[one], number=number, place=place)
+            self._label[one] = replace(label, of=len(labels), turned=turned)
 
     def attribute(self, node: int) -> frozenset[str]:
         """The words of the attribute that holds a module."""
@@ -105,7 +118,8 @@ class Words:
         for node in np.flatnonzero(partner >= 0).tolist():
             own = self._label[self.of_node[node]]
             their = other._label[other.of_node[partner[node]]]
-            result[node] = own.of > 0 and own.of == their.of and own.place != their.place
+            as_many = own.of > 0 and own.of == their.of and own.turned == their.turned
+            result[node] = as_many and own.place != their.place
         return result
 
     def agreement(self, a: Int, other: Words, b: Int, alike: Bool, *, sizes_tell: bool) -> Float:
