@@ -46,12 +46,14 @@ def named_apart(
     normalisations, either: such a module stands beside what takes its result.
     """
     result = np.zeros((len(nodes), len(nodes)), dtype=bool)
-    groups: dict[tuple[int, int, int], list[int]] = {}
+    groups: dict[tuple[int, int, int, int], list[int]] = {}
     vectors = side.parameters.are_vectors(nodes)
     extents = side.content[nodes], side.inputs.shapes[nodes], side.outputs.shapes[nodes]
+    makes_one = _made_by_weights(side, nodes)
     for place, *extent in zip(range(len(nodes)), *(one.tolist() for one in extents), strict=True):
-        if side.operator[nodes[place]] < 0 and not (only_parallel and vectors[place]):
-            groups.setdefault((extent[0], extent[1], extent[2]), []).append(place)
+        operator = int(side.operator[nodes[place]])
+        if (operator < 0 or makes_one[place]) and not (only_parallel and vectors[place]):
+            groups.setdefault((operator, extent[0], extent[1], extent[2]), []).append(place)
     for group in groups.values():
         for part in _parallel(side, nodes, group) if only_parallel else [group]:
             for one, other in combinations(part, 2):
@@ -80,12 +82,21 @@ def has_twins(pairs: Pairs, a: Int, b: Int) -> bool:
     return bool(without_order(pairs, npu, a).any() or without_order(pairs, pairs.bench, b).any())
 
 
+def _made_by_weights(side: Traits, nodes: Int) -> Bool:
+    """Which of some nodes are calls of modules with weights of their own: these tell them apart."""
+    host = side.outline.host[nodes]
+    return np.asarray((side.operator[nodes] >= 0) & (side.parameters.count[host] > 0))
+
+
 def _are_apart(side: Traits, one: int, other: int, *, around: bool) -> bool:
-    """Whether two modules differ by a name.
+    """Whether two modules, or two calls of modules with weights, differ by a name.
 
     Of activations and their like there are many: only what holds them tells which is which.
     """
     names = side.outline.tree.parsed
+    one, other = (
+        int(side.outline.host[node]) if side.operator[node] >= 0 else node for node in (one, other)
+    )
     place = first_difference(names[one].stem, names[other].stem)
     is_last = place >= names[one].stem.count(".") - 2
     return place >= 0 and not (is_last and (around or not side.parameters_below[1, one] > 0))
