@@ -34,7 +34,8 @@ def trade_twins(pairs: Pairs, edges: Both, kinds: Kinds) -> int:
     for _ in range(_ROUNDS):
         traded = 0
         tried: set[tuple[int, int]] = set()
-        for i, j in list(_claims(pairs, edges, kinds)):
+        claims = [*_claims(pairs, edges, kinds), *_told_by_takers(pairs, edges, kinds)]
+        for i, j in claims:
             if (i, j) in tried or _is_open(pairs, i, j) or not pairs.alike(i, j):
                 continue
             block = _hanging_together(pairs, edges, kinds, i, j)
@@ -97,6 +98,37 @@ def _claims(pairs: Pairs, edges: Both, kinds: Kinds) -> Iterator[tuple[int, int]
             continue
         yield from _asked_for(pairs, edges, kinds, i, j)
         yield from _other_takers(pairs, edges, i, j)
+
+
+def _told_by_takers(pairs: Pairs, edges: Both, kinds: Kinds) -> Iterator[tuple[int, int]]:
+    """Calls with weights, given one tensor, whose results go where that of another's partner goes.
+
+    One author activates what comes first, another one what comes second: what takes a result in
+    has no partner then.
+    """
+    for i in list(edges[0].given):
+        j = int(pairs.partner[i])
+        if j < 0 or int(pairs.npu.operator[i]) not in kinds.maps or _go_alike(pairs, edges, i, j):
+            continue
+        beside = {
+            node
+            for maker, _ in edges[0].given[i].values()
+            for node, _ in edges[0].taken[maker]
+            if node != i and pairs.partner[node] >= 0 and pairs.alike(node, j)
+        }
+        others = [node for node in beside if _go_alike(pairs, edges, node, j)]
+        if len(others) == 1 and _go_alike(pairs, edges, i, int(pairs.partner[others[0]])):
+            yield i, int(pairs.partner[others[0]])
+
+
+def _go_alike(pairs: Pairs, edges: Both, i: int, j: int) -> bool:
+    """Whether what two calls put out is taken in by the same operators, as often."""
+    taken = (
+        sorted(int(side.operator[node]) for node, _ in edge.taken.get(one, ()))
+        for side, edge, one in ((pairs.npu, edges[0], i), (pairs.bench, edges[1], j))
+    )
+    first, second = taken
+    return bool(first) and first == second
 
 
 def _asked_for(
@@ -199,11 +231,21 @@ def _gains(pairs: Pairs, edges: Both, kinds: Kinds, new: dict[int, int]) -> bool
     concerned = set(new)
     for i in new:
         concerned.update(taker for taker, _ in edges[0].taken.get(i, ()))
-    before = _agreeing(pairs, edges, kinds, concerned)
+    before = _agreeing(pairs, edges, kinds, concerned) + _alike_behind(pairs, edges, kinds, new)
     _set(pairs, old, new)
-    after = _agreeing(pairs, edges, kinds, concerned)
+    after = _agreeing(pairs, edges, kinds, concerned) + _alike_behind(pairs, edges, kinds, new)
     _set(pairs, new, old)
     return after > before
+
+
+def _alike_behind(pairs: Pairs, edges: Both, kinds: Kinds, nodes: Iterable[int]) -> int:
+    """Of how many calls with weights the result goes where that of the partner goes."""
+    of_maps = (one for one in nodes if int(pairs.npu.operator[one]) in kinds.maps)
+    return sum(
+        _go_alike(pairs, edges, one, int(pairs.partner[one]))
+        for one in of_maps
+        if pairs.partner[one] >= 0
+    )
 
 
 def _set(pairs: Pairs, old: Mapping[int, int], new: Mapping[int, int]) -> None:
