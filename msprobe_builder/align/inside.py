@@ -17,7 +17,13 @@ from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, lev
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
 from msprobe_builder.align.traits import Traits
-from msprobe_builder.align.unordered import has_twins, named_apart, told_by_words, traded_names, without_order
+from msprobe_builder.align.unordered import (
+    has_twins,
+    named_apart,
+    told_by_words,
+    traded_names,
+    without_order,
+)
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.sequence import longest_increasing
@@ -187,8 +193,7 @@ def pair_lists(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> No
             if pairs.add(node, other, Evidence.INSIDE, _ALIKE):
                 note(pairs, node, other)
         return
-    last = pair_last(pairs, a, b)
-    if last is not None:
+    for last in pair_last(pairs, a, b):
         note(pairs, last, int(pairs.partner[last]))
     place = {node: index for index, node in enumerate(b.tolist())}
     partner = pairs.partner[a]

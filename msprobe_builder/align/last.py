@@ -20,28 +20,28 @@ _ROLES = frozenset({"query", "key", "value"})
 _WEIGHT = 3.0
 
 
-def pair_last(pairs: Pairs, a: Int, b: Int) -> int | None:
+def pair_last(pairs: Pairs, a: Int, b: Int) -> list[int]:
     """Match the last modules with weights of two lists where fused weights stand in front of them.
 
     One side has two modules with weights, the other one several, and the first of the two is as
-    large as all of the others but the last together. Returns the npu node.
+    large as all of the others but the last together. Returns the npu node, if any.
     """
     if pairs.known.one_code or pairs.npu.below[0].any():
-        return None
+        return []
     mine, theirs = _with_matrices(pairs.npu, a), _with_matrices(pairs.bench, b)
     few, many = sorted((mine, theirs), key=len)
     if len(few) != 2 or len(many) < 3:
-        return None
+        return []
     side, other = (pairs.npu, pairs.bench) if few is mine else (pairs.bench, pairs.npu)
     sizes, others = side.parameters.numel[few], other.parameters.numel[many]
     if sizes[0] != others[:-1].sum() or sizes[1] != others[-1]:
-        return None
+        return []
     node, partner = int(mine[-1]), int(theirs[-1])
     known = pairs.known
     words = known.words.attribute(node) | known.other_words.attribute(partner)
     if words & _ROLES or not pairs.add(node, partner, Evidence.INSIDE, _WEIGHT):
-        return None  # one author projects to key and value first, and to the query then
-    return node
+        return []  # one author projects to key and value first, and to the query then
+    return [node]
 
 
 def _with_matrices(side: Traits, nodes: Int) -> Int:
