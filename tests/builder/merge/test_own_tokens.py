@@ -131,6 +131,16 @@ def gradients(database: Path) -> dict[str, float | None]:
         return dict(rows)
 
 
+def divided(database: Path) -> int:
+    """How many values were divided, as their recipe says."""
+    with closing(sqlite3.connect(database)) as connection:
+        [[count]] = connection.execute(
+            "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%mean of its own tokens%'"
+        )
+    assert isinstance(count, int)
+    return count
+
+
 def verdict(database: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["verdict", str(database), "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -148,11 +158,7 @@ def test_gradients_agree_however_the_loss_is_spelt(
     said = verdict(database, capsys)
     strong = [one for one in said["suspects"] if one["strength"] == "strong"]
     assert not strong, said
-    with closing(sqlite3.connect(database)) as connection:
-        [[divided]] = connection.execute(
-            "SELECT count(*) FROM recipe_view WHERE recipe LIKE '%mean of its own tokens%'"
-        )
-    assert bool(divided) == (loss in OWN)
+    assert bool(divided(database)) == (loss in OWN)
 
 
 def test_a_loss_that_is_twice_as_large_on_the_ranks_stays_twice_as_large(tmp_path: Path) -> None:
@@ -161,3 +167,13 @@ def test_a_loss_that_is_twice_as_large_on_the_ranks_stays_twice_as_large(tmp_pat
     for error in found.values():
         assert error is not None
         assert np.isclose(error, 3.0, rtol=1e-4)
+
+
+def test_where_labels_leave_tokens_out_nothing_is_divided(tmp_path: Path) -> None:
+    """Of such a mean ranks count other numbers of tokens, and nobody recorded how many."""
+
+    def some_left_out(scores: Tensor, labels: Tensor) -> Tensor:
+        labels = labels.masked_fill(labels == int(LABELS[0, 0]), -100)
+        return mean(scores, labels)
+
+    assert not divided(compared(tmp_path, some_left_out))
