@@ -34,11 +34,11 @@ RANKS = ([0, 1, 6, 7], [2, 3, 4, 5])
 class Model(torch.nn.Module):
     """Words to words, each on its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.words = torch.nn.Embedding(11, 6)
-        self.up = torch.nn.Linear(6, 6)
-        self.out = torch.nn.Linear(6, 11)
+        self.words = torch.nn.Embedding(11, width)
+        self.up = torch.nn.Linear(width, width)
+        self.out = torch.nn.Linear(width, 11)
 
     def forward(self, words: Tensor) -> Tensor:
         scores: Tensor = self.out(torch.tanh(self.up(self.words(words))))
@@ -90,10 +90,10 @@ OWN = (
 OF_ALL = (sum_by_count_of_all, mean_that_the_script_divides)
 
 
-def record(folder: Path, places: list[int], loss: Loss, weight: float = 1.0) -> None:
+def record(folder: Path, places: list[int], loss: Loss, weight: float, width: int) -> None:
     """One step of a rank that has the tokens at ``places``."""
     torch.manual_seed(0)
-    model = Model()
+    model = Model(width)
     debugger = PrecisionDebugger(task="statistics", level="mix", dump_path=str(folder / "new"))
     debugger.start(model)
     result = weight * loss(model(WORDS[:, places]), LABELS[:, places])
@@ -106,11 +106,11 @@ def record(folder: Path, places: list[int], loss: Loss, weight: float = 1.0) -> 
     shutil.rmtree(folder / "new")
 
 
-def compared(folder: Path, loss: Loss, weight: float = 1.0) -> Path:
+def compared(folder: Path, loss: Loss, weight: float = 1.0, width: int = 6) -> Path:
     """Two ranks of parts of the sequence against one that has all of it."""
     for places in RANKS:
-        record(folder / "npu", places, loss, weight)
-    record(folder / "one", [*range(8)], loss)
+        record(folder / "npu", places, loss, weight, width)
+    record(folder / "one", [*range(8)], loss, 1.0, width)
     sizes = {"tp": 1, "pp": 1}
     config = BuildConfig(
         folder / "npu",
@@ -177,3 +177,11 @@ def test_where_labels_leave_tokens_out_nothing_is_divided(tmp_path: Path) -> Non
         return mean(scores, labels)
 
     assert not divided(compared(tmp_path, some_left_out))
+
+
+def test_a_loss_of_each_token_is_no_gradient_though_it_has_the_shape_of_a_bias(
+    tmp_path: Path,
+) -> None:
+    tokens = len(RANKS[0]) * len(WORDS)
+    found = gradients(compared(tmp_path, mean_of_each, width=tokens))
+    assert all(error is not None and error < 1e-5 for error in found.values()), found
