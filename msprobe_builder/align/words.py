@@ -95,7 +95,11 @@ class Words:
     def _count(self, labels: list[int]) -> None:
         """Give the modules of a list, in the order in which they are called, their places."""
         numbers = [self._label[one].number for one in labels]
-        turned = len(labels) >= _TURNED and all(one > two for one, two in pairwise(numbers))
+        turned = all(one > two for one, two in pairwise(numbers))
+        if turned and len(labels) < _TURNED:  # two heads, or two layers: these say nothing
+            for one in labels:
+                self._label[one] = replace(self._label[one], number=-1)
+            return
         for one, number in zip(labels, numbers, strict=True):
             place = sum(other < number for other in numbers)
             if turned:
@@ -105,7 +109,7 @@ class Words:
 
     def attribute(self, node: int) -> frozenset[str]:
         """The words of the attribute that holds a module."""
-        return self._label[self.of_node[node]].attribute
+        return self._label[int(self.of_node[node])].attribute
 
     def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
         """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
@@ -122,7 +126,9 @@ class Words:
             result[node] = as_many and own.place != their.place
         return result
 
-    def agreement(self, a: Int, other: Words, b: Int, alike: Bool, *, sizes_tell: bool) -> Float:
+    def agreement(
+        self, a: Int, other: Words, b: Int, alike: Bool, *, sizes_tell: bool = False
+    ) -> Float:
         """Up to about 3 for equal names, down to -1 for other numbers, -5 for classes that do
         other things.
 
