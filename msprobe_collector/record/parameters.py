@@ -48,9 +48,28 @@ class ParameterGradients:
                 continue
             self._watched.setdefault(stem, {})[name] = _Watched(parameter)
             self._unread.add(stem)
-            handle = framework.watch_parameter(parameter, partial(self._arrive, stem, name))
-            if handle is not None:
-                self._handles.append(handle)
+            self._hook(stem, name, parameter)
+
+    def _hook(self, stem: str, name: str, parameter: Any) -> None:
+        arrive = partial(self._arrive, stem, name)
+        handle = self._framework.watch_parameter(parameter, arrive)
+        if handle is not None:
+            self._handles.append(handle)
+            self._watched[stem][name].handle = handle
+
+    def unhook(self, tensors: Sequence[Any]) -> list[tuple[str, str]]:
+        """Take the hooks off those of these that are followed; which they are."""
+        found = []
+        for stem, own in self._watched.items():
+            for name, watched in own.items():
+                if watched.handle and any(watched.parameter is tensor for tensor in tensors):
+                    watched.handle.remove()
+                    found.append((stem, name))
+        return found
+
+    def hook_again(self, keys: Sequence[tuple[str, str]]) -> None:
+        for stem, name in keys:
+            self._hook(stem, name, self._watched[stem][name].parameter)
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
@@ -183,8 +202,9 @@ class ParameterGradients:
 class _Watched:
     """A parameter and the gradient it had when its module was first called."""
 
-    __slots__ = ("gradient", "parameter")
+    __slots__ = ("gradient", "handle", "parameter")
 
     def __init__(self, parameter: Any) -> None:
         self.parameter = parameter
+        self.handle: Removable | None = None
         self.gradient: tuple[int, int] | None = None
