@@ -41,7 +41,7 @@ def test_a_pass_that_failed_is_not_the_latest(tmp_path: Path) -> None:
     dump = record(tmp_path, step, model)
     gradient = dump.data["Module.1.Linear.parameters_grad"]["bias"][0]
     assert (gradient["Max"], gradient["Min"]) == (1.0, 1.0)
-    earlier = [name for name in dump.names("Module.1.Linear.parameters_grad.")]
+    earlier = dump.names("Module.1.Linear.parameters_grad.")
     found = [dump.data[name]["bias"][0]["Max"] for name in earlier]
     assert found == [1000.0, 1.0]
     assert dump.parents["Module.1.Linear.backward.2"] is None
@@ -72,13 +72,14 @@ def test_parameters_may_be_swapped(tmp_path: Path) -> None:
 
 
 def test_gradients_of_many_directions_at_once_cost_no_record(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Linear(2, 3))
+    layer = nn.Linear(2, 3)
+    model = nn.Sequential(layer)
     directions = torch.eye(3).view(3, 1, 3)
     found: list[torch.Tensor] = []
 
     def step() -> None:
         y = model(torch.ones(1, 2))
-        found.extend(torch.autograd.grad(y, [model[0].bias], directions, is_grads_batched=True))
+        found.extend(torch.autograd.grad(y, [layer.bias], directions, is_grads_batched=True))
 
     dump = record(tmp_path, step, model)
     assert torch.equal(found[0], torch.eye(3))
