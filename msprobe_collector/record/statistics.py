@@ -85,7 +85,7 @@ def memory_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """Where a plain tensor keeps its numbers; None for one that stands for many at once."""
     try:
         return tensor.untyped_storage()
-    except NotImplementedError:
+    except RuntimeError:  # of which the one of newer torch is a kind
         return None
 
 
