@@ -191,7 +191,7 @@ class BackwardCalls:
         ledger = self._ledger
         try:
             with self._framework.unseen():
-                self.parameters.end_pass(task, is_last=self._tasks == {task})
+                self.parameters.end_pass(task, self._tasks)
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

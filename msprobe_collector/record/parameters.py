@@ -6,7 +6,7 @@ The established name has no number and stands for the last pass. Earlier passes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
 from threading import get_ident
 from typing import Any, TypeAlias
@@ -122,17 +122,20 @@ class ParameterGradients:
         for _, watched in self._unhooked():
             watched.gradient = self._present(watched)
 
-    def end_pass(self, task: int = NO_PASS, is_last: bool = True) -> None:
+    def end_pass(self, task: int = NO_PASS, running: Set[int] = frozenset()) -> None:
         """A backward pass is over: its gradients become the latest of their modules.
 
-        Where it ``is_last`` no other pass is under way, around this one or in another thread.
+        Others may be ``running``, around this one or in another thread.
 
         Sharded parameters take no part in it: a framework sets their ``.grad`` by then. It is
         taken now, before it is clipped or set to zero.
         """
+        is_last = running <= {task}
         if is_last and task != NO_PASS:
             self._found.update(self._take_unhooked())
-        passes = list(self._arriving) if is_last else [task]
+        # Another may have begun since then: it is running before its first gradient arrives.
+        arrived = list(self._arriving) if is_last else ()
+        passes = [one for one in arrived if one == task or one not in running] or [task]
         for stem, unordered in self._arrived(passes).items():
             gradients = self._in_order(stem, unordered)
             before = self._latest.pop(stem, None)
