@@ -15,7 +15,15 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.encode.answers import encode_problem
 from tb_graph_ascend.http.at_once import AtOnce
-from tb_graph_ascend.http.responses import METHODS, is_known, make_etag, not_modified, respond
+from tb_graph_ascend.http.responses import (
+    METHODS,
+    is_known,
+    make_etag,
+    not_modified,
+    pack,
+    respond,
+    takes_gzip,
+)
 from tb_graph_ascend.problems import ProblemError, bad_request, internal_error
 
 JSON_TYPE = "application/json"
@@ -58,8 +66,11 @@ def answer(
         etag = make_etag(_SERVER, request.full_path, found.revision)
         if is_known(request, etag):
             return not_modified(etag)
-        # The tag names all that the answer depends on.
-        body = _at_once.make(etag, lambda: _serialise(found.build(), content_type))
+        # The tag names all that the answer depends on but how it is packed.
+        body = _at_once.make(
+            f"{etag} {takes_gzip(request)}",
+            lambda: pack(request, _serialise(found.build(), content_type)),
+        )
     except ProblemError as error:
         return refuse(request, error, methods)
     except Exception:
