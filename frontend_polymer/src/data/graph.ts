@@ -10,7 +10,7 @@ import { decodeColumns, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
 import { CALL_ROLES, DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
-import { narrowed, type Integers } from './narrow';
+import { narrowed, type Depths, type Integers } from './narrow';
 import { Rollup } from './rollup';
 
 /** Real models nest a few dozen levels; what exceeds this is an attack on the call stack. */
@@ -29,7 +29,7 @@ export class Graph {
   readonly parent: Int32Array;
   /** One past the last node of the subtree. */
   readonly end: Int32Array;
-  readonly depth: Uint16Array;
+  readonly depth: Depths;
   readonly kind: Uint8Array;
   readonly direction: Uint8Array;
   readonly call: Integers;
@@ -38,7 +38,7 @@ export class Graph {
   readonly microStep: Integers;
   readonly grade: Uint8Array;
   /** 0…1, -1 when there is none. */
-  readonly error: Float32Array;
+  readonly error: Float32Array | Int8Array;
   readonly overflow: Uint8Array;
   /** The matched node of the other side, -1 when there is none. */
   readonly partner: Int32Array;
@@ -81,12 +81,15 @@ export class Graph {
     this.role = bytes('role', CALL_ROLES.length);
     this.unmatchedReason = places('unmatchedReason', unmatchedReasons.length + 1);
     this.group = places('group');
-    this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
-    if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
+    this.error = columns.error.some((error) => error !== -1) ? columns.error : none;
+    const errors = columns.error.length;
+    if (errors > 0 && errors !== nodeCount) throw damaged('column error has the wrong length');
 
     const size = checked(columns, 'subtreeSize', nodeCount + 1);
-    ({ parent: this.parent, end: this.end, depth: this.depth } = nest(size));
-    this.deepest = this.depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
+    const { parent, end, depth } = nest(size);
+    [this.parent, this.end] = [parent, end];
+    this.deepest = depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
+    this.depth = this.deepest < 2 ** 8 ? new Uint8Array(depth) : depth;
     this.partner = partners(columns.partnerOffset, this.grade);
     const ofMatched = (values: Int32Array) =>
       values.length > 0 ? spread(values, this.grade) : zeros;
