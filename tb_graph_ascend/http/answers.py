@@ -59,8 +59,8 @@ def answer(
         content_type = _content_type(request)
         if request.method == "POST":
             assert change is not None
-            body = _serialise(change(request), content_type)
-            return respond(request, body, content_type, cache="no-store")
+            changed = _serialise(change(request), content_type)
+            return respond(request, changed, content_type, cache="no-store")
         assert question is not None
         found = question(request)
         etag = make_etag(_SERVER, request.full_path, found.revision)
