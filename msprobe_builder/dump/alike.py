@@ -15,8 +15,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 # Numbers that are values of an object and have a fraction or an exponent, as JSON writes them.
+# What stands first is asked first, as most values are texts.
 _NUMBER = re.compile(
-    r'": (-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)|NaN|-?Infinity)'
+    r'": (?=[-0-9NI])'
+    r"(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)|NaN|-?Infinity)"
 )
 # The name of a record that is an object, as it stands behind its first quotation mark.
 NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
