@@ -28,8 +28,9 @@ from msprobe_builder.metrics.tensor_store import stored_tensor
 if TYPE_CHECKING:
     import torch
 
-# Elements: fits the cache, and torch converts no more than these without threads of its own.
-PIECE = 1 << 15
+# Elements: few enough for the cache, and so many that calling numpy costs little beside it.
+PIECE = 1 << 16
+_WITHOUT_THREADS = 1 << 15  # elements: more than these torch converts with threads of its own
 Index = tuple[int | slice | EllipsisType, ...]
 
 _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
@@ -69,7 +70,9 @@ class StoredTensor:
                 return into
         elif part.is_floating_point():
             into = space[: part.numel()]
-            _torch().from_numpy(into).view(part.shape).copy_(part)
+            copies = _torch().from_numpy(into).split(_WITHOUT_THREADS)
+            for copy, own in zip(copies, part.reshape(-1).split(_WITHOUT_THREADS), strict=True):
+                copy.copy_(own)
             return into
         return self.part(index).reshape(-1)
 
