@@ -70,9 +70,10 @@ class StoredTensor:
                 return into
         elif part.is_floating_point():
             into = space[: part.numel()]
-            copies = _torch().from_numpy(into).split(_WITHOUT_THREADS)
-            for copy, own in zip(copies, part.reshape(-1).split(_WITHOUT_THREADS), strict=True):
-                copy.copy_(own)
+            copy, own = _torch().from_numpy(into), part.reshape(-1)
+            for at in range(0, len(into), _WITHOUT_THREADS):
+                end = at + _WITHOUT_THREADS
+                copy[at:end].copy_(own[at:end])
             return into
         return self.part(index).reshape(-1)
 

@@ -131,6 +131,7 @@ def _write_graph(
     stacks: _Stacks,
 ) -> None:
     tree, dump = graph.tree, graph.dump
+    calls = tree.calls
     graph_id = side + 1
     connection.execute(
         "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -160,10 +161,10 @@ def _write_graph(
             repeat(graph_id),
             OrNull(np.where(tree.parent < 0, 0, tree.parent + base), 0),
             tree.subtree_end + base,
-            [int(name.kind) for name in tree.parsed],
-            [result.texts.id(name.stem) + 1 for name in tree.parsed],
-            [int(name.direction) for name in tree.parsed],
-            [name.call if name.direction else None for name in tree.parsed],
+            calls.kind,
+            calls.of_stems(result.texts.id) + 1,
+            calls.direction,
+            OrNull(np.where(calls.direction == Direction.NONE, -1, calls.call), -1),
             tree.micro_step,
             tree.is_recompute.astype(np.int64),
             OrNull(stacks.of_nodes(graph), 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ def insert_rows(connection: sqlite3.Connection, table: str, columns: list[Any]) 
         connection.executemany(statement + row, block[whole:].tolist())
 
 
-def _parts(column: Any) -> Iterator[Sequence[Any]]:
+def _parts(column: Any) -> Iterator[Any]:
     """A column in blocks."""
     if isinstance(column, OrNull):
         for part in _parts(np.asarray(column.column)):
