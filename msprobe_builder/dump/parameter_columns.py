@@ -48,6 +48,7 @@ class ParameterColumns:
         self._numbers: array[float] | list[float] = array("d")  # statistics that are recorded
         self._written: list[str] = []  # those behind them, as texts that are not yet read
         self._length = 0
+        self._row_of = np.empty(0, dtype=np.int64)  # of each parameter, once it was asked for
         self._kinds: dict[ParameterKind, int] = {}
 
     def __len__(self) -> int:
@@ -129,11 +130,12 @@ class ParameterColumns:
 
     def _column(self, place: int) -> Int:
         rows = np.frombuffer(self._rows, dtype=np.int32).reshape(-1, _WIDTH)
-        runs = np.frombuffer(self._runs, dtype=np.int64).reshape(-1, _RUN)
-        counts = runs[:, 2]
-        before = np.cumsum(counts) - counts
-        taken = np.arange(len(self)) + np.repeat(runs[:, 1] - before, counts)
-        return np.asarray(rows[taken, place], dtype=np.int64)
+        if len(self._row_of) != len(self):
+            runs = np.frombuffer(self._runs, dtype=np.int64).reshape(-1, _RUN)
+            counts = runs[:, 2]
+            self._row_of = np.repeat(runs[:, 1] - np.cumsum(counts) + counts, counts)
+            self._row_of += np.arange(len(self))
+        return np.asarray(rows[self._row_of, place], dtype=np.int64)
 
     def _of_kinds(self, place: int) -> Int:
         of_kind = np.array([kind[place] for kind in self._kinds], dtype=np.int64)
