@@ -11,7 +11,7 @@ from msprobe_builder.align.sites import at_other_sites, shared_sites
 from msprobe_builder.align.traded import traded_places
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.side import Side
-from msprobe_builder.match.matching import Alignment
+from msprobe_builder.match.matching import Alignment, Told
 from msprobe_builder.match.outline import Outline
 
 Int = NDArray[np.int64]
@@ -34,8 +34,9 @@ def align_rest(
     partner: Int,
     asked: Bool,
     texts: Texts,
+    told: Told | None = None,
 ) -> Alignment:
-    """``partner`` completed by what the evidence shows.
+    """``partner`` completed by what the evidence shows, and then by what was ``told``.
 
     Pairs that were ``asked`` for stay; others give way where the evidence contradicts them.
     """
@@ -50,7 +51,12 @@ def align_rest(
     from msprobe_builder.align.align import align_by_evidence
 
     sites = Sites(site, other_site, elsewhere)
-    return align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, sites)
+    found = align_by_evidence(npu, bench, outline, other_outline, partner, asked, texts, sites)
+    if told is None:
+        return found
+    from msprobe_builder.align.told import with_told
+
+    return with_told(found, npu, bench, told)
 
 
 def _is_settled(npu: Side, bench: Side, partner: Int) -> bool:

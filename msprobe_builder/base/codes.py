@@ -123,6 +123,7 @@ class Evidence(IntEnum):
     RECOMPUTED = 5  # the calls they repeat are a pair
     GRADIENT = 6  # the modules are a pair
     COLLECTION = 7  # most of what they hold is paired
+    ELSEWHERE = 8  # another step or rank pairs what has these names
 
 
 class Reason(IntEnum):

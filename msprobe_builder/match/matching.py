@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,6 +46,30 @@ class Group:
     bench: tuple[int, ...]
     rows: tuple[tuple[int, int], ...]
     certainty: float
+
+
+@dataclass(frozen=True)
+class ToldGroup:
+    """A group of another step or rank by names; ``rows`` are name and ordinal on both sides."""
+
+    operation: str
+    npu: tuple[str, ...]
+    bench: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, int], tuple[str, int]], ...]
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the evidence of another step or rank has paired, by names.
+
+    ``pairs`` are npu name, bench name and certainty, hosts first; ``calls`` counts the nodes of
+    each stem and direction there, on both sides.
+    """
+
+    pairs: tuple[tuple[str, str, float], ...]
+    groups: tuple[ToldGroup, ...]
+    calls: tuple[Mapping[tuple[str, int], int], Mapping[tuple[str, int], int]]
 
 
 @dataclass(frozen=True)

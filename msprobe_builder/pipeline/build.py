@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from msprobe_builder.base.diagnostics import Diagnostic
@@ -28,12 +29,16 @@ from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.configurations import compared_configurations
+from msprobe_builder.pipeline.executors.attempt import Outcome
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
 from msprobe_builder.pipeline.join import gather, of_one_task
 from msprobe_builder.pipeline.progress import Progress
 from msprobe_builder.pipeline.shards import finished_shards, request_name, shard_folder
 from msprobe_builder.pipeline.store import store_pair as store_pair
+
+if TYPE_CHECKING:
+    from msprobe_builder.pipeline.append import Base
 
 
 @dataclass(frozen=True)
@@ -119,9 +124,15 @@ def build(
             jobs = [replace(job, export_to=exported) for job in jobs]
             try:
                 outcomes = run_jobs(jobs, folder, store_pair, progress, workers, scheduler)
-                failed = failures(
-                    outcomes := of_one_task(outcomes, None if base is None else base.task)
-                )
+                outcomes = of_one_task(outcomes, None if base is None else base.task)
+                failed = failures(outcomes)
+                if again := _once_more(outcomes, base):
+                    progress.expect(sum(job.stages for job in again.values()))
+                    jobs_again = [*again.values()]
+                    renewed = run_jobs(jobs_again, folder, store_pair, progress, workers, scheduler)
+                    for number, outcome in zip(again, renewed, strict=True):
+                        if outcome.problem is None:
+                            outcomes[number] = outcome
                 progress.begin("gather")
                 with (
                     nullcontext() if base is None else base.locked(),
@@ -215,6 +226,15 @@ def _paired(
     return jobs, found + left_out
 
 
+def _once_more(outcomes: list[Outcome], base: Base | None) -> dict[int, PairJob]:
+    """Steps and ranks to build again, with what another one has paired, by their numbers."""
+    if len(outcomes) == 1 and base is None:
+        return {}
+    from msprobe_builder.pipeline.elsewhere import jobs_once_more
+
+    return jobs_once_more(outcomes, None if base is None else base.path)
+
+
 def _is_worth_it(config: BuildConfig, jobs: list[PairJob]) -> bool:
     """Whether something may be finished when a build is killed that could be used again."""
     sides = (config.npu_path, config.bench_path, config.noise_path)
@@ -222,7 +242,7 @@ def _is_worth_it(config: BuildConfig, jobs: list[PairJob]) -> bool:
 
 
 def _stopped(folder: Path, count: int, resume: bool) -> KeyboardInterrupt:
-    finished = len(finished_shards(folder))
+    finished = len({tuple(path.name.split(".")[:2]) for path in finished_shards(folder)})
     if not resume or not finished:
         return KeyboardInterrupt()
     return KeyboardInterrupt(

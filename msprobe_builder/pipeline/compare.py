@@ -25,6 +25,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
+from msprobe_builder.match.matching import Told
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
 from msprobe_builder.metrics.grading import grades
 from msprobe_builder.metrics.measure import measure
@@ -52,6 +53,7 @@ class PairJob:
     keep: Keep | None = None  # the side that jobs after this one need as well
     inputs: tuple[str | None, str | None] = (None, None)  # of npu and bench, see dump/inputs.py
     noise: Source | ReplicaSource | None = None  # the reference once more: what is mere noise
+    told: Told | None = None  # what another step or rank has paired
 
     @cached_property
     def by_argument(self) -> bool:
@@ -96,7 +98,7 @@ def build_pair(job: PairJob, report: Report, keeper: Keeper) -> PairResult:
         texts,
         step=job.step,
         rank=job.rank,
-        align=None if job.options.exact else align_rest,
+        align=None if job.options.exact else partial(align_rest, told=job.told),
     )
     diagnostics += [one.at(step=job.step, rank=job.rank) for one in found]
     report("measure")

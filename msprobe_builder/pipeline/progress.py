@@ -40,6 +40,10 @@ class Progress:
             self._stream.write(f"[{time.monotonic() - self._began:7.1f} s] {stage}\n")
         self._stream.flush()
 
+    def expect(self, stages: int) -> None:
+        """More is to be done than was known."""
+        self._total += stages
+
     def finish_stage(self) -> None:
         """Count one stage as done."""
         self._done = min(self._done + 1, self._total)

@@ -23,6 +23,8 @@ _NUMBERS = frozenset({"int", "float", "bool", "str", "slice", "torch.dtype"})
 # What they are told about sizes shows in the shape of what they put out.
 _OF_SIZES = frozenset({"view", "reshape", "expand", "flatten", "unflatten", "size", "split"})
 _FILLER = 1e4
+# What makes a tensor of a number that a program has counted.
+MAKERS = frozenset({"tensor", "as_tensor", "scalar_tensor", "full", "full_like"})
 _SAME = 1e-6  # two spellings of one number
 _ROUNDED = 8 * 2.0**-20  # a number that was taken from a tensor is rounded as that is
 
@@ -34,7 +36,7 @@ class Argument:
     name: str
     npu: str
     bench: str
-    is_count: bool = False  # a whole number on both sides, or a slice
+    is_count: bool = False  # a whole number on both sides, or a slice; of ranks also 8.0 of 16.0
     is_order: bool = False  # of the tensors that are joined, told by their shapes
     is_slight: bool = False  # no more than rounding: evidence only where it shows in what comes out
 
@@ -82,6 +84,7 @@ def differing_arguments(
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
         return result
+    is_maker = calls.are(MAKERS) if ranges_differ else np.zeros(len(partner), dtype=bool)
     match = others[order[place]]
     differs = both & (table.value_id[rows] != bench.value_id[match])
     for row, other in zip(rows[differs].tolist(), match[differs].tolist(), strict=True):
@@ -97,11 +100,21 @@ def differing_arguments(
                 name,
                 left,
                 right,
-                is_count=kinds_here <= {"int", "slice"},
+                is_count=kinds_here <= {"int", "slice"}
+                or (bool(is_maker[table.node[row]]) and _are_counts(left, right)),
                 is_slight=_equal(left, right, _ROUNDED),
             )
         )
     return result
+
+
+def _are_counts(left: str, right: str) -> bool:
+    """Whether two floats are whole numbers, one a multiple of the other: parts and their whole."""
+    try:
+        one, other = sorted((float(left), float(right)))
+    except ValueError:
+        return False
+    return one >= 1 and one.is_integer() and (other / one).is_integer()
 
 
 def _first_places(wanted: Int, ordered: Int) -> Int:

@@ -13,6 +13,7 @@ from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.verdict.arguments import MAKERS
 from msprobe_builder.verdict.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.flow import Flow
@@ -175,7 +176,8 @@ def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool
         return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
     if not flow.is_merged:
         return False
-    is_like = finding.at != finding.node or bool(flow.discrete[finding.row])
+    makes_a_number = flow.npu.calls.are(MAKERS)[finding.node]
+    is_like = finding.at != finding.node or makes_a_number or bool(flow.discrete[finding.row])
     return is_like and all(one.is_count for one in arguments)
 
 

@@ -1,4 +1,4 @@
-"""Several ranks under other names: each is matched by its own evidence alone."""
+"""Several ranks under other names: one of another model takes nothing from the others."""
 
 from __future__ import annotations
 

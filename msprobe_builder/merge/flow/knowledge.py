@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
@@ -155,13 +156,25 @@ class Knowledge:
         return self.tree.parsed[self.ranks.node(row)].direction is Direction.FORWARD
 
     def is_in_backward(self, row: int) -> bool:
-        """Whether a call runs backward, or forward in the backward pass of a module."""
-        node = self.ranks.node(row)
+        """Whether a call runs backward, forward in the backward pass of a module, or behind it."""
+        call = node = self.ranks.node(row)
         while node > 0 and self.tree.parsed[node].kind is Kind.API:
             if self.tree.parsed[node].direction is Direction.BACKWARD:
                 return True
             node = int(self.tree.parent[node])
-        return node > 0 and self.tree.parsed[node].direction is not Direction.FORWARD
+        direction = self.tree.parsed[node].direction
+        if node > 0 and direction is Direction.NONE:  # between modules, such as a loss
+            return call > self._first_backward.get(int(self.tree.micro_step[call]), call)
+        return node > 0 and direction is not Direction.FORWARD
+
+    @cached_property
+    def _first_backward(self) -> dict[int, int]:
+        """The first node of each micro-step that runs backward."""
+        found: dict[int, int] = {}
+        for node, name in enumerate(self.tree.parsed):
+            if name.direction is Direction.BACKWARD:
+                found.setdefault(int(self.tree.micro_step[node]), node)
+        return found
 
     def correct(self, row: int, cut: Cut) -> None:
         """What a call tells of one of its inputs; of a square matrix its transpose looks alike."""

@@ -139,14 +139,15 @@ def _own_mean(side: Side, other: Side, texts: Texts) -> tuple[int | None, int | 
             found = node if is_mean and not _skips(table, given) else None
             parts = count if is_sum and operator in (*_LOSSES, "sum") else 0
             summed = node if parts else None
-        elif parts and operator in _DIVISIONS and len(given) > 1:
-            own, whole = _counted(side, node), _counted(other, side.tree.names[node])
+        elif parts and operator in _DIVISIONS:
+            own = _counted(side, node, texts)
+            whole = _counted(other, side.tree.names[node], texts)
             found = node if own and whole == own * parts else None
             parts = 0
     return (None, None) if found is None else (summed, found)
 
 
-def _counted(side: Side, call: int | str) -> float | None:
+def _counted(side: Side, call: int | str, texts: Texts) -> float | None:
     """The number by which a call divides, None where its ranks have others."""
     names, table = side.tree.names, side.table
     if isinstance(call, str):
@@ -155,8 +156,15 @@ def _counted(side: Side, call: int | str) -> float | None:
         call = names.index(call)
     first, last = np.searchsorted(table.node, [call, call + 1]).tolist()
     rows = np.arange(first, last)
-    given = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
-    if len(given) < 2 or table.numel[given[1]] != 1:
+    rows = rows[table.section[rows] == Section.INPUT]
+    given = rows[table.is_tensor[rows]]
+    if len(given) < 2:
+        plain = [texts.values[one] for one in table.value_id[rows[~table.is_tensor[rows]]]]
+        try:
+            return float(plain[0]) if len(plain) == 1 else None
+        except ValueError:
+            return None
+    if table.numel[given[1]] != 1:
         return None
     handed = {} if side.provenance is None else side.provenance.handed
     value = float(table.statistics[0, given[1]])

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -111,6 +112,8 @@ def silent(stage: str) -> None:
 
 def _shard_name(job: PairJob) -> str:
     read = "-".join(inputs or "memory" for inputs in job.inputs)
+    if job.told is not None:
+        read += f".{blake2b(repr(job.told).encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
     return f"{job.step}.{job.rank}.{read}.shard"
 
 

@@ -85,6 +85,7 @@ export const matchEn = {
     backward: 'its forward call is matched',
     recomputed: 'recomputed call of a matched one',
     gradient: 'gradient of a matched parameter',
+    elsewhere: 'another step or rank pairs these names',
     collection: 'holds the matched calls',
   },
   group: (operation: string, percent: number) => `${operation} · ${percent} %`,

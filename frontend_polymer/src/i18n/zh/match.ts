@@ -81,6 +81,7 @@ export const matchZh: Texts['match'] = {
     backward: '其前向调用已匹配',
     recomputed: '已匹配调用的重计算',
     gradient: '已匹配参数的梯度',
+    elsewhere: '另一个 step 或 rank 配对了同名节点',
     collection: '包含已匹配的调用',
   },
   group: (operation, percent) => `${operation} · ${percent} %`,
