@@ -13,7 +13,7 @@ from msprobe_builder.base.standing import standing_at
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.graph.part import part_of
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
 from msprobe_builder.verdict.conclusion import (
@@ -98,10 +98,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
         return None
     if result.task is Task.STRUCTURE:
         return _without_numbers(result)
-    npu = part_of(result.npu.tree, result.npu.table)
+    npu = Part(result.npu.tree, result.npu.table)
     flow = flow_of(
         npu,
-        part_of(result.bench.tree, result.bench.table, npu),
+        Part(result.bench.tree, result.bench.table),
         result.matching.npu,
         result.matching.bench,
         result.comparisons,
