@@ -42,6 +42,7 @@ from msprobe_builder.verdict.operators import (
     normalising,
     over_few_samples,
 )
+from msprobe_builder.verdict.undecided import of_one_origin, rows_of
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -110,13 +111,15 @@ def flow_of(
     baseline: Float | None = None,
     groups: GroupResults | None = None,
     *,
+    undecided: Int | None = None,
     is_merged: bool = False,
     apart: dict[int, Place] | None = None,
 ) -> Flow:
     """Measure all pairs and find where every tensor came from.
 
     ``baseline`` is the error that a second run of the reference makes of each row of its table;
-    ``groups`` are calls without a partner that are compared together;
+    ``groups`` are calls without a partner that are compared together, ``undecided`` as from
+    :func:`~msprobe_builder.verdict.undecided.undecided_calls`;
     ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
     these differ.
     """
@@ -210,6 +213,11 @@ def flow_of(
         error[discrete & (error < _REORDERED)] = 0.0
     lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
     bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
+    if undecided is not None:
+        undecided = of_one_origin(undecided, partner, (npu, bench), (producer, bench_producer))
+        lone[undecided[0]] = bench_lone[undecided[1]] = False
+        rows, there = rows_of(undecided, npu, bench)
+        bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
     return Flow(
