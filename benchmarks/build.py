@@ -3,9 +3,10 @@
     python benchmarks/build.py [--nodes 22000 64000 213000] [--ranks 8] [--runs 3]
                                [--reference PYTHON]
 
-The inputs are a real pair of dumps, repeated: each copy has other call numbers, as later
-micro-steps would. Every measurement runs in a process of its own and includes its start-up. All
-programs run in turn, as often as ``--runs`` says; shown are medians and, of CPU time, the extremes.
+The inputs are a real pair of dumps, repeated: each copy has other call numbers and statistics, as
+later micro-steps would. Every measurement runs in a process of its own and includes its start-up.
+All programs run in turn, as often as ``--runs`` says; shown are medians and, of CPU time, the
+extremes.
 
 The floor is a program that parses each file of both dumps once and inserts one row per call and
 one per tensor into SQLite, without order, hierarchy or comparison. ``--reference`` names a Python
@@ -115,8 +116,21 @@ def repeated(source: Path, target: Path, copies: int) -> int:
 
 
 def renumbered(data: dict[str, Any], copy: int) -> dict[str, Any]:
-    """The records under their names in one copy."""
-    return {shifted(name, copy) or "": record for name, record in data.items()}
+    """The records under their names in one copy, with its numbers."""
+    return {shifted(name, copy) or "": scaled(record, copy) for name, record in data.items()}
+
+
+def scaled(value: Any, copy: int) -> Any:
+    """The value with other statistics in each copy: one that is read must not serve for all."""
+    if isinstance(value, list):
+        return [scaled(item, copy) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: scaled(item, copy) for key, item in value.items()}
+    for key in ("Max", "Min", "Mean", "Norm"):
+        if isinstance(number := found.get(key), float) and not number.is_integer():
+            found[key] = number * (1 + copy / 1024)
+    return found
 
 
 def shifted(name: str | None, copy: int) -> str | None:

@@ -10,6 +10,10 @@ MAX_OPERATIONS = 10_000  # matches asked for in one request
 MAX_TEXT = 2000  # characters of an author or a reason
 MAX_NUMBER = 2**32 - 1  # of a step, rank or index
 
+# Answers that are kept for whoever asks next, such as the hierarchy of a large graph
+KEPT_FROM = MIB // 4  # bytes of one, compressed
+KEPT_BYTES = 32 * MIB  # bytes of all
+
 # The log directory
 MAX_DIRECTORIES = 20_000
 MAX_ENTRIES = 500_000

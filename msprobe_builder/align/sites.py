@@ -29,8 +29,7 @@ def shared_sites(npu: Side, bench: Side) -> tuple[Int, Int]:
     """
     ids: dict[_Lines, int] = {}
     mine, theirs = _sites(npu, ids), _sites(bench, ids)
-    shared = np.intersect1d(mine, theirs)
-    return np.where(np.isin(mine, shared), mine, 0), np.where(np.isin(theirs, shared), theirs, 0)
+    return np.where(np.isin(mine, theirs), mine, 0), np.where(np.isin(theirs, mine), theirs, 0)
 
 
 def at_other_sites(mine: Int, theirs: Int) -> Bool:

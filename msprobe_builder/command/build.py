@@ -209,9 +209,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Build, or only write merged dumps; returns the exit status."""
-    from msprobe_builder.base.memory import give_back_arrays
-    from msprobe_builder.pipeline.build import build
-    from msprobe_builder.pipeline.config import read_config
+    from msprobe_builder.base.memory import give_back_arrays, without_garbage_collection
+
+    with without_garbage_collection():  # modules leave nothing to be collected
+        from msprobe_builder.pipeline.build import build
+        from msprobe_builder.pipeline.config import read_config
 
     _check(options)
     give_back_arrays()

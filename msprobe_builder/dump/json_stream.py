@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import open_regular, version_of
-from msprobe_builder.dump.alike import WrittenAlike, decode_noting
+from msprobe_builder.dump.alike import NAME, WrittenAlike
 
 _WINDOW = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -24,7 +24,9 @@ _AFTER_NUMBER = re.compile(r"[ \t\n\r,}]")
 # What stands between two records, each on lines of its own: a break of line is in no JSON text, so
 # that the same once more is between two records again, or the pieces are no JSON.
 _BETWEEN = re.compile(r',[ \t]*\n[ \t]*"')
-_NAME = re.compile(r'([^"\\\x00-\x1f]*)": (?=\{)')
+
+# Reads what stands between two records from the text of many.
+_ReadRecords = Callable[[str, str], Iterator[tuple[str, Any]]]
 
 
 class DumpReader:
@@ -33,8 +35,8 @@ class DumpReader:
     The header is complete once the iteration is. Raises BuildError when the file is no JSON
     object, is cut off or has no ``data`` object.
 
-    With ``by_example`` most records of a statistics dump come as :class:`Written`, which
-    :meth:`read_in_full` decodes.
+    With ``by_example`` most records of a statistics dump come as :class:`Written`, to be decoded
+    with :meth:`collect`.
     """
 
     def __init__(self, path: Path, *, by_example: bool = False) -> None:
@@ -44,8 +46,7 @@ class DumpReader:
         self._text = ""
         self._position = 0
         self._at_end = False
-        self._decode = json.JSONDecoder(object_pairs_hook=self._collect).raw_decode
-        self._record = ""  # as it is written
+        self._decode = json.JSONDecoder(object_pairs_hook=self.collect).raw_decode
         self._by_example = by_example
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -70,7 +71,8 @@ class DumpReader:
 
     _file: TextIO
 
-    def _collect(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def collect(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object from its keys and values; repeated keys are told in ``twice``."""
         content = dict(pairs)
         if len(content) < len(pairs):
             seen: set[str] = set()
@@ -98,41 +100,49 @@ class DumpReader:
         if not seen_data:
             raise self._broken("has no key 'data'")
 
-    def _reader(self) -> Callable[[str], Any]:
-        """What reads the text of a record."""
+    def _reader(self) -> _ReadRecords:
+        """What reads the text of many records."""
         if self._by_example and self.header.get("task") == "statistics":
-            return WrittenAlike(self._collect, self.twice).read
-        return json.JSONDecoder(object_pairs_hook=self._collect).decode
+            return WrittenAlike(self.collect, self.twice).records
+        return self._decoded
 
-    def _usual(self, read: Callable[[str], Any]) -> Iterator[tuple[str, Any]]:
+    def _usual(self, read: _ReadRecords) -> Iterator[tuple[str, Any]]:
         """The records from here on that are objects on lines of their own.
 
         Begins and ends behind a record.
         """
         while found := _BETWEEN.match(self._text, self._position):
-            end_and_next = "}" + found[0]
-            last = self._text.rfind(end_and_next, found.end())
+            between = "}" + found[0]
+            last = self._text.rfind(between, found.end())
             if last < 0:
                 if self._read_more():
                     continue
                 return
-            for one in self._text[found.end() : last].split(end_and_next):
-                name = _NAME.match(one)
-                if name is None:
-                    return
-                self._record = one[name.end() :] + "}"
-                twice = len(self.twice)
-                try:
-                    value = read(self._record)
-                except ValueError:  # no record of its own
-                    del self.twice[twice:]
-                    return
-                self._position += len(found[0]) + len(one) + 1
-                yield name[1], value
+            records = self._text[found.end() : last]
+            count = 0
+            for record in read(records, between):
+                yield record
+                count += 1
+            if count <= records.count(between):
+                taken = records.split(between, count)[:count]
+                self._position += sum(len(one) + len(between) for one in taken)
+                return
+            self._position = last + 1
 
-    def read_in_full(self) -> tuple[Any, list[tuple[str, float]]]:
-        """The record that came as Written, with its numbers as ``decode_noting`` has them."""
-        return decode_noting(self._record, self._collect)
+    def _decoded(self, text: str, between: str) -> Iterator[tuple[str, Any]]:
+        """Name and record of all that stand in a text; ends before what is none."""
+        decode = json.JSONDecoder(object_pairs_hook=self.collect).decode
+        for one in text.split(between):
+            name = NAME.match(one)
+            if name is None:
+                return
+            twice = len(self.twice)
+            try:
+                record = decode(one[name.end() :] + "}")
+            except ValueError:  # no record of its own
+                del self.twice[twice:]
+                return
+            yield name[1], record
 
     def _keys(self) -> Iterator[str]:
         """Keys of the object that begins here; the caller takes each value."""

@@ -18,6 +18,7 @@ STATISTICS = ("Max", "Min", "Mean", "Norm")
 ALL_MISSING = 0b1111
 _WIDTH = 4  # numbers of a row
 _RUN = 3  # numbers of a run
+_TOGETHER = 1 << 16  # statistics that are read from their texts at once
 
 
 class ParameterKind(NamedTuple):
@@ -45,7 +46,9 @@ class ParameterColumns:
         self._rows = array("i")  # section, name, kind and missing; records may have them in common
         self._runs = array("q")  # record, the first of its rows and how many, in order
         self._numbers: array[float] | list[float] = array("d")  # statistics that are recorded
+        self._written: list[str] = []  # those behind them, as texts that are not yet read
         self._length = 0
+        self._row_of = np.empty(0, dtype=np.int64)  # of each parameter, once it was asked for
         self._kinds: dict[ParameterKind, int] = {}
 
     def __len__(self) -> int:
@@ -121,16 +124,18 @@ class ParameterColumns:
         result = np.full((len(self), len(STATISTICS)), np.nan)
         missing = self.missing
         recorded = np.stack([missing & 1 << bit == 0 for bit in range(len(STATISTICS))], axis=1)
+        self._read_written()
         result[recorded] = np.asarray(self._numbers, dtype=np.float64)
         return result.T
 
     def _column(self, place: int) -> Int:
         rows = np.frombuffer(self._rows, dtype=np.int32).reshape(-1, _WIDTH)
-        runs = np.frombuffer(self._runs, dtype=np.int64).reshape(-1, _RUN)
-        counts = runs[:, 2]
-        before = np.cumsum(counts) - counts
-        taken = np.arange(len(self)) + np.repeat(runs[:, 1] - before, counts)
-        return np.asarray(rows[taken, place], dtype=np.int64)
+        if len(self._row_of) != len(self):
+            runs = np.frombuffer(self._runs, dtype=np.int64).reshape(-1, _RUN)
+            counts = runs[:, 2]
+            self._row_of = np.repeat(runs[:, 1] - np.cumsum(counts) + counts, counts)
+            self._row_of += np.arange(len(self))
+        return np.asarray(rows[self._row_of, place], dtype=np.int64)
 
     def _of_kinds(self, place: int) -> Int:
         of_kind = np.array([kind[place] for kind in self._kinds], dtype=np.int64)
@@ -149,7 +154,7 @@ class ParameterColumns:
 
         ``statistics`` are those that are not missing.
         """
-        first = self._row_count()
+        first = self._begin_record()
         self._append_row(section, name_id, kind, statistics, missing)
         self._end_record(record, first)
 
@@ -175,12 +180,32 @@ class ParameterColumns:
         self._numbers.extend(statistics)
         self._length += 1
 
+    def _begin_record(self) -> int:
+        """The first row of a record whose rows are appended now."""
+        self._read_written()
+        return self._row_count()
+
     def _end_record(self, record: int, first: int) -> None:
         """The rows from ``first`` on are those of a record."""
         self._runs.extend((record, first, self._row_count() - first))
 
-    def _repeat(self, record: int, first: int, count: int, statistics: list[float]) -> None:
+    def _repeat(self, record: int, first: int, count: int, written: list[str]) -> None:
         """Append a record that differs from one before in its statistics alone."""
         self._runs.extend((record, first, count))
-        self._numbers.extend(array("d", statistics))  # of a list it would take three times as long
+        self._written += written
         self._length += count
+        if len(self._written) >= _TOGETHER:
+            self._read_written()
+
+    def _read_written(self) -> None:
+        """Read statistics from their texts, each text once.
+
+        What one call puts out others are given, so three of four stand there before.
+        """
+        if self._written:
+            number_of = {text: float(text) for text in set(self._written)}
+            self._add_numbers(list(map(number_of.__getitem__, self._written)))
+            self._written = []
+
+    def _add_numbers(self, numbers: list[float]) -> None:
+        self._numbers.extend(array("d", numbers))  # of a list it would take three times as long

@@ -15,7 +15,7 @@ from typing import Any
 from msprobe_builder.base.codes import Section as Section
 from msprobe_builder.base.limits import DEEPEST_VALUE
 from msprobe_builder.base.texts import Texts, storable
-from msprobe_builder.dump.alike import Example, Written, example_of
+from msprobe_builder.dump.alike import Example, Written, decode_noting, example_of
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
     NO_TEXT,
@@ -67,13 +67,13 @@ class Parameters(ParameterColumns):
 
     def add_record(self, record: int, data: dict[str, Any]) -> None:
         """Append every parameter of one call."""
-        first = self._row_count()
+        first = self._begin_record()
         self._add_call(data)
         self._end_record(record, first)
 
     def add_gradients(self, record: int, data: dict[str, Any]) -> None:
         """Append the parameter gradients of one module, each in a list of one."""
-        first = self._row_count()
+        first = self._begin_record()
         self._add_gradients(data)
         self._end_record(record, first)
 
@@ -81,22 +81,22 @@ class Parameters(ParameterColumns):
         self, record: int, written: Written, reader: DumpReader, *, is_gradient: bool
     ) -> None:
         """Append what the reader gave by an example, as the two above would the whole."""
-        examples = self._examples[is_gradient].setdefault(written.example, [])
+        examples = self._examples[is_gradient].setdefault(written.alike.number, [])
         numbers = written.numbers
         for example in examples:
             if not example.constants:
-                self._repeat(record, example.first, example.length, list(map(float, numbers)))
+                self._repeat(record, example.first, example.length, numbers)
                 return
             if all(numbers[place] == text for place, text in example.constants):
-                own = [float(numbers[place]) for place in example.statistics]
+                own = [numbers[place] for place in example.statistics]
                 self._repeat(record, example.first, example.length, own)
                 return
-        self._learn(record, numbers, reader, examples, is_gradient=is_gradient)
+        self._learn(record, written, reader, examples, is_gradient=is_gradient)
 
     def _learn(
         self,
         record: int,
-        written: list[str],
+        written: Written,
         reader: DumpReader,
         examples: list[Example],
         *,
@@ -104,21 +104,21 @@ class Parameters(ParameterColumns):
     ) -> None:
         """Read a record in full; it is an example from then on, if all of it is in columns."""
         before = self._oddities(reader)
-        data, objects = reader.read_in_full()
-        first, numbers = self._row_count(), self._numbers
+        data, objects = decode_noting(written.text(), reader.collect)
+        first, numbers = self._begin_record(), self._numbers
         taken = self._numbers = []
         try:
             (self._add_gradients if is_gradient else self._add_call)(data)
         finally:
             self._numbers = numbers
-        numbers.extend(taken)
+        self._add_numbers(taken)
         self._end_record(record, first)
         # Which numbers became statistics, and in which order: these are the objects themselves.
         place_of = {id(one): place for place, (_, one) in enumerate(objects)}
         places = [place_of.get(id(one), -1) for one in taken]
         if -1 in places or self._oddities(reader) != before or len(examples) == _MOST_EXAMPLES:
             return
-        example = example_of(written, places, first, self._row_count() - first)
+        example = example_of(written.numbers, places, first, self._row_count() - first)
         if example is not None:
             examples.append(example)
 

@@ -103,7 +103,7 @@ def read_dump(
         malformed: list[str] = []
         for name, read in reader:
             written = isinstance(read, Written)
-            data = read.record if written else read
+            data = read.alike.record if written else read
             if not isinstance(data, dict) or name in records or name == ROOT:
                 malformed.append(name)
                 continue

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind
-from msprobe_builder.graph.tree import Tree
+from msprobe_builder.dump.names import Direction, Kind, Name
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -79,16 +78,16 @@ class Calls:
         return np.array([number(stem) for stem in self.stems], dtype=np.int64)[self.stem]
 
 
-def calls_of(tree: Tree) -> Calls:
-    """The columns of a tree."""
+def calls_of(names: Sequence[Name]) -> Calls:
+    """The columns of nodes with these names."""
     numbers: dict[str, int] = {}
     # Field by field: taking all names apart at once makes an iterator of each.
-    stem = [numbers.setdefault(name.stem, len(numbers)) for name in tree.parsed]
+    stem = [numbers.setdefault(name.stem, len(numbers)) for name in names]
     return Calls(
-        np.fromiter((name.kind for name in tree.parsed), np.int8, len(stem)),
-        np.fromiter((name.direction for name in tree.parsed), np.int8, len(stem)),
+        np.fromiter((name.kind for name in names), np.int8, len(stem)),
+        np.fromiter((name.direction for name in names), np.int8, len(stem)),
         np.array(stem, dtype=np.int64),
-        np.fromiter((name.call for name in tree.parsed), np.int64, len(stem)),
+        np.fromiter((name.call for name in names), np.int64, len(stem)),
         list(numbers),
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls, calls_of
+from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
@@ -19,13 +19,11 @@ class Part:
 
     tree: Tree
     table: ParameterTable
-    calls: Calls
 
-
-def part_of(tree: Tree, table: ParameterTable, other: Part | None = None) -> Part:
-    """One side with its calls as columns; ``other`` may have the same tree."""
-    has_calls = other is not None and other.tree is tree
-    return Part(tree, table, other.calls if other and has_calls else calls_of(tree))
+    @property
+    def calls(self) -> Calls:
+        """The nodes as columns."""
+        return self.tree.calls
 
 
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:

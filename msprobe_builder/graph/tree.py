@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, groupby
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from msprobe_builder.dump.names import (
     parse_name,
 )
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.calls import Calls, calls_of
 from msprobe_builder.graph.micro_steps import count_rounds
 from msprobe_builder.graph.parents import Parents, recorded_parents
 
@@ -45,6 +47,11 @@ class Tree:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The names taken apart as columns."""
+        return calls_of(self.parsed)
 
 
 def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
@@ -231,10 +238,7 @@ def _micro_steps(
 
 def operator_mask(tree: Tree, operators: frozenset[str]) -> NDArray[np.bool_]:
     """Whether each node is a call of one of ``operators``, which are bare names."""
-    return np.array(
-        [
-            name.kind is Kind.API and name.stem.rpartition(".")[2] in operators
-            for name in tree.parsed
-        ],
-        dtype=bool,
+    calls = tree.calls
+    return np.asarray(
+        calls.is_api & (calls.of_stems(lambda stem: stem.rpartition(".")[2] in operators) == 1)
     )

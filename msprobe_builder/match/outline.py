@@ -35,7 +35,7 @@ class Outline:
 
 def outline_of(tree: Tree, table: ParameterTable) -> Outline:
     """Prepare one side."""
-    kind = np.array([name.kind for name in tree.parsed], dtype=np.int64)
+    kind = tree.calls.kind.astype(np.int64)
     parent = np.maximum(tree.parent, 0)
     in_collection = kind[parent] == Kind.COLLECTION
     host = np.where(in_collection, parent[parent], parent)

@@ -126,24 +126,29 @@ def _usual_errors(n: Float, b: Float) -> Part | None:
     if not (_is_usual(squares, n) and _is_usual(bench_squares, b)):
         return None
     npu, bench = (Squares(float(one > 0), one) for one in (squares, bench_squares))
-    product = _inner(n, b)
     size = len(n)
-    difference, relative = _space(size)
-    np.subtract(n, b, out=difference)
+    difference = np.subtract(n, b, out=_space(size))
+    total = _inner(difference, difference)
     largest = max(float(difference.max()), -float(difference.min()))
     if largest == 0:
-        return Part(size, True, size, size, 0.0, 0.0, Squares(0.0, 0.0), npu, bench, product)
-    np.abs(np.divide(difference, b, out=relative), out=relative)
+        return Part(size, True, size, size, 0.0, 0.0, Squares(0.0, 0.0), npu, bench, squares)
+    distance = Squares(1.0, total) if total > _SMALLEST else _squares(difference)[0]
+    # |n - b|² = |n|² + |b|² - 2 n·b, which loses nothing where both are of about one size.
+    product = (
+        (squares + bench_squares - total) / 2
+        if squares < 4 * bench_squares < 16 * squares
+        else _inner(n, b)
+    )
+    relative = np.divide(difference, b, out=difference)
+    np.abs(relative, out=relative)
     worst = float(relative.max())
     if isnan(worst):  # 0 against 0
-        relative[difference == 0] = 0.0
+        relative[np.isnan(relative)] = 0.0
         worst = float(relative.max())
     within_one, within_five = (
         size if worst < limit else int(np.count_nonzero(relative < limit))
         for limit in (WITHIN_ONE, WITHIN_FIVE)
     )
-    total = _inner(difference, difference)
-    distance = Squares(1.0, total) if total > _SMALLEST else _squares(difference)[0]
     return Part(size, False, within_one, within_five, largest, worst, distance, npu, bench, product)
 
 
@@ -152,13 +157,13 @@ _KEPT = 1 << 16  # elements
 
 
 def _space(size: int) -> Float:
-    """Two columns to compute in, the same for all pieces of a thread: new ones cost more."""
+    """A column to compute in, the same for all pieces of a thread: a new one costs more."""
     if size > _KEPT:
-        return np.empty((2, size))
+        return np.empty(size)
     kept: Float | None = getattr(_spaces, "kept", None)
-    if kept is None or kept.shape[1] < size:
-        kept = _spaces.kept = np.empty((2, size))
-    return kept[:, :size]
+    if kept is None or len(kept) < size:
+        kept = _spaces.kept = np.empty(size)
+    return kept[:size]
 
 
 # Sums of squares between these lose nothing: what vanishes beside them is far below a rounding.
@@ -175,8 +180,11 @@ _AT_ONCE = 1 << 13  # elements: of more than 10,000 BLAS would start threads of 
 
 def _inner(x: Float, y: Float) -> float:
     """The inner product."""
-    blocks = range(0, len(x), _AT_ONCE)
-    return float(sum(np.dot(x[at : at + _AT_ONCE], y[at : at + _AT_ONCE]) for at in blocks))
+    if len(x) <= _AT_ONCE:
+        return float(np.dot(x, y))
+    whole = len(x) - len(x) % _AT_ONCE
+    rows = x[:whole].reshape(-1, 1, _AT_ONCE), y[:whole].reshape(-1, _AT_ONCE, 1)
+    return float(np.matmul(*rows).sum()) + float(np.dot(x[whole:], y[whole:]))
 
 
 def _components(x: Array, columns: int) -> Float:

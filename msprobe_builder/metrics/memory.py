@@ -16,7 +16,7 @@ from msprobe_builder.dump.names import UNINITIALISED, Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, communicates
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import Part, part_of
+from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.producers import producers
 from msprobe_builder.graph.tree import Tree, operator_mask
 from msprobe_builder.metrics.tolerance import FIRST_OPERANDS, OVERWRITES, unread_operands
@@ -47,7 +47,7 @@ def unwritten(tree: Tree, table: ParameterTable) -> Bool:
     """Rows that hold memory as it was handed out, or a view of it."""
     if not operator_mask(tree, UNINITIALISED).any():
         return np.zeros(len(table), dtype=bool)  # spares looking for where tensors came from
-    part = part_of(tree, table)
+    part = Part(tree, table)
     return _unwritten(part, _views(part), producers(tree, part.calls, table))
 
 

@@ -28,9 +28,13 @@ from msprobe_builder.metrics.tensor_store import stored_tensor
 if TYPE_CHECKING:
     import torch
 
-# Elements: fits the cache, and torch converts no more than these without threads of its own.
-PIECE = 1 << 15
+# Elements: few enough for the cache, and so many that calling numpy costs little beside it.
+PIECE = 1 << 16
+_WITHOUT_THREADS = 1 << 15  # elements: more than these torch converts with threads of its own
 Index = tuple[int | slice | EllipsisType, ...]
+
+# Bytes: of more, as ``testzip`` reads, each piece would be new memory of the system.
+_CHECKED = 1 << 17
 
 _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
 
@@ -69,7 +73,10 @@ class StoredTensor:
                 return into
         elif part.is_floating_point():
             into = space[: part.numel()]
-            _torch().from_numpy(into).view(part.shape).copy_(part)
+            copy, own = _torch().from_numpy(into), part.reshape(-1)
+            for at in range(0, len(into), _WITHOUT_THREADS):
+                end = at + _WITHOUT_THREADS
+                copy[at:end].copy_(own[at:end])
             return into
         return self.part(index).reshape(-1)
 
@@ -208,9 +215,13 @@ def _require_checksums(path: Path) -> None:
 def _is_whole(path: Path, _size: int, _modified: int) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
+            for entry in archive.infolist():
+                with archive.open(entry) as content:
+                    while content.read(_CHECKED):  # BadZipFile when the checksum is wrong
+                        pass
     except (zipfile.BadZipFile, zlib.error, EOFError):
         return False
+    return True
 
 
 def _widened(x: torch.Tensor) -> NDArray[Any]:

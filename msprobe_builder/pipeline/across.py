@@ -8,7 +8,7 @@ from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.hearing import read_hearing
 from msprobe_builder.database.read.meta import read_task
-from msprobe_builder.database.read.surroundings import read_surroundings
+from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.across import began_otherwise, judge_across
@@ -51,8 +51,9 @@ def settle_verdict(connection: sqlite3.Connection) -> None:
     if not hearing.places:
         return
     ruling = judge_across(hearing)
+    known: Known = {}
     nearest = [
-        read_surroundings(connection, one.node_id, is_outside=one.cause == _OUTSIDE)
+        read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
         for one in ruling.standing[:SHOWN]
         if not began_otherwise(hearing, one)
     ]

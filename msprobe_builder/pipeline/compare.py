@@ -21,7 +21,7 @@ from msprobe_builder.dump.argument_gradients import has_argument_gradients
 from msprobe_builder.dump.read import read_dump
 from msprobe_builder.dump.source import Source
 from msprobe_builder.dump.task import Task, common_task, require_same_framework, task_of
-from msprobe_builder.graph.part import part_of
+from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.choose import match_nodes
@@ -154,7 +154,7 @@ def _baseline(
         )
     matching, _ = match_nodes(noise, bench, job.options, texts, step=job.step, rank=job.rank)
     measured = measure(task, noise, bench, matching, texts, job.threads, job.options.device)
-    own, other = (part_of(one.tree, one.table) for one in (noise, bench))
+    own, other = (Part(one.tree, one.table) for one in (noise, bench))
     return baseline(own, other, measured.comparisons, texts)
 
 

@@ -75,6 +75,24 @@ def uneven_gradients(flow: Flow) -> frozenset[int]:
     return frozenset(rows[uneven].tolist())
 
 
+def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
+    """By module on the way back its other calls of the same pass.
+
+    What they give back to its parameters is one sum, which stands at one of them, often the first.
+    """
+    tree, calls = flow.npu.tree, flow.npu.calls
+    back = np.flatnonzero(calls.is_module & (calls.direction == Direction.BACKWARD))
+    groups: dict[tuple[int, int], list[int]] = {}
+    for node in back.tolist():
+        groups.setdefault((int(calls.stem[node]), int(tree.micro_step[node])), []).append(node)
+    return {
+        node: tuple(one for one in several if one != node)
+        for several in groups.values()
+        if len(several) > 1
+        for node in several
+    }
+
+
 def _times_given_back(part: Part, nodes: Int) -> Int:
     """How often the modules around nodes were called on the way back."""
     calls = part.calls

@@ -152,6 +152,8 @@ def accusations(
         if root < 0 and not is_rounding:
             sure = strength[number]
             among = float(number) if sure is Strength.STRONG else -_times(one)
+            if resized_inputs(flow, one):
+                among = max(among, 0.0)  # what is given of another size explains anything
             if number in unsure:  # what comes behind may follow from what nobody can compare
                 among = -inf
             order = (-float(sure), among)
@@ -179,7 +181,7 @@ def accusations(
         for one in roles.findings
     )
     lost = None if is_given_back else lost_gradients(flow)
-    hardly = lost is not None and lost <= 1.0
+    hardly = lost is not None and lost <= 2.0  # each side is off by as much
     for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)

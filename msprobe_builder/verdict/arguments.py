@@ -80,6 +80,7 @@ def differing_arguments(
     one_sided |= tensors != their_tensors[partner]
     asked = np.flatnonzero(one_sided & (partner >= 0) & calls.are(DEFAULTS))
     result = _left_out(asked, (calls, table), (other_calls, bench), partner, texts)
+    result |= _other_dimensions((calls, table), bench, partner, texts)
     if not ranges_differ:
         result |= _joined_otherwise((calls, table), (other_calls, bench), partner, texts)
     if not both.any():
@@ -192,6 +193,38 @@ def _shapes(table: ParameterTable, nodes: NDArray[np.bool_]) -> dict[int, list[i
     result: dict[int, list[int]] = {}
     for row in np.flatnonzero(rows & nodes[table.node]).tolist():
         result.setdefault(int(table.node[row]), []).append(int(table.shape_id[row]))
+    return result
+
+
+# Over several dimensions at once, so that one that is left out is no other spelling.
+_REDUCING = frozenset(
+    "mean nanmean sum nansum std var std_mean var_mean amax amin aminmax logsumexp norm".split()
+)
+
+
+def _other_dimensions(
+    npu: tuple[Calls, ParameterTable], bench: ParameterTable, partner: Int, texts: Texts
+) -> dict[int, list[Argument]]:
+    """Calls that reduce over more dimensions than their partner, or over fewer."""
+    calls, table = npu
+    nodes = calls.is_api & calls.are(_REDUCING) & (partner >= 0)
+    own, theirs = _lists(table, np.flatnonzero(nodes), texts), _lists(bench, partner[nodes], texts)
+    result = {}
+    for (node, name), left in own.items():
+        right = theirs.get((int(partner[node]), name), left)
+        if len(left) != len(right):
+            result[node] = [Argument(name, ", ".join(left), ", ".join(right))]
+    return result
+
+
+def _lists(table: ParameterTable, nodes: Int, texts: Texts) -> dict[tuple[int, str], list[str]]:
+    """Plain arguments of some calls that are made of several values, by node and name."""
+    chosen = np.isin(table.node, nodes) & ~table.is_tensor & (table.section == Section.INPUT)
+    result: dict[tuple[int, str], list[str]] = {}
+    for row in np.flatnonzero(chosen).tolist():
+        name, _, inner = texts.values[table.name_id[row]].removeprefix("input.").partition(".")
+        if inner:
+            result.setdefault((int(table.node[row]), name), []).append(_shown(table, row, texts))
     return result
 
 

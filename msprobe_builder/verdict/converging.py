@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.findings import SUSPICIOUS, Finding
 from msprobe_builder.verdict.flow import Flow
 
@@ -79,8 +79,10 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     """Whether the reference makes calls of its own in between, or what they begin with."""
     if finding.side or (flow.grouped.npu[nodes] >= 0).any():
         return True
+    nodes = [node for node in nodes if flow.partner[node] >= 0]
     partners = flow.partner[nodes]
-    partners = partners[partners >= 0]
+    if any(_operator(flow.npu, one) != _operator(flow.bench, flow.partner[one]) for one in nodes):
+        return True  # what is called otherwise was paired for want of anything better
     if not len(partners):
         return False
     around = np.arange(int(partners.min()), int(partners.max()) + 1)
@@ -89,3 +91,7 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     source = flow.bench.table.node[producer[producer >= 0]]
     own = (flow.bench_lone | (flow.grouped.bench >= 0)) & flow.bench.calls.is_forward_call
     return bool(own[around].any() or own[source].any())
+
+
+def _operator(part: Part, node: int) -> str:
+    return operator_of(part.tree.parsed[node].stem)

@@ -95,6 +95,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
                 f"{name} {shown} and comes from outside: the data was given that the reference has"
                 f" in micro-step {step}."
             )
+        if flow.npu.calls.is_api[finding.at] and flow.npu.calls.is_module[_around(flow, finding)]:
+            return (
+                f"{name} {shown}, and no recorded call has made it: another buffer or constant"
+                " was given."
+            )
         return f"{name} {shown} and comes from outside: other data was given."
     if finding.cause is Cause.UNRECORDED:
         return _told_of_unrecorded(flow, finding.at, f"{name} of {at} {shown}")
@@ -130,6 +135,10 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
         own, theirs = int(table.numel[resized[0]]), int(flow.bench.table.numel[row])
         return f"The size of {given} is {own:,}, in the reference {theirs:,}; {name} {shown}."
     return f"The inputs agree, {name} {shown}."
+
+
+def _around(flow: Flow, finding: Finding) -> int:
+    return int(flow.npu.tree.parent[finding.at])
 
 
 def _told_of_unrecorded(flow: Flow, node: int, shown: str) -> str:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls, carries, has_own_gradient
+from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.floating import discrete_types
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
@@ -21,9 +20,10 @@ from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.bits import altered_calls
 from msprobe_builder.verdict.consumers import Consumers, consumers_of
-from msprobe_builder.verdict.distance import distances, fillers
+from msprobe_builder.verdict.distance import distances
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 from msprobe_builder.verdict.grouped import Grouped, grouped_of
+from msprobe_builder.verdict.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.masks import sizes_behind_masks
 from msprobe_builder.verdict.mispaired import (
@@ -42,6 +42,7 @@ from msprobe_builder.verdict.operators import (
     normalising,
     over_few_samples,
 )
+from msprobe_builder.verdict.undecided import of_one_origin, rows_of
 from msprobe_builder.verdict.updates import Update, updates, updates_of_both
 
 Float = NDArray[np.float64]
@@ -110,13 +111,15 @@ def flow_of(
     baseline: Float | None = None,
     groups: GroupResults | None = None,
     *,
+    undecided: Int | None = None,
     is_merged: bool = False,
     apart: dict[int, Place] | None = None,
 ) -> Flow:
     """Measure all pairs and find where every tensor came from.
 
     ``baseline`` is the error that a second run of the reference makes of each row of its table;
-    ``groups`` are calls without a partner that are compared together;
+    ``groups`` are calls without a partner that are compared together, ``undecided`` as from
+    :func:`~msprobe_builder.verdict.undecided.undecided_calls`;
     ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
     these differ.
     """
@@ -194,9 +197,9 @@ def flow_of(
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
     wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
     twin = calls.twin
-    noise = _own_noise(
+    noise = own_noise(
         calls,
-        _seen(npu, error, floor, twin),
+        seen_of(npu, error, floor, twin),
         handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED)),
     )
     if noise == noise:
@@ -210,6 +213,11 @@ def flow_of(
         error[discrete & (error < _REORDERED)] = 0.0
     lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
     bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
+    if undecided is not None:
+        undecided = of_one_origin(undecided, partner, (npu, bench), (producer, bench_producer))
+        lone[undecided[0]] = bench_lone[undecided[1]] = False
+        rows, there = rows_of(undecided, npu, bench)
+        bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
     return Flow(
@@ -236,12 +244,12 @@ def flow_of(
         family=family,
         carries=handing_on,
         twin=twin,
-        mixing=_mixing(calls, bench, partner, twin),
+        mixing=mixing(calls, bench, partner, twin),
         kinked=kinked_gradients(npu),
         over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
-        gain=_gains(npu, _seen(npu, error, floor, twin)),
-        reach=_reach(npu, discrete),
+        gain=gains(npu, seen_of(npu, error, floor, twin)),
+        reach=reach(npu, discrete),
         arguments={
             node: several
             for node, several in arguments.items()
@@ -266,134 +274,3 @@ def _with_rows(npu: Part, rows: Bool) -> Bool:
 
 
 _DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another
-_ENOUGH = 4  # calls that a level of noise is learnt from
-
-
-def _own_noise(calls: Calls, seen: Seen, left_out: Bool) -> float:
-    """What calls of this run make of tensors that are equal on both sides.
-
-    No fault reaches them, as everything they were given agrees to the last digit; a few of them may
-    be the fault itself, hence the lower quartile. NaN when there are too few such calls.
-    """
-    fresh = seen.put_out[
-        calls.is_forward_call & ~left_out & (seen.given == 0) & ~np.isnan(seen.put_out)
-    ]
-    return float(np.sort(fresh)[len(fresh) // 4]) if len(fresh) >= _ENOUGH else float("nan")
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Of each node the largest error seen of what it was given and put out, NaN unknown."""
-
-    given: Float
-    put_out: Float
-    floor: Float
-
-
-def _seen(part: Part, error: Float, floor: Float, twin: Int) -> Seen:
-    """A backward call is given what its forward call was given and put out, too."""
-    table, size = part.table, len(part.tree)
-    known = table.is_tensor & ~np.isnan(error) & ~np.isnan(table.statistics[3])
-    given, put_out, floors = (np.full(size, np.nan) for _ in range(3))
-    is_input = known & np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
-    np.fmax.at(given, table.node[is_input], error[is_input])
-    is_output = known & ~is_input
-    np.fmax.at(put_out, table.node[is_output], error[is_output])
-    np.fmax.at(floors, table.node[known], floor[known])
-    back = np.flatnonzero((twin >= 0) & (part.calls.direction == Direction.BACKWARD))
-    with_twin = given.copy()
-    with_twin[back] = np.fmax(given[back], np.fmax(given[twin[back]], put_out[twin[back]]))
-    return Seen(with_twin, put_out, floors)
-
-
-_MOST_GAIN = 4.0
-
-
-def _gains(part: Part, seen: Seen) -> Float:
-    """How many times the error it is given each call may put out, as learnt at other places.
-
-    A place is a module and an operator in it: a fault sits at one place, and is there in every
-    micro-step. The gain of a place is the median of its calls; allowed at a place is the median
-    of the other places where the same operator is called. More than 4 is never granted: where
-    one fault shows at many places, it must not excuse itself.
-    """
-    calls, result = part.calls, np.ones(len(part.tree))
-    with np.errstate(all="ignore"):
-        ratio = seen.put_out / np.fmax(seen.given, seen.floor)
-    nodes = np.flatnonzero(np.isfinite(ratio))
-    if not len(nodes):
-        return result
-    classes: dict[str, int] = {}
-    last = calls.of_stems(lambda stem: classes.setdefault(stem.rpartition(".")[2], len(classes)))
-    is_module = calls.is_module[nodes]
-    operator = np.where(is_module, last[nodes] + len(calls.stems), calls.stem[nodes])
-    operator = operator * len(Direction) + calls.direction[nodes]
-    above = calls.stem[part.tree.parent[nodes]]
-    place = np.where(is_module, calls.stem[nodes], above) + operator * len(calls.stems)
-    order = np.lexsort((ratio[nodes], place))
-    starts = np.flatnonzero(np.r_[True, np.diff(place[order]) != 0])
-    counts = np.diff(np.r_[starts, len(order)])
-    ranked = ratio[nodes[order]]
-    median = (ranked[starts + (counts - 1) // 2] + ranked[starts + counts // 2]) / 2
-    allowed = _median_of_others(median, operator[order[starts]])
-    result[nodes[order]] = np.repeat(np.clip(allowed, 1.0, _MOST_GAIN), counts)
-    return result
-
-
-def _median_of_others(value: Float, group: Int) -> Float:
-    """For each value the median of the others in its group, 1 where it is alone."""
-    result = np.ones(len(value))
-    order = np.lexsort((value, group))
-    starts = np.flatnonzero(np.r_[True, np.diff(group[order]) != 0])
-    for members in np.split(order, starts[1:]):
-        others = len(members) - 1
-        if others:
-            ranked = value[members]
-            at = np.arange(len(members))
-            low, high = (others - 1) // 2, others // 2
-            # Leaving out what stands before moves the middle up by one.
-            result[members] = (ranked[low + (at <= low)] + ranked[high + (at <= high)]) / 2
-    return result
-
-
-def _mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
-    """By how much normalisations stretch what they are given, at their calls of both directions.
-
-    A gradient is stretched as much before all that is common to its elements is subtracted.
-    """
-    table, calls = bench.table, bench.calls
-    with np.errstate(all="ignore"):
-        mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
-        spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
-    spread[fillers(table.statistics, table.statistics).any(axis=0)] = 0.0  # that of a mask
-    size = len(calls.kind)
-    given, put_out = np.zeros(size), np.zeros(size)
-    first = table.is_tensor & (table.position == 0) & np.isfinite(spread)
-    for section, of_node in ((Section.INPUT, given), (Section.OUTPUT, put_out)):
-        rows = np.flatnonzero(first & (table.section == section))
-        of_node[table.node[rows]] = spread[rows]
-    with np.errstate(all="ignore"):
-        stretch = np.where(normalising(calls) & (given > 0), put_out / given, 0.0)
-    result = np.zeros(len(partner))
-    back = np.flatnonzero((twin >= 0) & (partner >= 0))
-    forward = partner[twin[back]]
-    known = forward >= 0
-    result[back[known]] = stretch[forward[known]]
-    ahead = np.flatnonzero((partner >= 0) & (npu.direction == Direction.FORWARD))
-    result[ahead] = stretch[partner[ahead]]
-    return result
-
-
-def _reach(part: Part, discrete: Bool) -> Float:
-    """The largest number each call is given; labels and their like are names, no numbers."""
-    table = part.table
-    with np.errstate(all="ignore"):
-        extreme = np.abs(table.statistics[:2])
-        extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
-    result = np.ones(len(part.tree))
-    counts = ~discrete | part.calls.are({"pow", "rpow"})[table.node]
-    rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT) & counts)
-    # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
-    stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
-    np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))
-    return result

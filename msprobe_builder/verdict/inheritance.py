@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.verdict.accumulated import Gradients, uneven_gradients
+from msprobe_builder.verdict.accumulated import Gradients, given_back_beside, uneven_gradients
+from msprobe_builder.verdict.columns import at_least_one, elements, first_rows, rows_by_node
 from msprobe_builder.verdict.distance import WORST
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.flow import Flow
@@ -42,11 +41,6 @@ Bool = NDArray[np.bool_]
 _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
 
 
-def _elements(column: NDArray[Any]) -> Sequence[Any]:
-    """Elements of a column as Python's own numbers, without a copy."""
-    return memoryview(np.ascontiguousarray(column))  # type: ignore[arg-type]
-
-
 class Inheritance:
     """The state of the pass, whose elements are read and written one at a time.
 
@@ -61,61 +55,62 @@ class Inheritance:
         size, rows = len(tree), len(table)
         self.size = size
         is_input = np.isin(table.section, _INPUTS)
-        self.inputs, self.in_start = _rows_by_node(table, size, flow.counts & is_input)
-        self.outputs, self.out_start = _rows_by_node(table, size, flow.counts & ~is_input)
-        self.off: Sequence[bool] = _elements(flow.error > SUSPICIOUS * flow.floor)
-        self.error: Sequence[float] = _elements(flow.error)
-        self.floor: Sequence[float] = _elements(flow.floor)
-        self.scale: Sequence[float] = _elements(flow.scale)
-        self.section: Sequence[int] = _elements(table.section)
+        self.inputs, self.in_start = rows_by_node(table, size, flow.counts & is_input)
+        self.outputs, self.out_start = rows_by_node(table, size, flow.counts & ~is_input)
+        self.off: Sequence[bool] = elements(flow.error > SUSPICIOUS * flow.floor)
+        self.error: Sequence[float] = elements(flow.error)
+        self.floor: Sequence[float] = elements(flow.floor)
+        self.scale: Sequence[float] = elements(flow.scale)
+        self.section: Sequence[int] = elements(table.section)
         self.tainted = calls_of_one_side(flow)
+        self.requires_grad: Sequence[int] = elements(table.requires_grad)
         self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
-        self.informative: Sequence[bool] = _elements(flow.informative)
-        self.node_of: Sequence[int] = _elements(table.node)
-        self.end: Sequence[int] = _elements(tree.subtree_end)
+        self.informative: Sequence[bool] = elements(flow.informative)
+        self.node_of: Sequence[int] = elements(table.node)
+        self.end: Sequence[int] = elements(tree.subtree_end)
         inside = _with_calls_inside(flow)
-        self.has_inside: Sequence[bool] = _elements(inside)
+        self.has_inside: Sequence[bool] = elements(inside)
         # What a module puts out, or a parameter is given back, was made by the calls inside.
-        self.passed_on: Sequence[bool] = _elements(
+        self.passed_on: Sequence[bool] = elements(
             inside[table.node] | (table.section == Section.PARAMETERS_GRAD)
         )
         # An output that agrees needs no closer look, if what it was made of agrees.
         moves = flow.kinked | (flow.family == Family.SUM)
-        self.calm: Sequence[bool] = _elements(
+        self.calm: Sequence[bool] = elements(
             ~(flow.error > SUSPICIOUS * flow.floor)
             & ~moves[table.node]
             & ~(flow.discrete & (flow.error > 0))
         )
-        self.parent: Sequence[int] = _elements(tree.parent)
-        self.producer: Sequence[int] = _elements(flow.producer)
-        self.bench_of: Sequence[int] = _elements(flow.bench_of)
-        self.bench_producer: Sequence[int] = _elements(flow.bench_producer)
-        self.bench_node: Sequence[int] = _elements(flow.bench.table.node)
-        self.bench_lone: Sequence[bool] = _elements(flow.bench_lone)
-        self.npu_of: Sequence[int] = _elements(flow.npu_of)
-        self.lone: Sequence[bool] = _elements(flow.lone)
-        self.is_grouped: Sequence[bool] = _elements(flow.grouped.npu >= 0)
-        self.family: Sequence[int] = _elements(flow.family)
-        self.carries: Sequence[bool] = _elements(flow.carries)
-        self.twin: Sequence[int] = _elements(flow.twin)
-        self.mixing: Sequence[float] = _elements(flow.mixing)
-        self.kinked: Sequence[bool] = _elements(flow.kinked)
-        self.shares: Sequence[bool] = _elements(flow.npu.calls.are(SHARING))
-        self.totals: Sequence[bool] = _elements(flow.npu.calls.are({"sum"}))
-        self.over_few: Sequence[bool] = _elements(flow.over_few)
-        self.in_norm: Sequence[float] = _elements(flow.in_norm)
-        self.gain: Sequence[float] = _elements(flow.gain)
-        self.numel: Sequence[float] = _elements(_at_least_one(table))
-        self.is_line: Sequence[bool] = _elements(flow.is_line)
-        self.kinds: Sequence[int] = _elements(flow.npu.calls.kind)
+        self.parent: Sequence[int] = elements(tree.parent)
+        self.producer: Sequence[int] = elements(flow.producer)
+        self.bench_of: Sequence[int] = elements(flow.bench_of)
+        self.bench_producer: Sequence[int] = elements(flow.bench_producer)
+        self.bench_node: Sequence[int] = elements(flow.bench.table.node)
+        self.bench_lone: Sequence[bool] = elements(flow.bench_lone)
+        self.npu_of: Sequence[int] = elements(flow.npu_of)
+        self.lone: Sequence[bool] = elements(flow.lone)
+        self.is_grouped: Sequence[bool] = elements(flow.grouped.npu >= 0)
+        self.family: Sequence[int] = elements(flow.family)
+        self.carries: Sequence[bool] = elements(flow.carries)
+        self.twin: Sequence[int] = elements(flow.twin)
+        self.mixing: Sequence[float] = elements(flow.mixing)
+        self.kinked: Sequence[bool] = elements(flow.kinked)
+        self.shares: Sequence[bool] = elements(flow.npu.calls.are(SHARING))
+        self.totals: Sequence[bool] = elements(flow.npu.calls.are({"sum"}))
+        self.over_few: Sequence[bool] = elements(flow.over_few)
+        self.in_norm: Sequence[float] = elements(flow.in_norm)
+        self.gain: Sequence[float] = elements(flow.gain)
+        self.numel: Sequence[float] = elements(at_least_one(table))
+        self.is_line: Sequence[bool] = elements(flow.is_line)
+        self.kinds: Sequence[int] = elements(flow.npu.calls.kind)
         self.last_gradient = int(
             np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
         )
-        self.directions: Sequence[int] = _elements(flow.npu.calls.direction)
-        self.backward: Sequence[bool] = _elements(flow.npu.calls.direction == Direction.BACKWARD)
-        self.rounds: Sequence[bool] = _elements(flow.npu.calls.are(ROUNDING))
-        self.jumps: Sequence[bool] = _elements(flow.npu.calls.are(JUMPING))
-        self.is_cast: Sequence[bool] = _elements(flow.npu.calls.are(CASTS))
+        self.directions: Sequence[int] = elements(flow.npu.calls.direction)
+        self.backward: Sequence[bool] = elements(flow.npu.calls.direction == Direction.BACKWARD)
+        self.rounds: Sequence[bool] = elements(flow.npu.calls.are(ROUNDING))
+        self.jumps: Sequence[bool] = elements(flow.npu.calls.are(JUMPING))
+        self.is_cast: Sequence[bool] = elements(flow.npu.calls.are(CASTS))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
         for node, several in flow.arguments.items():
             self.reorders[0][node] |= any(one.is_order for one in several)
@@ -126,26 +121,30 @@ class Inheritance:
             for node, several in flow.arguments.items()
             if not all(one.is_slight for one in several)
         }
-        first = _first_rows(self.inputs, self.in_start)
+        first = first_rows(self.inputs, self.in_start)
         cancelled = cancelling(flow, first)
-        self.cancelling: Sequence[float] = _elements(cancelled)
-        self.stretch: Sequence[float] = _elements(stretch(flow, first, cancelled))
+        self.cancelling: Sequence[float] = elements(cancelled)
+        self.stretch: Sequence[float] = elements(stretch(flow, first, cancelled))
         told = [*self.arguments, *flow.altered]
-        self.plain: Sequence[bool] = _elements(plain(flow, first, told))
-        self.mixes: Sequence[bool] = _elements(
+        self.plain: Sequence[bool] = elements(plain(flow, first, told))
+        self.mixes: Sequence[bool] = elements(
             flow.informative & (flow.family == Family.PRODUCT)[table.node]
         )
         self.updates, self.altered = flow.updates, flow.altered
         self.called_inside = modules_inside(flow)
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
-        self.is_module: Sequence[bool] = _elements(flow.npu.calls.is_module)
+        self.is_module: Sequence[bool] = elements(flow.npu.calls.is_module)
         self.modules_alone = not flow.npu.calls.is_api.any()
         self.since = _first_module(flow)
         self.gradients = Gradients(flow)
         self.uneven = uneven_gradients(flow)
+        self.beside = given_back_beside(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
         self.given = [NONE] * size
         self.node_taint: dict[int, Place] = {}
+        # By shape and type what was written to parts of tensors: no call puts out what it made.
+        self.extent: Sequence[int] = elements(table.shape_id * 2**20 + table.dtype_id)
+        self.written: dict[int, tuple[float, int]] = {}
         self.put_out = [NONE] * size
         self.inside = [NONE] * size  # worst of what the calls inside have put out so far
         self.expected = array("d", [0.0]) * size
@@ -155,11 +154,11 @@ class Inheritance:
         self.findings: list[Finding] = []
         self.felt: list[int] = []
         self.choices: list[int] = []
-        self.discrete: Sequence[bool] = _elements(flow.discrete)
+        self.discrete: Sequence[bool] = elements(flow.discrete)
         self.outside: list[int] = []
         self.known: dict[tuple[int, int], int] = {}  # side and node of findings
         self.bench_way: dict[int, tuple[float, int]] = {}
-        self.bench_start: Sequence[int] = _elements(
+        self.bench_start: Sequence[int] = elements(
             np.searchsorted(flow.bench.table.node, np.arange(len(flow.bench.tree) + 1))
         )
 
@@ -179,7 +178,9 @@ class Inheritance:
         elif self.backward[node]:
             inherited = self._of_consumers(node)
         else:
-            inherited = NONE
+            inherited = self.written.get(self.extent[row], NONE)
+            if (taint := self.tainted.get(row)) is not None:
+                self.taint[row] = taint
         if seen == seen and seen > SUSPICIOUS * max(inherited[0], floor):
             other = self._on_another_way(node, row)
             if seen <= SUSPICIOUS * max(other[0], floor):
@@ -195,7 +196,8 @@ class Inheritance:
 
     def _inherit(self, node: int, row: int, seen: float, latent: float, root: int) -> None:
         """A row holds what is seen in it, or more, as it was made from something worse."""
-        if root >= 0 and seen > SUSPICIOUS * self.floor[row]:
+        # What cancels is all rounding, and feels nothing.
+        if root >= 0 and seen > SUSPICIOUS * self.floor[row] * self.cancelling[row]:
             at = self.findings[root].at
             if node not in (at, self.twin[at]):
                 self.felt[root] += 1
@@ -253,8 +255,19 @@ class Inheritance:
 
     def _of_gradients(self, backward: int) -> tuple[float, int]:
         """Parameter gradients are made of what their module was given, forward and back."""
+        worst = max(self._of_pass(backward), self.inside[backward])
+        for other in self.beside.get(backward, ()):
+            worst = max(worst, self._of_pass(other))
+            if other > backward:  # it comes later: what is seen of it
+                for row in self.inputs[self.in_start[other] : self.in_start[other + 1]]:
+                    if self.error[row] > worst[0]:
+                        worst = self.error[row], -1
+        return worst
+
+    def _of_pass(self, backward: int) -> tuple[float, int]:
+        """What a module was given so far on both ways, or what was made in it ahead."""
         twin = self.twin[backward]
-        worst = max(self.given[backward], self.inside[backward])
+        worst = self.given[backward]
         return worst if twin < 0 else max(worst, self.given[twin], self.inside[twin])
 
     def _of_bench(self, row: int) -> tuple[float, int]:
@@ -311,7 +324,12 @@ class Inheritance:
                 from_outside &= self.in_start[parent] == self.in_start[parent + 1]
             if self.section[row] != Section.PARAMETERS and self._is_unrecorded(node):
                 place = Place(0, node, Cause.UNRECORDED)
-            elif self.section[row] == Section.PARAMETERS or parent <= 0 or from_outside:
+            elif (
+                self.section[row] == Section.PARAMETERS
+                or parent <= 0
+                or from_outside
+                or self._is_constant(node, row)
+            ):
                 place = Place(0, node, Cause.EXTERNAL)
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
@@ -319,6 +337,17 @@ class Inheritance:
         elif self.backward[node]:
             place = gives_nothing_back(self.flow, node) or place
         return self._find(place, node, row, expected, root)
+
+    def _is_constant(self, node: int, row: int) -> bool:
+        """Whether all calls were recorded, none has made it, and it takes no part in training.
+
+        A buffer or a constant is that. What stands between modules, as no call of theirs, is made
+        by no module either.
+        """
+        if self.modules_alone or self.backward[node] or self.is_module[node]:
+            return False
+        between = self.kinds[self.parent[node]] == Kind.COLLECTION
+        return between or self.requires_grad[row] == 0
 
     def _is_unrecorded(self, node: int) -> bool:
         """Whether modules alone were recorded, and what it is given comes from calls around them.
@@ -353,29 +382,7 @@ def _first_module(flow: Flow) -> Sequence[int]:
     modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
     numbers, first = np.unique(steps[modules], return_index=True)
     place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
-    return _elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
-
-
-def _rows_by_node(
-    table: ParameterTable, nodes: int, chosen: Bool
-) -> tuple[array[int], Sequence[int]]:
-    """The chosen rows in order, and where those of each node begin among them."""
-    rows = np.flatnonzero(chosen)
-    starts = np.searchsorted(table.node[rows], np.arange(nodes + 1))
-    return array("i", rows.astype(np.int32).tobytes()), _elements(starts)
-
-
-def _at_least_one(table: ParameterTable) -> Float:
-    """Elements of tensors, at least one; nearly always the column itself."""
-    odd = table.is_tensor & ~(table.numel >= 1.0)
-    return np.fmax(table.numel, 1.0) if odd.any() else table.numel
-
-
-def _first_rows(rows: array[int], starts: Sequence[int]) -> Int:
-    """The first of the rows of each node, -1 without."""
-    start = np.asarray(starts)
-    every = np.r_[np.frombuffer(rows, dtype=np.int32), -1]
-    return np.where(start[:-1] < start[1:], every[start[:-1]], -1)
+    return elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
 
 
 def _with_calls_inside(flow: Flow) -> Bool:

@@ -13,7 +13,7 @@ from msprobe_builder.base.standing import standing_at
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
-from msprobe_builder.graph.part import part_of
+from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.accusations import Accusation, accusations, is_merged
 from msprobe_builder.verdict.conclusion import (
@@ -32,6 +32,7 @@ from msprobe_builder.verdict.disagreeing import (
 from msprobe_builder.verdict.evidence import evidence, source_line
 from msprobe_builder.verdict.findings import Cause, Finding, Roles
 from msprobe_builder.verdict.flow import Flow, flow_of
+from msprobe_builder.verdict.lines import at_its_line
 from msprobe_builder.verdict.onesided import called_more_often
 from msprobe_builder.verdict.operators import Family
 from msprobe_builder.verdict.own_norms import OwnNorms, own_norms
@@ -45,6 +46,7 @@ from msprobe_builder.verdict.splitting import (
     keeps_parameters_together,
     telling_flags,
 )
+from msprobe_builder.verdict.undecided import undecided_calls
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -98,16 +100,18 @@ def judge_pair(result: PairResult) -> Judgement | None:
         return None
     if result.task is Task.STRUCTURE:
         return _without_numbers(result)
-    npu = part_of(result.npu.tree, result.npu.table)
+    npu = Part(result.npu.tree, result.npu.table)
+    bench = Part(result.bench.tree, result.bench.table)
     flow = flow_of(
         npu,
-        part_of(result.bench.tree, result.bench.table, npu),
+        bench,
         result.matching.npu,
         result.matching.bench,
         result.comparisons,
         result.texts,
         result.baseline,
         result.groups,
+        undecided=undecided_calls(result.matching, npu, bench),
         is_merged=is_merged(result),
         apart=disagreeing(
             result.npu.tree,
@@ -125,7 +129,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
     more_often = called_more_often(flow)
     roles = replace(
         roles,
-        findings=_as_whole([_called_instead(flow, one) for one in roles.findings], more_often),
+        findings=_as_whole(
+            [at_its_line(flow, _called_instead(flow, one), result) for one in roles.findings],
+            more_often,
+        ),
     )
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)

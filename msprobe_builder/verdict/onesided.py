@@ -20,6 +20,7 @@ from msprobe_builder.verdict.operators import (
     Family,
     families,
 )
+from msprobe_builder.verdict.written import stale
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -60,7 +61,7 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
     for row, node in zip(rows[~done].tolist(), own[~done].tolist(), strict=True):
         if row not in flow.apart:
             found[row] = Place(0, node, Cause.EXTRA)
-    return found
+    return found | stale(flow)
 
 
 def _between_ranks(part: Part) -> Bool:

@@ -61,6 +61,8 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
         return False
     if node in flow.arguments or flow.grouped.npu[node] >= 0 or not flow.npu.calls.is_api[node]:
         return False
+    if flow.lone[node]:
+        return False  # that the reference makes other calls explains more
     name = flow.npu.tree.parsed[node]
     operator = operator_of(name.stem)
     if name.direction is not Direction.FORWARD or operator not in _POSITIONAL:

@@ -110,8 +110,14 @@ class Pass(Inheritance):
         elif node in self.altered:
             taint = Place(0, node, Cause.OUTPUT)
             self.altered_inside.setdefault(self.parent[node], taint)
-        if first == last and taint is not None and self.in_start[node] < self.in_start[node + 1]:
-            self.taint[self.inputs[self.in_start[node]]] = taint  # it may have written to it
+        if first == last and self.in_start[node] < self.in_start[node + 1]:
+            target = self.inputs[self.in_start[node]]
+            if taint is not None:
+                self.taint[target] = taint  # it may have written to it
+            if given[1] >= 0 and not self.is_module[node]:
+                extent = self.extent[target]
+                self.latent[target], self.root[target] = given  # what is read behind it
+                self.written[extent] = max(given, self.written.get(extent, NONE))
         for row in self.outputs[first:last]:
             seen, floor = self.error[row], self.floor[row]
             if self.passed_on[row]:
@@ -185,10 +191,9 @@ class Pass(Inheritance):
         elif (
             seen == seen
             and seen > SUSPICIOUS * expected
-            and not self.lone[node]
             and not self._follows_a_choice(node, given)
         ):
-            place = taint or Place(0, node, Cause.OUTPUT)
+            place = taint or self._as_told(node)
             self.latent[row] = seen
             self.root[row] = self._find(place, node, row, expected, given[1])
             suspect = True
@@ -197,6 +202,13 @@ class Pass(Inheritance):
         if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
             self.taint[row] = taint
         return suspect
+
+    def _as_told(self, node: int) -> Place:
+        """Who is to blame for what a call puts out: a gradient goes by its forward's arguments."""
+        twin = self.twin[node]
+        if self.backward[node] and twin in self.arguments and node not in self.arguments:
+            return Place(0, twin, Cause.ARGUMENT)
+        return Place(0, node, Cause.OUTPUT)
 
     def _hand_on(self, node: int, row: int, given: tuple[float, int], expected: float) -> None:
         """An output holds what is seen of an error in it, or what it may hold unseen."""

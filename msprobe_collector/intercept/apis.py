@@ -146,8 +146,13 @@ class CallMode(TorchFunctionMode):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run ``func`` with this mode on."""
-        with self:
-            return _ENTRIES[func](*args, **kwargs)
+        before = self._session.backwards.passes
+        try:
+            with self:
+                return _ENTRIES[func](*args, **kwargs)
+        except BaseException:
+            self._session.backwards.abandon(before)
+            raise
 
 
 def put_on(mode: CallMode) -> None:

@@ -60,14 +60,14 @@ class Communication:
     def install(self) -> None:
         if not (dist.is_available() and dist.is_initialized()):
             return
-        for name in _FUNCTIONS:
-            function = getattr(dist, name, None)
-            if isinstance(function, types.FunctionType):
-                self._redirects.append(
-                    Redirect(
-                        function, self._recorded_as(name), is_compiling=torch.compiler.is_compiling
-                    )
+        if not self._redirects:  # once: what a function calls is kept for calls on their way
+            self._redirects = [
+                Redirect(
+                    function, self._recorded_as(name), is_compiling=torch.compiler.is_compiling
                 )
+                for name in _FUNCTIONS
+                if isinstance(function := getattr(dist, name, None), types.FunctionType)
+            ]
         for redirect in self._redirects:
             redirect.install()
         self._wait = dist.Work.wait
@@ -76,7 +76,6 @@ class Communication:
     def remove(self) -> None:
         for redirect in self._redirects:
             redirect.remove()
-        self._redirects = []
         if self._wait is not None:
             dist.Work.wait = self._wait  # type: ignore[method-assign]
             self._wait = None

@@ -38,15 +38,15 @@ class FunctionalCollectives:
             from torch.distributed import _functional_collectives as collectives
 
             function: Any = collectives.wait_tensor
-            self._redirect = Redirect(
-                function, self._wait, is_compiling=torch.compiler.is_compiling
-            )
+            if self._redirect is None:
+                self._redirect = Redirect(
+                    function, self._wait, is_compiling=torch.compiler.is_compiling
+                )
             self._redirect.install()
 
     def remove(self) -> None:
         if self._redirect is not None:
             self._redirect.remove()
-            self._redirect = None
         unfinished, self._open = self._open, []
         for pending, _, _ in unfinished:
             self._session.fail(pending)

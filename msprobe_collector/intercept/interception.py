@@ -18,6 +18,7 @@ from msprobe_collector.intercept.modules import ModuleHooks
 from msprobe_collector.intercept.operators import Operators
 from msprobe_collector.intercept.phases import Phases
 from msprobe_collector.intercept.scripted import ScriptedModules
+from msprobe_collector.intercept.swapped import SwappedTensors
 from msprobe_collector.intercept.token_range import TokenRange
 from msprobe_collector.record.session import Session
 
@@ -39,6 +40,7 @@ class Interception:
         self._operators = Operators()
         self._tokens = TokenRange(session.ledger)
         self._fused = FusedPaths(session, lambda: self._mode)
+        self._swapped = SwappedTensors(session)
         self._removals: list[Callable[[], None]] = []
 
     def install(
@@ -58,6 +60,7 @@ class Interception:
             self._put(self._custom.install, self._custom.remove)
             self._put(self._operators.install, self._operators.remove)
         self._put(self._fused.install, self._fused.remove)
+        self._put(self._swapped.install, self._swapped.remove)
         self._put(self._phases.install, self._phases.remove)
         self._put(self._begin_mode, self._end_mode)
         self._put(self._compiled.install, self._compiled.remove)

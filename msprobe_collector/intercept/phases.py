@@ -25,7 +25,12 @@ class Phases:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._redirects: list[Redirect] = []
+        functions: list[Any] = [getattr(torch.nn.utils, name, None) for name in _CLIPPING]
+        self._redirects = [
+            Redirect(function, self._clip, is_compiling=torch.compiler.is_compiling)
+            for function in functions
+            if function is not None and session.config.level == "mix"
+        ]
         self._handles: list[RemovableHandle] = []
 
     def install(self) -> None:
@@ -33,14 +38,6 @@ class Phases:
             register_optimizer_step_pre_hook(self._begin_optimizer),
             register_optimizer_step_post_hook(self._end_optimizer),
         ]
-        if self._session.config.level != "mix":
-            return
-        for name in _CLIPPING:
-            function: Any = getattr(torch.nn.utils, name, None)
-            if function is not None:
-                self._redirects.append(
-                    Redirect(function, self._clip, is_compiling=torch.compiler.is_compiling)
-                )
         for redirect in self._redirects:
             redirect.install()
 
@@ -50,7 +47,6 @@ class Phases:
         for redirect in self._redirects:
             redirect.remove()
         self._handles = []
-        self._redirects = []
         self._session.threads.phase = None
 
     def _begin_optimizer(

@@ -73,9 +73,16 @@ class Redirect:
         is_compiling: Callable[[], bool] = bool,
     ) -> None:
         self._function = function
-        self._code = function.__code__
+        self._target = target
+        self._disguised = disguised
+        self._is_compiling = is_compiling
+        self._number = next(_numbers)  # once: what is behind it stays for calls on their way
+        self._take_over(function.__code__)
+
+    def _take_over(self, code: types.CodeType) -> None:
+        function, target, is_compiling = self._function, self._target, self._is_compiling
         original = types.FunctionType(
-            self._code,
+            code,
             function.__globals__,
             function.__name__,
             function.__defaults__,
@@ -88,11 +95,13 @@ class Redirect:
                 return original(*args, **kwargs)
             return target(original, *args, **kwargs)
 
-        self._original, self._redirected = original, redirected
-        self._number = next(_numbers)
-        self._entry = _entry_code(self._number, self._code, disguised)
+        self._code, self._original, self._redirected = code, original, redirected
+        self._entry = _entry_code(self._number, code, self._disguised)
 
     def install(self) -> None:
+        code = self._function.__code__
+        if code is not self._code and code is not self._entry:
+            self._take_over(code)  # someone replaced it since the last time
         TARGETS[self._number] = self._redirected
         self._function.__code__ = self._entry
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msprobe_collector.mindspore.array_files import ArrayFiles
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber
+from msprobe_collector.record.parts import Opener
 from msprobe_collector.write.records import Leaf
 
 _FIELDS = ("Max", "Min", "Mean", "Norm")
@@ -24,8 +25,7 @@ _LARGEST_SQUARED = 1e150
 class Arrays(NestedDescriber):
     """Describes values of MindSpore programs."""
 
-    kind: type[Any] = mindspore.Tensor
-    module_kind: type[Any] = mindspore.nn.Cell
+    opener = Opener(mindspore.Tensor, mindspore.nn.Cell)
 
     def __init__(self, with_checksum: bool, files: ArrayFiles, measures: bool = True) -> None:
         self._with_checksum = with_checksum and measures
@@ -61,11 +61,11 @@ class Arrays(NestedDescriber):
         return Leaf(item, data_name=self._files.save(kept, path, array.dtype.name))
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:  # noqa: ARG002
-        if isinstance(value, Type):
+        if issubclass(type(value), Type):
             return {"type": "mindspore.dtype", "value": str(value)}
-        if isinstance(value, np.generic):
+        if issubclass(type(value), np.generic):
             return {"type": f"numpy.{type(value).__name__}", "value": value.item()}
-        if isinstance(value, np.ndarray):
+        if issubclass(type(value), np.ndarray):
             return {
                 "type": "numpy.ndarray",
                 "dtype": str(value.dtype),
@@ -81,6 +81,9 @@ class Arrays(NestedDescriber):
 
     def expose(self, tensor: Any) -> None:
         """Every tensor is read anew, so nothing needs to be remembered of it."""
+
+    def let_go(self, tensor: Any) -> None:
+        """Nothing refers to a tensor."""
 
     def forget(self) -> None:
         """Every tensor is read anew."""

@@ -39,10 +39,14 @@ class Calls:
         self._overlaid: dict[str, tuple[Any, Any]] = {}
 
     def install(self) -> None:
-        for function, labels in public_functions().items():
-            self._redirects.append(Redirect(function, partial(self._function, labels), True))
-        for method in _primitive_calls():
-            self._redirects.append(Redirect(method, self._primitive, True))
+        if not self._redirects:
+            self._redirects = [
+                Redirect(function, partial(self._function, labels), True)
+                for function, labels in public_functions().items()
+            ]
+            self._redirects += [
+                Redirect(method, self._primitive, True) for method in _primitive_calls()
+            ]
         for redirect in self._redirects:
             redirect.install()
         for name, method in tensor_methods():
@@ -53,7 +57,6 @@ class Calls:
     def remove(self) -> None:
         for redirect in self._redirects:
             redirect.remove()
-        self._redirects = []
         for name, (own, overlay) in self._overlaid.items():
             if mindspore.Tensor.__dict__.get(name) is not overlay:
                 continue  # someone replaced it after us and keeps theirs

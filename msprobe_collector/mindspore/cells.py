@@ -35,12 +35,12 @@ class Cells:
     def remove(self) -> None:
         for redirect in self._redirects.values():
             redirect.remove()
-        self._redirects = {}
         self._places = {}
 
     def _take_over(self, call: Any) -> None:
-        if isinstance(call, types.FunctionType) and call not in self._redirects:
-            self._redirects[call] = Redirect(call, self._call, True)
+        if isinstance(call, types.FunctionType):
+            if call not in self._redirects:
+                self._redirects[call] = Redirect(call, self._call, True)
             self._redirects[call].install()
 
     def _call(self, original: Callable[..., Any], cell: Any, *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ from msprobe_collector.mindspore.arrays import Arrays
 from msprobe_collector.mindspore.graph import Graph
 from msprobe_collector.record.calls import ThreadState
 from msprobe_collector.record.framework import NO_PASS, Item, Removable
-from msprobe_collector.record.nested import collect
+from msprobe_collector.record.nested import collect, held
 
 
 class Unseen:
@@ -57,13 +57,11 @@ class MindSpore(Graph):
         return Arrays(with_checksum, files, measures)
 
     def collect_tensors(self, value: Any, found: list[Any]) -> None:
-        collect(mindspore.Tensor, mindspore.nn.Cell, value, found)
+        collect(Arrays.opener, value, found)
 
     def held(self, value: Any, changes: bool) -> Any:
-        if not changes:
-            return value
         with self.unseen():
-            return _copied(value)
+            return held(Arrays.opener, value, _copied if changes else _same)
 
     def is_capturing(self) -> bool:
         return False
@@ -133,11 +131,9 @@ def _hand_over(arrive: Callable[[Any], None], gradient: Any) -> Any:
     return gradient
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, mindspore.Tensor):
-        return mindspore.Tensor(value.asnumpy().copy(), value.dtype)
-    if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_copied(part) for part in value)
-    return value
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+def _copied(tensor: Any) -> Any:
+    return mindspore.Tensor(tensor.asnumpy().copy(), tensor.dtype)

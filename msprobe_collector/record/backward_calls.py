@@ -158,7 +158,7 @@ class BackwardCalls:
         if by_argument in backward.elsewhere or not _alike(own, at_last_node):
             record[by_argument] = own
 
-    def _end_task(self, task: int) -> None:
+    def _end_task(self, task: int, is_running: bool = True) -> None:
         """A backward pass is over: what still waits for gradients gets none."""
         ledger = self._ledger
         try:
@@ -166,16 +166,32 @@ class BackwardCalls:
                 for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
                 ledger.items.forget()  # reducers write to gradients from C++
-            self._framework.after_callbacks(partial(self._end_parameters, task))
+            if is_running:
+                self._framework.after_callbacks(partial(self._end_parameters, task))
+            else:
+                self._end_parameters(task)
         except Exception as error:
             ledger.report("The end of a backward pass", error)
+
+    @property
+    def passes(self) -> frozenset[int]:
+        """Those that have begun and are not over."""
+        return frozenset(self._tasks)
+
+    def abandon(self, before: frozenset[int]) -> None:
+        """An exception ended the passes that were not under way ``before``: nobody tells us.
+
+        What they brought is not the latest any more once another pass comes.
+        """
+        for task in sorted(self._tasks - before, reverse=True):
+            self._end_task(task, is_running=False)
 
     def _end_parameters(self, task: int) -> None:
         """Whoever sets gradients at the end of a pass has done so."""
         ledger = self._ledger
         try:
             with self._framework.unseen():
-                self.parameters.end_pass(task, is_last=self._tasks == {task})
+                self.parameters.end_pass(task, self._tasks)
                 self._tasks.discard(task)
                 if ledger.listening:
                     ledger.flush_if_due()

@@ -67,6 +67,9 @@ class Describer(Protocol):
     def expose(self, tensor: Any) -> None:
         """Whatever shares this tensor's memory can be written to by others from now on."""
 
+    def let_go(self, tensor: Any) -> None:
+        """Nothing of ours refers to this tensor any more."""
+
     def forget(self) -> None:
         """Something may have written to tensors unnoticed."""
 

@@ -10,6 +10,7 @@ import torch
 
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber, collect, extend
+from msprobe_collector.record.parts import Opener
 from msprobe_collector.record.plain_values import (
     describe_plain,
     group_id,
@@ -26,6 +27,7 @@ from msprobe_collector.record.statistics import (
     is_unchanged,
     local_part,
     measure,
+    memory_of,
     plain_part,
 )
 from msprobe_collector.unseen import unseen
@@ -68,8 +70,7 @@ class Items(NestedDescriber):
     something happens that may write unseen.
     """
 
-    kind = torch.Tensor
-    module_kind = torch.nn.Module
+    opener = Opener(torch.Tensor, torch.nn.Module)
 
     def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
         self._with_checksum = with_checksum and measures
@@ -92,6 +93,10 @@ class Items(NestedDescriber):
         if tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_nested:
             self._known.pop(id(tensor), None)
             self._foreign.add(tensor.untyped_storage()._cdata)
+
+    def let_go(self, tensor: torch.Tensor) -> None:
+        """Nothing of ours refers to this tensor any more."""
+        self._known.pop(id(tensor), None)
 
     def forget(self) -> None:
         """Something may have written to tensors behind the version counter."""
@@ -124,9 +129,9 @@ class Items(NestedDescriber):
                 return known.item
         else:
             plain = plain_part(tensor)
-        if plain is None:
+        memory = None if plain is None else memory_of(plain)
+        if plain is None or memory is None:
             return self._make(tensor, None)[0]
-        memory = plain.untyped_storage()
         size = memory.nbytes()
         if not is_in_memory(plain, size):
             return self._make(tensor, None)[0]
@@ -251,7 +256,7 @@ class Items(NestedDescriber):
                 fetch(waiting)
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:
-        if isinstance(value, torch.Size):
+        if type(value) is torch.Size:
             return {"type": "torch.Size", "value": list(value)}
         if is_p2p(value):
             return self._describe_p2p(value, path, leaves)
@@ -298,4 +303,4 @@ def _type_name(tensor: torch.Tensor) -> str:
 
 def collect_tensors(value: Any, found: list[torch.Tensor]) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
-    collect(Items.kind, Items.module_kind, value, found)
+    collect(Items.opener, value, found)

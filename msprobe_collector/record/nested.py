@@ -1,29 +1,29 @@
-"""Arguments as people nest them: lists, mappings, named tuples, dataclasses.
-
-Only kinds of which it is known that looking into them runs no code of the user.
-"""
+"""Records of arguments as people nest them: lists, mappings, dataclasses, objects."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections import UserDict, deque
-from collections.abc import Sequence
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 from msprobe_collector.record.framework import Item
+from msprobe_collector.record.parts import Opener
 from msprobe_collector.write.records import Leaf
 
-_DEPTH_LIMIT = 400
-_LONGEST_LIST = 1024
-_SINGLE = frozenset({type(None), bool, int, float, str})
+_DEPTH_LIMIT = 380  # readers of dumps take 400, and some are around it
+_FIELDS = ("Max", "Min", "Mean", "Norm")
+# What a value is, not what its class makes of it.
+_PLAIN: dict[type[Any], Callable[[Any], Any]] = {
+    bool: bool,
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+}
 
 
 class NestedDescriber:
     """Records of nested values; a framework says what its tensors and single values are."""
 
-    kind: type[Any]  # of tensors
-    module_kind: type[Any]  # of what is no value although it may have fields
+    opener: Opener
 
     def tensor(self, tensor: Any, path: str | None = None, born: bool = False) -> Item:
         raise NotImplementedError
@@ -34,6 +34,9 @@ class NestedDescriber:
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Any:
         """The record of a value of the framework's own, None if it has none."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
         raise NotImplementedError
 
     def describe(
@@ -49,12 +52,12 @@ class NestedDescriber:
         With a ``path`` each tensor is also saved under ``path`` plus its position. What a call
         that was seen returned is ``born``. Call inside ``unseen``.
         """
-        if isinstance(value, self.kind):
+        kind = type(value)
+        if self.opener.way(kind).is_tensor:
             leaves.append(value)
             return self.tensor(value, path, born)
         if value is None:
             return None
-        kind = type(value)
         if kind in (int, float, bool, str):
             return Leaf(type=kind.__name__, value=value)
         if depth > _DEPTH_LIMIT:
@@ -65,65 +68,42 @@ class NestedDescriber:
                 found = self.single(value, path, leaves)
             if found is not None:
                 return found
-        members = _members(value)
-        if members is not None:
-            if len(members) > _LONGEST_LIST and not isinstance(members[0], self.kind):
-                return None  # data, not arguments: torch.tensor([...])
-            return [
-                self.describe(part, extend(path, position), leaves, depth + 1, born)
-                for position, part in enumerate(members)
-            ]
-        parts = named_parts(value, self.module_kind)
-        if parts is not None:
+        parts = self.opener.parts(value)
+        if parts is None:
+            return None
+        if isinstance(parts, dict):
             return {
-                str(key): self.describe(part, extend(path, key), leaves, depth + 1, born)
-                for key, part in parts
+                key: self.describe(part, extend(path, key), leaves, depth + 1, born)
+                for key, part in parts.items()
             }
-        return None
+        return [
+            self.describe(part, extend(path, position), leaves, depth + 1, born)
+            for position, part in enumerate(parts)
+        ]
 
     def attach(self, record: Any, value: Any, path: str) -> Any:
-        """Save the tensors of ``value``, which ``record`` describes, and name their files."""
-        if isinstance(value, self.kind) and isinstance(record, dict):
+        """Save the tensors of ``value``, which ``record`` describes, and name their files.
+
+        One that was written to since then is not what the record says, and is not saved.
+        """
+        if self.opener.way(type(value)).is_tensor:
+            if not isinstance(record, dict) or not self._is_as_described(value, record):
+                return record
             return self.saved(value, record, path)
-        members = _members(value) if isinstance(record, list) else None
-        if members is not None:
-            pairs = zip(record, members, strict=True)
-            return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
-        parts = named_parts(value, self.module_kind) if isinstance(record, dict) else None
-        if parts is not None:
-            return {
-                str(key): self.attach(record.get(str(key)), part, f"{path}.{key}")
-                for key, part in parts
-            }
-        return record
+        parts = self.opener.parts(value)
+        if isinstance(parts, dict):
+            if not isinstance(record, dict) or record.keys() != parts.keys():
+                return record
+            return {k: self.attach(record[k], part, f"{path}.{k}") for k, part in parts.items()}
+        if parts is None or not isinstance(record, list) or len(record) != len(parts):
+            return record
+        pairs = zip(record, parts, strict=True)
+        return [self.attach(*pair, f"{path}.{n}") for n, pair in enumerate(pairs)]
 
-
-def _members(value: Any) -> Sequence[Any] | None:
-    """What a list, tuple or queue holds, None for anything else."""
-    if isinstance(value, (list, tuple)):
-        return None if hasattr(type(value), "_fields") else value
-    return list(deque.__iter__(value)) if issubclass(type(value), deque) else None
-
-
-def named_parts(value: Any, module_kind: type[Any]) -> list[tuple[Any, Any]] | None:
-    """The parts of a mapping, named tuple, dataclass or class of attrs, None for anything else."""
-    kind = type(value)
-    if isinstance(value, dict) or kind is MappingProxyType:
-        return list(value.items())
-    if issubclass(kind, UserDict):  # such as what tokenizers return
-        held = getattr(value, "data", None)
-        return list(held.items()) if isinstance(held, dict) else None
-    fields = getattr(kind, "_fields", None)
-    if fields is not None and isinstance(value, tuple):
-        return list(zip(fields, value, strict=True))
-    if issubclass(kind, (type, module_kind)):
-        return None
-    if dataclasses.is_dataclass(kind):
-        return [(f.name, getattr(value, f.name, None)) for f in dataclasses.fields(kind)]
-    fields = getattr(kind, "__attrs_attrs__", None)
-    if isinstance(fields, tuple):
-        return [(f.name, getattr(value, f.name, None)) for f in fields]
-    return None
+    def _is_as_described(self, tensor: Any, record: Item) -> bool:
+        now = self.tensor(tensor)
+        self.settle()
+        return all(repr(now.get(field)) == repr(record.get(field)) for field in _FIELDS)
 
 
 def extend(path: str | None, part: object) -> str | None:
@@ -132,11 +112,11 @@ def extend(path: str | None, part: object) -> str | None:
 
 def plain_value(value: Any) -> Item | None:
     """The record of a value that Python itself knows, None for anything else."""
-    if isinstance(value, bool | int | float | str):  # subclasses: enums, numpy scalars
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return {"type": type(value).__name__, "value": kind(value)}
-    if isinstance(value, slice):
+    kind = type(value)  # of proxies, whose class is another and costs a computation to name
+    for known, read in _PLAIN.items():
+        if issubclass(kind, known):  # subclasses: enums, numpy scalars
+            return {"type": kind.__name__, "value": read(value)}
+    if kind is slice:
         bounds = [
             part if isinstance(part, int) else None
             for part in (value.start, value.stop, value.step)
@@ -147,17 +127,20 @@ def plain_value(value: Any) -> Item | None:
     return None
 
 
-def collect(
-    kind: type[Any], module_kind: type[Any], value: Any, found: list[Any], depth: int = 0
-) -> None:
+def collect(opener: Opener, value: Any, found: list[Any]) -> None:
     """The tensors in nested arguments, in the order in which they would be described."""
-    if isinstance(value, kind):
-        found.append(value)
-        return
-    if type(value) in _SINGLE or depth > _DEPTH_LIMIT:
-        return
-    parts = _members(value)
+    opener.collect(value, found, _DEPTH_LIMIT)
+
+
+def held(
+    opener: Opener, value: Any, copy: Callable[[Any], Any], deepest: int = _DEPTH_LIMIT
+) -> Any:
+    """The containers of ``value`` as they are now, each tensor through ``copy``."""
+    if opener.way(type(value)).is_tensor:
+        return copy(value)
+    parts = opener.parts(value) if deepest else None
     if parts is None:
-        parts = [part for _, part in named_parts(value, module_kind) or ()]
-    for part in parts:
-        collect(kind, module_kind, part, found, depth + 1)
+        return value
+    if isinstance(parts, dict):
+        return {key: held(opener, part, copy, deepest - 1) for key, part in parts.items()}
+    return [held(opener, part, copy, deepest - 1) for part in parts]

@@ -6,7 +6,7 @@ The established name has no number and stands for the last pass. Earlier passes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
 from threading import get_ident
 from typing import Any, TypeAlias
@@ -48,9 +48,28 @@ class ParameterGradients:
                 continue
             self._watched.setdefault(stem, {})[name] = _Watched(parameter)
             self._unread.add(stem)
-            handle = framework.watch_parameter(parameter, partial(self._arrive, stem, name))
-            if handle is not None:
-                self._handles.append(handle)
+            self._hook(stem, name, parameter)
+
+    def _hook(self, stem: str, name: str, parameter: Any) -> None:
+        arrive = partial(self._arrive, stem, name)
+        handle = self._framework.watch_parameter(parameter, arrive)
+        if handle is not None:
+            self._handles.append(handle)
+            self._watched[stem][name].handle = handle
+
+    def unhook(self, tensors: Sequence[Any]) -> list[tuple[str, str]]:
+        """Take the hooks off those of these that are followed; which they are."""
+        found = []
+        for stem, own in self._watched.items():
+            for name, watched in own.items():
+                if watched.handle and any(watched.parameter is tensor for tensor in tensors):
+                    watched.handle.remove()
+                    found.append((stem, name))
+        return found
+
+    def hook_again(self, keys: Sequence[tuple[str, str]]) -> None:
+        for stem, name in keys:
+            self._hook(stem, name, self._watched[stem][name].parameter)
 
     def keep(self, stem: str) -> None:
         """A call of this module is recorded, so are its parameters."""
@@ -103,17 +122,20 @@ class ParameterGradients:
         for _, watched in self._unhooked():
             watched.gradient = self._present(watched)
 
-    def end_pass(self, task: int = NO_PASS, is_last: bool = True) -> None:
+    def end_pass(self, task: int = NO_PASS, running: Set[int] = frozenset()) -> None:
         """A backward pass is over: its gradients become the latest of their modules.
 
-        Where it ``is_last`` no other pass is under way, around this one or in another thread.
+        Others may be ``running``, around this one or in another thread.
 
         Sharded parameters take no part in it: a framework sets their ``.grad`` by then. It is
         taken now, before it is clipped or set to zero.
         """
+        is_last = running <= {task}
         if is_last and task != NO_PASS:
             self._found.update(self._take_unhooked())
-        passes = list(self._arriving) if is_last else [task]
+        # Another may have begun since then: it is running before its first gradient arrives.
+        arrived = list(self._arriving) if is_last else ()
+        passes = [one for one in arrived if one == task or one not in running] or [task]
         for stem, unordered in self._arrived(passes).items():
             gradients = self._in_order(stem, unordered)
             before = self._latest.pop(stem, None)
@@ -183,8 +205,9 @@ class ParameterGradients:
 class _Watched:
     """A parameter and the gradient it had when its module was first called."""
 
-    __slots__ = ("gradient", "parameter")
+    __slots__ = ("gradient", "handle", "parameter")
 
     def __init__(self, parameter: Any) -> None:
         self.parameter = parameter
+        self.handle: Removable | None = None
         self.gradient: tuple[int, int] | None = None

@@ -16,27 +16,27 @@ from msprobe_collector.unseen import unseen
 
 def is_p2p(value: Any) -> bool:
     """Whether ``value`` is one operation of ``batch_isend_irecv``."""
-    return dist.is_available() and isinstance(value, dist.P2POp)
+    return dist.is_available() and issubclass(type(value), dist.P2POp)
 
 
 def describe_plain(value: Any) -> Item | None:
     """The record of a value that torch or NumPy made, None for what dumps do not show."""
-    if isinstance(value, torch.dtype):
+    kind = type(value)  # of which objects that make up their attributes know nothing
+    if kind is torch.dtype:
         return {"type": "torch.dtype", "value": str(value)}
-    if isinstance(value, torch.device):
+    if kind is torch.device:
         return {"type": "torch.device", "value": f"{value.type}:{value.index}"}
-    if isinstance(value, torch.memory_format):
+    if kind is torch.memory_format:
         return {"type": "torch.memory_format", "format": str(value).removeprefix("torch.")}
-    if dist.is_available() and isinstance(value, dist.ProcessGroup):
+    if dist.is_available() and issubclass(kind, dist.ProcessGroup):
         ranks = group_ranks(value)
         return {
             "type": "torch.ProcessGroup",
             "group_ranks": ranks,
             "group_id": group_id(ranks),
         }
-    if dist.is_available() and isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
+    if dist.is_available() and issubclass(kind, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
         return {"type": "torch.distributed.ReduceOp", "value": str(value)}
-    kind = type(value)  # of which objects that make up their attributes know nothing
     if hasattr(kind, "__array_interface__") and hasattr(kind, "dtype"):
         return _describe_array(value)
     return None

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 from torch.utils.hooks import RemovableHandle
 
 from msprobe_collector.record.framework import Edge, Item
 from msprobe_collector.record.items import Items, collect_tensors
+from msprobe_collector.record.nested import held
 from msprobe_collector.record.statistics import is_capturing, local_part
 from msprobe_collector.unseen import become_visible, unseen
 from msprobe_collector.write.tensor_files import TensorFiles
@@ -40,10 +40,8 @@ class PyTorch:
         return Items(with_checksum, files, measures)
 
     def held(self, value: Any, changes: bool) -> Any:
-        if not changes:
-            return value
         with torch.no_grad():
-            return tree_map_only(torch.Tensor, _copied, value)
+            return held(Items.opener, value, _copied if changes else _same)
 
     # -- the graph of gradients ---------------------------------------------------------------
 
@@ -141,6 +139,10 @@ class PyTorch:
 def is_lazy(parameter: torch.nn.Parameter) -> bool:
     """Whether the first forward call has yet to give the parameter its shape."""
     return torch.nn.parameter.is_lazy(parameter)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

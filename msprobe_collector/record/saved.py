@@ -69,6 +69,7 @@ class SavedValues:
         self._waiting = []
         if self._file is not None:
             self._file.close()
+            _log.info("Saved %d values in %s.", sum(self._counters.values()), self._file.path)
             self._file = None
         self._tensor_files.close()
         self._items.forget_step()

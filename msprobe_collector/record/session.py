@@ -214,4 +214,4 @@ class Session:
 
 def _as_results(result: Any) -> Any:
     """A tuple holds several results, by name where they have names; anything else is one."""
-    return result if isinstance(result, tuple) else (result,)
+    return result if issubclass(type(result), tuple) else (result,)

@@ -75,9 +75,18 @@ class Row(NamedTuple):
 def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
     """The plain tensor whose memory this process can read, None when there is none."""
     plain = plain_part(tensor)
-    if plain is None or not is_in_memory(plain, plain.untyped_storage().nbytes()):
+    memory = None if plain is None else memory_of(plain)
+    if plain is None or memory is None or not is_in_memory(plain, memory.nbytes()):
         return None
     return plain
+
+
+def memory_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """Where a plain tensor keeps its numbers; None for one that stands for many at once."""
+    try:
+        return tensor.untyped_storage()
+    except RuntimeError:  # of which the one of newer torch is a kind
+        return None
 
 
 def plain_part(tensor: torch.Tensor) -> torch.Tensor | None:

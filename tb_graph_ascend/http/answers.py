@@ -15,7 +15,15 @@ from werkzeug.wrappers import Request, Response
 
 from tb_graph_ascend.encode.answers import encode_problem
 from tb_graph_ascend.http.at_once import AtOnce
-from tb_graph_ascend.http.responses import METHODS, is_known, make_etag, not_modified, respond
+from tb_graph_ascend.http.responses import (
+    METHODS,
+    is_known,
+    make_etag,
+    not_modified,
+    pack,
+    respond,
+    takes_gzip,
+)
 from tb_graph_ascend.problems import ProblemError, bad_request, internal_error
 
 JSON_TYPE = "application/json"
@@ -51,15 +59,18 @@ def answer(
         content_type = _content_type(request)
         if request.method == "POST":
             assert change is not None
-            body = _serialise(change(request), content_type)
-            return respond(request, body, content_type, cache="no-store")
+            changed = _serialise(change(request), content_type)
+            return respond(request, changed, content_type, cache="no-store")
         assert question is not None
         found = question(request)
         etag = make_etag(_SERVER, request.full_path, found.revision)
         if is_known(request, etag):
             return not_modified(etag)
-        # The tag names all that the answer depends on.
-        body = _at_once.make(etag, lambda: _serialise(found.build(), content_type))
+        # The tag names all that the answer depends on but how it is packed.
+        body = _at_once.make(
+            f"{etag} {takes_gzip(request)}",
+            lambda: pack(request, _serialise(found.build(), content_type)),
+        )
     except ProblemError as error:
         return refuse(request, error, methods)
     except Exception:

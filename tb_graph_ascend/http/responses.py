@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from werkzeug.wrappers import Request, Response
@@ -22,6 +23,14 @@ SMALLEST_COMPRESSED = 500  # bytes; below this compression gains nothing
 LARGE = 1_000_000
 
 
+@dataclass(frozen=True)
+class Body:
+    """What an answer holds, as it crosses the wire."""
+
+    content: bytes
+    encoding: str | None = None  # None as it is
+
+
 def make_etag(*parts: str | bytes) -> str:
     """A tag that differs whenever one of ``parts`` does."""
     digest = hashlib.sha256()
@@ -37,22 +46,34 @@ def is_known(request: Request, etag: str) -> bool:
     return not known.star_tag and known.contains_weak(etag)
 
 
+def takes_gzip(request: Request) -> bool:
+    """Whether whoever asks can read compressed answers."""
+    return request.accept_encodings.quality("gzip") > 0
+
+
+def pack(request: Request, content: bytes) -> Body:
+    """Compressed where the browser can take it and it pays."""
+    if len(content) < SMALLEST_COMPRESSED or not takes_gzip(request):
+        return Body(content)
+    level = 1 if len(content) >= LARGE else 6
+    return Body(gzip.compress(content, compresslevel=level, mtime=0), "gzip")
+
+
 def respond(
     request: Request,
-    body: bytes,
+    body: bytes | Body,
     content_type: str,
     *,
     status: HTTPStatus = HTTPStatus.OK,
     etag: str | None = None,
     cache: str = REVALIDATE,
 ) -> Response:
-    """``body``, compressed where the browser can take it and it pays."""
+    """``body``, packed unless it is already."""
     response = Response(status=status, content_type=content_type)
-    if len(body) >= SMALLEST_COMPRESSED and request.accept_encodings.quality("gzip") > 0:
-        level = 1 if len(body) >= LARGE else 6
-        body = gzip.compress(body, compresslevel=level, mtime=0)
-        response.content_encoding = "gzip"
-    response.set_data(body)
+    packed = body if isinstance(body, Body) else pack(request, body)
+    if packed.encoding is not None:
+        response.content_encoding = packed.encoding
+    response.set_data(packed.content)
     _set_headers(response, etag, cache)
     return response
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import UserDict, deque
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -39,6 +40,23 @@ class Fields:
         self.second = second
 
 
+class Memory:
+    """As the caches of language models: objects in a list of an object."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.name = "memory"
+        self.layers = [Slots(first), 3, Slots(second)]
+        self.owner = self  # such as a batch that knows its parts, which know it
+        self.again = first
+
+
+class Slots:
+    __slots__ = ("keys", "unset")
+
+    def __init__(self, keys: Any) -> None:
+        self.keys = keys
+
+
 class Holding(nn.Module):
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -53,6 +71,7 @@ class Holding(nn.Module):
             "fields": lambda: Fields(y * 2, (y * 3,)),
             "dataclass": lambda: Result(y * 2, [y * 3]),
             "view of a dict": lambda: MappingProxyType({"first": y * 2, "second": y * 3}),
+            "object": lambda: Memory(y * 2, y * 3),
         }[self.kind]()
 
 
@@ -67,6 +86,8 @@ class Taking(nn.Module):
             found = [held.first, *held.second]
         elif isinstance(held, Result):
             found = [held.loss, *held.parts]
+        elif isinstance(held, Memory):
+            found = [layer.keys for layer in held.layers if isinstance(layer, Slots)]
         else:
             found = list(held.values())
         return found[0] + 10 * found[1]
@@ -88,6 +109,7 @@ PLACES = {
     "fields": ("first", "second.0"),
     "dataclass": ("loss", "parts.0"),
     "view of a dict": ("first", "second"),
+    "object": ("layers.0.keys", "layers.2.keys"),
 }
 
 
@@ -147,3 +169,149 @@ def test_what_overflows_in_a_queue_is_saved(tmp_path: Path) -> None:
     output = dump.data["Module.holding.Holding.forward.0"]["output"]
     saved = [saved_tensor(dump.directory, item["data_name"]) for _, item in tensors(output)]
     assert [part.isinf().all().item() for part in saved] == [True, True]
+
+
+class Passing(nn.Module):
+    """Hands on what it is given."""
+
+    def __init__(self, use: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.inner = nn.Module()
+        self.inner.forward = use
+
+    def forward(self, value: Any) -> Any:
+        return self.inner(value)
+
+
+asked: list[str] = []
+
+
+class Proxy:
+    """As those that make, fetch or count what they stand for when they are asked."""
+
+    def __init__(self) -> None:
+        self.held = torch.full((2,), 3.0)
+
+    @property
+    def computed(self) -> torch.Tensor:
+        return self._note("property")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        asked.append("class")
+        return torch.Tensor
+
+    def __getattr__(self, name: str) -> Any:
+        return self._note(name)
+
+    def __len__(self) -> int:
+        return self._note("length")
+
+    def _note(self, what: str) -> Any:
+        asked.append(what)
+        raise RuntimeError(what)
+
+
+class LazyTable(dict[Any, Any]):
+    def items(self) -> Any:
+        asked.append("items")
+        return super().items()
+
+    def values(self) -> Any:
+        asked.append("values")
+        return super().values()
+
+
+class LazyRow(list[Any]):
+    def __iter__(self) -> Any:
+        asked.append("rows")
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        asked.append("length of rows")
+        return super().__len__()
+
+
+class Key:
+    def __str__(self) -> str:
+        asked.append("text")
+        return "key"
+
+
+@dataclasses.dataclass
+class Computed:
+    given: torch.Tensor
+    made: Any = None
+
+    def __getattribute__(self, name: str) -> Any:
+        asked.append(name)
+        return super().__getattribute__(name)
+
+
+VALUES: dict[str, tuple[Callable[[], Any], str]] = {
+    "proxy": (Proxy, ".0.held"),
+    "table": (lambda: LazyTable(a=torch.full((2,), 3.0)), ".0.a"),
+    "rows": (lambda: LazyRow([torch.full((2,), 3.0)]), ".0.0"),
+    "key": (lambda: {Key(): torch.full((2,), 3.0)}, ".0.Key0"),
+    "tensor as key": (lambda: {torch.ones(2): torch.full((2,), 3.0)}, ".0.Tensor0"),
+    "dataclass": (lambda: Computed(torch.full((2,), 3.0)), ".0.given"),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_nothing_of_a_value_runs_when_it_is_shown(kind: str, tmp_path: Path) -> None:
+    make, place = VALUES[kind]
+    value = make()
+    model = Passing(lambda value: value)
+    asked.clear()
+    dump = record(tmp_path, lambda: model(value), model, level="L0")
+    assert not asked
+    entry = dump.data["Module.inner.Module.forward.0"]
+    for side in (entry["input_args"], entry["output"]):
+        assert [(where, item["Max"]) for where, item in tensors(side)] == [(place, 3.0)]
+
+
+def test_an_object_that_leads_to_everything_is_not_shown(tmp_path: Path) -> None:
+    whole = SimpleNamespace(table={n: [n] for n in range(2000)}, x=torch.ones(2))
+    chain: Any = torch.ones(1)
+    for _ in range(600):
+        chain = SimpleNamespace(inside=[chain])
+    model = Passing(lambda value: value)
+    dump = record(tmp_path, lambda: model([whole, chain, torch.ones(3)]), model, level="L0")
+    entry = dump.data["Module.inner.Module.forward.0"]
+    shown = [(where, item["shape"]) for where, item in tensors(entry["input_args"])]
+    assert shown == [(".0.0.x", [2]), (".0.2", [3])]
+
+
+@pytest.mark.parametrize("change", ["object", "list", "tensor"])
+def test_what_overflows_is_saved_as_it_went_in(change: str, tmp_path: Path) -> None:
+    """Or not at all: a file never holds other numbers than its record."""
+    start = torch.full((2,), 4.0)
+    held = {"object": SimpleNamespace(x=start), "list": [start], "tensor": start}[change]
+
+    def use(value: Any) -> Any:
+        if change == "object":
+            value.x, value.y = value.x * 1e38, torch.ones(1)
+        elif change == "list":
+            value[0] = value[0] * 1e38
+            value.append(torch.ones(1))
+        else:
+            value.mul_(1e38)
+        return value
+
+    model = Passing(use)
+    dump = record(
+        tmp_path,
+        lambda: model(held),
+        model,
+        level="L0",
+        task="overflow_check",
+    )
+    entry = dump.data["Module.inner.Module.forward.0"]
+    ((_, item),) = tensors(entry["input_args"])
+    assert item["Max"] == 4.0
+    assert ("data_name" in item) == (change != "tensor")
+    if "data_name" in item:
+        assert saved_tensor(dump.directory, item["data_name"]).tolist() == [4.0, 4.0]
+    result = next(item for _, item in tensors(entry["output"]))
+    assert saved_tensor(dump.directory, result["data_name"]).isinf().all()

@@ -51,12 +51,13 @@ def with_any_arguments(*_arguments: Any) -> None:
 HANDLERS = [Handlers().method, Handlers().raises_deep_inside, once, with_any_arguments]
 
 
-class Name:
-    """The name of an output, which the collector asks for: a signal comes meanwhile."""
+class Odd(torch.Tensor):
+    """A tensor whose shape, which the collector asks for, takes some work: a signal comes."""
 
-    def __str__(self) -> str:
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
         signal.raise_signal(signal.SIGUSR1)
-        return "name"
+        return torch.Size([1, 2])
 
 
 class Net(nn.Module):
@@ -70,8 +71,8 @@ class Net(nn.Module):
 
 
 class Named(nn.Module):
-    def forward(self, x: torch.Tensor) -> dict[Any, torch.Tensor]:
-        return {Name(): torch.relu(x)}
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"name": torch.relu(x).as_subclass(Odd)}
 
 
 def hooks(model: nn.Module) -> int:
@@ -107,24 +108,28 @@ def test_what_a_signal_raises_reaches_the_training(
     assert not [text for text in caplog.messages if "not recorded" in text or "any more" in text]
 
 
-class Failing:
-    """A key whose text cannot be had, for a reason of its own."""
+class Failing(torch.Tensor):
+    """A tensor whose shape cannot be had, for a reason of its own."""
 
-    def __str__(self) -> str:
-        raise ValueError("no text")
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        raise ValueError("no shape")
 
 
 @pytest.mark.failing_records
-def test_what_a_value_raises_stays_with_the_collector(tmp_path: Path) -> None:
-    class Odd(nn.Module):
+def test_what_a_value_raises_stays_with_the_collector(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Making(nn.Module):
         def forward(self, x: torch.Tensor) -> Any:
-            return {Failing(): x}
+            return {"name": x.as_subclass(Failing)}
 
-    model = nn.Sequential(Odd())
+    model = nn.Sequential(Making())
     debugger = PrecisionDebugger(dump_path=tmp_path, level="mix")
     debugger.start(model)
     model(torch.ones(1, 2))
     debugger.stop()
+    assert [text for text in caplog.messages if "not recorded: ValueError: no shape" in text]
 
 
 @contextmanager

@@ -55,28 +55,29 @@ def test_an_exception_in_user_code_loses_nothing(tmp_path: Path) -> None:
 def test_one_failing_record_is_reported_and_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(dict[str, torch.Tensor]):
-        def items(self) -> Any:
-            raise RuntimeError("no items today")
+    class Broken(torch.Tensor):
+        @property
+        def shape(self) -> Any:  # type: ignore[override]
+            raise RuntimeError("no shape today")
 
     class Inner(nn.Module):
-        def forward(self, table: Broken) -> torch.Tensor:
-            return torch.neg(table["x"])
+        def forward(self, table: list[torch.Tensor]) -> torch.Tensor:
+            return torch.neg(table[0])
 
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = Inner()
 
-        def forward(self, table: Broken) -> torch.Tensor:
-            return self.inner(table)
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner([x, torch.ones(1).as_subclass(Broken)])
 
     net = Net()
-    table = Broken(x=torch.ones(2))
-    dump = record(tmp_path, lambda: torch.exp(net(table)), net)
+    dump = record(tmp_path, lambda: torch.exp(net(torch.ones(2))), net)
+    assert "Module.inner.Inner.forward.0" not in dump.data
     assert "Torch.neg.0.forward" in dump.data
     assert "Torch.exp.0.forward" in dump.data
-    assert [text for text in caplog.messages if "no items today" in text]
+    assert [text for text in caplog.messages if "no shape today" in text]
 
 
 def test_threads_of_the_users_own_are_seen_inside_modules(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.faults.case import (
     of_all_kinds,
 )
 from tests.faults.kept_cases import OF_FIFTEENTH
+from tests.faults.seventeenth_cases import OF_SEVENTEENTH
 from tests.faults.unseen_cases import (
     OF_FIFTH,
     OF_SEVENTH,
@@ -267,6 +268,7 @@ _UNSEEN = (
     *OF_TENTH,
     *OF_THIRTEENTH,
     *OF_FIFTEENTH,
+    *OF_SEVENTEENTH,
 )
 
 

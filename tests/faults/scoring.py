@@ -2,8 +2,8 @@
 
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
 eighth, ninth, tenth, eleventh, twelfth,
-thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-otherwise and
-other-ways.
+thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-otherwise,
+seventeenth, seventeenth-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -27,6 +27,7 @@ from tests.faults.cases import developed, fourth, held_out, other_ways, second, 
 from tests.faults.kept_cases import fifteenth, fifteenth_otherwise
 from tests.faults.later_cases import fourteenth
 from tests.faults.record import OUTSIDE, run
+from tests.faults.seventeenth_cases import seventeenth, seventeenth_otherwise
 from tests.faults.sixteenth_cases import sixteenth, sixteenth_otherwise
 from tests.faults.unseen_cases import (
     eighth,
@@ -109,6 +110,8 @@ def main(arguments: list[str]) -> None:
         "fifteenth-otherwise": fifteenth_otherwise,
         "sixteenth": sixteenth,
         "sixteenth-otherwise": sixteenth_otherwise,
+        "seventeenth": seventeenth,
+        "seventeenth-otherwise": seventeenth_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -161,3 +161,24 @@ def test_parts_that_are_joined_in_another_order_are_found_where_they_are(
     ours, theirs = (narrow, wide) if turned else (wide, narrow)
     told = f"Argument tensors is {ours}, {theirs}, in the reference {theirs}, {ours}."
     assert told in first.evidence
+
+
+class Reduced(nn.Module):
+    """Means over some dimensions."""
+
+    def __init__(self, *dimensions: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.weight = nn.Parameter(torch.randn(SIDE, SIDE))
+        self.dimensions = dimensions
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = (x @ self.weight).tanh()
+        share = torch.sigmoid(made.mean(self.dimensions, keepdim=True) * 3)
+        return (made * share).square().mean()
+
+
+def test_a_dimension_that_is_left_out_is_an_argument_that_differs(tmp_path: Path) -> None:
+    first = judged(tmp_path, Reduced(1), Reduced(1, 2)).suspects[0]
+    assert (first.node, first.strength) == ("Tensor.mean.0.forward", "strong")
+    assert "Argument 1 is 1, in the reference 1, 2." in first.evidence

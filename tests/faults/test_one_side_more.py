@@ -144,3 +144,28 @@ def test_a_module_that_is_called_instead_is_named_and_not_what_is_around_it(
 def test_an_unrecorded_gradient_of_few_elements_accuses_nobody(tmp_path: Path) -> None:
     found = score(Case("states", None, kind=HALF, seed=800, level="L0"), tmp_path)
     assert not found.is_strong
+
+
+class Started(nn.Module):
+    """Two states, of which one always begins with nothing."""
+
+    def __init__(self, *, lost: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.given, self.used = nn.Linear(SIDE, SIDE), nn.Linear(2 * SIDE, SIDE)
+        self.lost = lost
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = self.given(x).tanh()
+        if self.lost:
+            state = torch.zeros_like(state)
+        cell = torch.zeros_like(state)
+        for _ in range(2):
+            made = self.used(torch.cat([state, cell], -1))
+            state, cell = made.tanh(), cell + made.sigmoid()
+        return state.square().mean()
+
+
+def test_of_equal_calls_that_at_a_line_of_one_side_alone_is_too_many(tmp_path: Path) -> None:
+    first = judged(tmp_path, Started(lost=True), Started(lost=False)).suspects[0]
+    assert (first.node, first.cause) == ("Torch.zeros_like.0.forward", "extra")

@@ -111,8 +111,9 @@ def test_checksums_tell_which_of_the_terms_it_was(tmp_path: Path) -> None:
 
 def test_elements_tell_that_the_index_was_another(tmp_path: Path) -> None:
     first = judged(tmp_path, transposed(), Biased(), task="tensor").suspects[0]
-    assert (first.cause, first.strength) == ("between", "strong")
-    assert "input.1 of Tensor.__getitem__.0.forward" in first.evidence
+    assert (first.cause, first.strength) == ("external", "strong")
+    assert first.node == "Tensor.__getitem__.0.forward"
+    assert first.evidence.startswith("input.1 ")
 
 
 class Gated(nn.Module):
@@ -164,3 +165,27 @@ def test_a_product_that_no_order_explains_is_accused(is_multiple: bool, tmp_path
     kernel = WrongProduct(is_multiple=is_multiple)
     first = judged(tmp_path, Gated(), Gated(), kernel).suspects[0]
     assert (first.node, first.strength) == ("Tensor.__mul__.0.forward", "strong")
+
+
+class Halved(nn.Module):
+    """A gate and what it opens, which stand behind one another or in turns."""
+
+    def __init__(self, *, in_turns: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.both = nn.Linear(SIDE, 2 * SIDE)
+        self.out = nn.Linear(SIDE, SIDE)
+        self.in_turns = in_turns
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        both = self.both(x)
+        if self.in_turns:
+            gate, opened = both[..., ::2], both[..., 1::2]
+        else:
+            gate, opened = both.chunk(2, -1)
+        return self.out(gate.sigmoid() * opened.tanh()).square().mean()
+
+
+def test_calls_that_take_other_elements_than_the_reference_takes_by_others(tmp_path: Path) -> None:
+    first = judged(tmp_path, Halved(in_turns=False), Halved(in_turns=True)).suspects[0]
+    assert (first.node, first.strength) == ("Tensor.chunk.0.forward", "strong")

@@ -10,7 +10,7 @@ import { decodeColumns, type SkeletonColumns } from './columns';
 import { labelOf, type Label } from './label';
 import { damaged } from './problem';
 import { CALL_ROLES, DIRECTIONS, GRADES, KINDS, OVERFLOWS } from './codes';
-import { narrowed, type Integers } from './narrow';
+import { narrowed, type Depths, type Integers } from './narrow';
 import { Rollup } from './rollup';
 
 /** Real models nest a few dozen levels; what exceeds this is an attack on the call stack. */
@@ -29,7 +29,7 @@ export class Graph {
   readonly parent: Int32Array;
   /** One past the last node of the subtree. */
   readonly end: Int32Array;
-  readonly depth: Uint16Array;
+  readonly depth: Depths;
   readonly kind: Uint8Array;
   readonly direction: Uint8Array;
   readonly call: Integers;
@@ -38,7 +38,7 @@ export class Graph {
   readonly microStep: Integers;
   readonly grade: Uint8Array;
   /** 0…1, -1 when there is none. */
-  readonly error: Float32Array;
+  readonly error: Float32Array | Int8Array;
   readonly overflow: Uint8Array;
   /** The matched node of the other side, -1 when there is none. */
   readonly partner: Int32Array;
@@ -70,20 +70,31 @@ export class Graph {
     this.call = narrowed(checked(columns, 'call'));
     this.microStep = narrowed(checked(columns, 'microStep'));
     this.grade = new Uint8Array(checked(columns, 'grade', GRADES.length));
-    this.overflow = new Uint8Array(optional(columns, 'overflow', OVERFLOWS.length));
-    const reason = optional(columns, 'unmatchedReason', unmatchedReasons.length + 1);
-    this.role = new Uint8Array(optional(columns, 'role', CALL_ROLES.length));
-    this.unmatchedReason = narrowed(lowered(reason));
-    this.error = columns.error.length === 0 ? new Float32Array(nodeCount).fill(-1) : columns.error;
-    if (this.error.length !== nodeCount) throw damaged('column error has the wrong length');
+    // Of a million nodes each column has a megabyte: those that say nothing are one.
+    const [zeros, none] = [new Uint8Array(nodeCount), new Int8Array(nodeCount).fill(-1)];
+    const has = (name: Optional) => columns[name].length > 0;
+    const bytes = (name: Optional, limit: number) =>
+      has(name) ? new Uint8Array(checked(columns, name, limit)) : zeros;
+    const places = (name: Optional, limit?: number) =>
+      has(name) ? narrowed(lowered(checked(columns, name, limit))) : none;
+    this.overflow = bytes('overflow', OVERFLOWS.length);
+    this.role = bytes('role', CALL_ROLES.length);
+    this.unmatchedReason = places('unmatchedReason', unmatchedReasons.length + 1);
+    this.group = places('group');
+    this.error = columns.error.some((error) => error !== -1) ? columns.error : none;
+    const errors = columns.error.length;
+    if (errors > 0 && errors !== nodeCount) throw damaged('column error has the wrong length');
 
     const size = checked(columns, 'subtreeSize', nodeCount + 1);
-    ({ parent: this.parent, end: this.end, depth: this.depth } = nest(size));
-    this.deepest = this.depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
+    const { parent, end, depth } = nest(size);
+    [this.parent, this.end] = [parent, end];
+    this.deepest = depth.reduce((deepest, depth) => Math.max(deepest, depth), 0);
+    this.depth = this.deepest < 2 ** 8 ? new Uint8Array(depth) : depth;
     this.partner = partners(columns.partnerOffset, this.grade);
-    this.source = ofMatched(columns.matchSource, this.grade);
-    this.certainty = ofMatched(columns.matchCertainty, this.grade);
-    this.group = narrowed(lowered(optional(columns, 'group')));
+    const ofMatched = (values: Int32Array) =>
+      values.length > 0 ? spread(values, this.grade) : zeros;
+    this.source = ofMatched(columns.matchSource);
+    this.certainty = ofMatched(columns.matchCertainty);
     this.rollup = new Rollup(this.grade, this.overflow);
   }
 
@@ -219,11 +230,6 @@ function lowered(values: Int32Array): Int32Array {
   return values;
 }
 
-function optional(columns: SkeletonColumns, name: Optional, limit = Infinity): Int32Array {
-  if (columns[name].length === 0) return new Int32Array(columns.nodeCount);
-  return checked(columns, name, limit);
-}
-
 function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: Uint16Array } {
   const count = size.length;
   const parent = new Int32Array(count);
@@ -245,10 +251,9 @@ function nest(size: Int32Array): { parent: Int32Array; end: Int32Array; depth: U
   return { parent, end, depth };
 }
 
-/** Values come only for nodes that are matched, in their order; none at all are zeros. */
-function ofMatched(values: Int32Array, grade: Uint8Array): Uint8Array {
+/** Values come only for nodes that are matched, in their order. */
+function spread(values: Int32Array, grade: Uint8Array): Uint8Array {
   const result = new Uint8Array(grade.length);
-  if (values.length === 0) return result;
   let next = 0;
   for (let index = 0; index < grade.length; index++) {
     if (GRADES[grade[index]!] !== Grade.UNMATCHED) result[index] = values[next++] ?? 0;

@@ -1,5 +1,6 @@
 import type { Grade, Overflow } from '../generated/graph_pb';
 import type { Graph } from './graph';
+import { narrowed, type Integers } from './narrow';
 import { lowerBound } from './sorted';
 
 /** What to look for; everything that is set must hold. */
@@ -26,11 +27,11 @@ export class Search {
   private readonly stems: readonly string[];
   private readonly endings: string[] = [];
   /** Place in `endings` of each node. */
-  private readonly ending: Int32Array;
+  private readonly ending: Integers;
 
   constructor(private readonly graph: Graph) {
     this.stems = graph.stems.map((stem) => stem.toLowerCase());
-    this.ending = new Int32Array(graph.count);
+    const ending = new Int32Array(graph.count);
     // Nearly all calls have small numbers: a table answers ten times as fast as a map.
     const table = new Int32Array(KEYS).fill(-1);
     const others = new Map<number, number>();
@@ -42,8 +43,9 @@ export class Search {
         if (key < KEYS) table[key] = place;
         else others.set(key, place);
       }
-      this.ending[index] = place;
+      ending[index] = place;
     }
+    this.ending = narrowed(ending);
   }
 
   /** The nodes that match, in execution order. Throws a SyntaxError for an invalid pattern. */

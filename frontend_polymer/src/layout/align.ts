@@ -65,11 +65,11 @@ function visible({ graph, series }: Tree, open: Uint8Array): number {
 }
 
 /** The columns of rows, with room for more. */
-function columnsOf(capacity: number) {
+function columnsOf(capacity: number, deepest: number) {
   return {
     npuNode: new Int32Array(capacity),
     benchNode: new Int32Array(capacity),
-    depth: new Uint16Array(capacity),
+    depth: deepest < 2 ** 8 ? new Uint8Array(capacity) : new Uint16Array(capacity),
     parent: new Int32Array(capacity),
     end: new Int32Array(capacity),
     top: new Int32Array(capacity),
@@ -83,6 +83,7 @@ class Placement {
   private unit = 0;
   private capacity: number;
   private columns: ReturnType<typeof columnsOf>;
+  private readonly deepest: number;
   private readonly npuRow: Int32Array;
   private readonly benchRow: Int32Array;
 
@@ -91,7 +92,10 @@ class Placement {
     capacity: number,
   ) {
     this.capacity = capacity;
-    this.columns = columnsOf(capacity);
+    // What one side has in between moves what the other has there along.
+    const [npu, bench] = input.trees;
+    this.deepest = npu.deepest + (bench?.deepest ?? 0);
+    this.columns = columnsOf(capacity, this.deepest);
     this.npuRow = new Int32Array(input.trees[0].size).fill(-1);
     this.benchRow = new Int32Array(input.trees[1]?.size ?? 0).fill(-1);
   }
@@ -141,7 +145,7 @@ class Placement {
   private grow(): void {
     const before = this.columns;
     this.capacity = Math.ceil(this.capacity * 1.0625) + 1;
-    this.columns = columnsOf(this.capacity);
+    this.columns = columnsOf(this.capacity, this.deepest);
     for (const name of Object.keys(before) as (keyof typeof before)[]) {
       this.columns[name].set(before[name]);
     }

@@ -1,3 +1,4 @@
+import type { Depths } from '../data/narrow';
 import type { PerSide } from './sides';
 import type { Tree } from './tree';
 
@@ -14,7 +15,7 @@ export interface Rows {
   readonly node: PerSide<Int32Array>;
   /** The row of each node and series, -1 while it is folded away or filtered out. */
   readonly rowOf: PerSide<Int32Array>;
-  readonly depth: Uint16Array;
+  readonly depth: Depths;
   /** The row of the module around this one, -1 for the root. */
   readonly parent: Int32Array;
   /** One past the last row of the block that this row heads; the next row for a leaf. */

@@ -6,6 +6,7 @@ import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
 import type { ColourMode } from '../data/codes';
 import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
+import { drawn } from './drawn';
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
 import { Tracing } from './tracing';
@@ -320,7 +321,8 @@ export class Session {
     const { file, step, rank } = view;
     const place = { file, step, rank, side: selected.side, index: selected.index };
     try {
-      const detail = await ask(this.fetch, 'node', place, signal);
+      // The node is shown first: tables of details would keep the frame waiting that shows it.
+      const [detail] = await Promise.all([ask(this.fetch, 'node', place, signal), drawn()]);
       if (signal.aborted) return;
       if (detail.revision !== graph.revision) this.store.update({ ...NO_DETAIL, news: 'changed' });
       else this.store.update({ ...NO_DETAIL, detail });

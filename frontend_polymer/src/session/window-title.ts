@@ -24,7 +24,7 @@ export class WindowTitle {
   /** What is shown, and what the viewer is called. */
   say(place: string, name: string): void {
     this.place = place;
-    document.title = joined(place, name);
+    setTitle(document, joined(place, name));
     if (this.host) this.turned();
   }
 
@@ -37,7 +37,7 @@ export class WindowTitle {
     if (!this.host) return;
     if (this.host.title !== this.ours) this.theirs = this.host.title;
     this.ours = joined(this.place, this.theirs);
-    this.host.title = this.ours;
+    setTitle(this.host, this.ours);
   }
 
   private giveBack(): void {
@@ -46,8 +46,15 @@ export class WindowTitle {
   }
 }
 
+/** Not twice: whoever watches the page would look at it anew. */
+function setTitle(of: Document, title: string): void {
+  if (of.title !== title) of.title = title;
+}
+
+/** As titles are read back, without spaces after each other. */
 function joined(...parts: string[]): string {
-  return parts.filter((part) => part !== '').join(' – ');
+  const filled = parts.filter((part) => part !== '');
+  return filled.join(' – ').replace(/\s+/g, ' ').trim();
 }
 
 /** The page that shows us in a frame, where there is one that we may look at. */

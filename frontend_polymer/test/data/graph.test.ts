@@ -51,6 +51,14 @@ describe('a decoded graph', () => {
     ]);
   });
 
+  test('columns that say nothing share their room', () => {
+    const graph = singleGraph({ stem: 'DefaultModel', children: [{ stem: 'layer' }] });
+    expect([...graph.role]).toEqual([0, 0]);
+    expect(new Set([graph.role, graph.source, graph.certainty]).size).toBe(1);
+    expect([...graph.group, ...graph.error]).toEqual([-1, -1, -1, -1]);
+    expect(graph.group).toBe(graph.error);
+  });
+
   test('knows the roles of the calls of the first side', () => {
     expect(npu.roleOf(1)).toBe(CallRole.CARRIER);
     expect(npu.roleOf(2)).toBe(CallRole.UNKNOWN);

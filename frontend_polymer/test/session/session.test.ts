@@ -119,6 +119,19 @@ describe('a newer request', () => {
     expect(session.state.detail).not.toBeNull();
   });
 
+  test('details wait for the frame that shows their node', async () => {
+    const { session, line } = await opened();
+    const frames: (() => void)[] = [];
+    vi.stubGlobal('requestAnimationFrame', (draw: () => void) => frames.push(draw));
+    void session.select({ side: Side.NPU, index: 1 });
+    vi.stubGlobal('requestAnimationFrame', undefined);
+    await line.next('node').answer(detail());
+    expect(session.state).toMatchObject({ selected: { index: 1 }, detail: null, detailBusy: true });
+    frames.forEach((draw) => draw());
+    await vi.waitUntil(() => !session.state.detailBusy);
+    expect(session.state.detail).not.toBeNull();
+  });
+
   test('clearing the selection aborts them too', async () => {
     const { session, line } = await opened();
     void session.select({ side: Side.NPU, index: 1 });

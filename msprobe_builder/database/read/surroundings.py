@@ -49,17 +49,22 @@ FROM json_each(?) JOIN stack ON stack_id = json_each.value JOIN frame USING (fra
 JOIN text AS file ON file.text_id = file_id JOIN text AS function ON function.text_id = function_id
 JOIN text AS source ON source.text_id = source_id
 """
+_Spans = tuple[tuple[int, int], ...]
+_Counted = tuple[int, int, tuple[TensorKind, ...]]
+# What was counted in spans of nodes: suspects of one module have the same.
+Known = dict[_Spans, _Counted]
+
 _STACKS_OF = "SELECT DISTINCT stack_id FROM node WHERE node_id BETWEEN ? AND ?"
 
 
 def read_surroundings(
-    connection: sqlite3.Connection, node: int, *, is_outside: bool = False
+    connection: sqlite3.Connection, node: int, known: Known, *, is_outside: bool = False
 ) -> Surroundings | None:
     """The innermost module around a node, or the node itself, that both runs call.
 
     A run that lacks a module has nothing to record of it; without any that both call it is the
-    innermost one. ``is_outside``: what surrounds the node is in no module, so that all calls of
-    its graph count.
+    innermost one. ``known`` keeps what was counted. ``is_outside``: what surrounds the node is in
+    no module, so that all calls of its graph count.
     """
     place = _row(connection, node)
     if place is None:
@@ -68,7 +73,7 @@ def read_surroundings(
     if is_outside:
         spans = connection.execute(_ALL_CALLS, (place[7],)).fetchall()
         ranks = _ranks(connection, node) or (rank,)
-        return Surroundings(step, ranks, level, (), False, *_counted(connection, spans))
+        return Surroundings(step, ranks, level, (), False, *_counted(connection, spans, known))
     found = _module_around(connection, node, place)
     if found is None:
         return Surroundings(step, _ranks(connection, node) or (rank,), level, (), False, 0, 0, ())
@@ -97,15 +102,23 @@ def read_surroundings(
     else:
         spans = connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE))).fetchall()
     ranks = ranks or (rank,)
-    counted = _counted(connection, spans)
+    counted = _counted(connection, spans, known)
     return Surroundings(step, ranks, level, tuple(names), is_of_some, *counted)
 
 
 def _counted(
-    connection: sqlite3.Connection, spans: list[tuple[object, object]]
-) -> tuple[int, int, tuple[TensorKind, ...]]:
+    connection: sqlite3.Connection, spans: list[tuple[object, object]], known: Known
+) -> _Counted:
     """How many calls stand in spans of nodes, the bytes of their stacks, and their tensors."""
-    places = [(integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE)) for first, last in spans]
+    places = tuple(
+        (integer(first, 0, MAX_NODE), integer(last, 0, MAX_NODE)) for first, last in spans
+    )
+    if places not in known:
+        known[places] = _count(connection, places)
+    return known[places]
+
+
+def _count(connection: sqlite3.Connection, places: _Spans) -> _Counted:
     tensors = tuple(
         TensorKind(text(shape), text(dtype), integer(count), max(1, integer(distinct)))
         for place in places

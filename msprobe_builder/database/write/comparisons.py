@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import METRICS
 from msprobe_builder.database.late_columns import require_columns
-from msprobe_builder.database.write.rows import BLOCK, insert_rows
+from msprobe_builder.database.write.rows import BLOCK, OrNull, insert_rows
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons, Metric
 
@@ -49,7 +49,7 @@ def insert_comparisons(
     note_ids = _note_ids(comparisons, text_id) if comparisons.notes else None
     for first in range(0, count, BLOCK):
         block = slice(first, min(first + BLOCK, count))
-        columns = {name: column[block] for name, column in key.items()}
+        columns: dict[str, Any] = {name: column[block] for name, column in key.items()}
         metrics = comparisons.of_statistics(block) | {
             name: Metric(metric.value[block], metric.known[block])
             for name, metric in comparisons.metrics.items()
@@ -58,19 +58,14 @@ def insert_comparisons(
         for name, metric in metrics.items():
             flags |= (np.isnan(metric.value) & metric.known).astype(np.int64) << METRICS.index(name)
             columns[name] = np.where(metric.known, metric.value, np.nan)
-        places = ["?"] * len(columns)
         if md5_equal is not None:
-            columns["md5_equal"] = md5_equal[block]
-            places.append("nullif(?, -1)")
-        columns["requires_grad_equal"] = comparisons.requires_grad_equal[block]
-        places.append("nullif(?, -1)")
+            columns["md5_equal"] = OrNull(md5_equal[block], -1)
+        columns["requires_grad_equal"] = OrNull(comparisons.requires_grad_equal[block], -1)
         columns |= {"error": comparisons.error[block], "nan_flags": flags}
         if note_ids is not None:
             columns["note_id"] = note_ids[block]
-        places += ["?"] * (len(columns) - len(places))
         require_columns(connection, table, columns)
-        into = f"{table} ({', '.join(columns)})"
-        insert_rows(connection, into, ", ".join(places), list(columns.values()))
+        insert_rows(connection, f"{table} ({', '.join(columns)})", list(columns.values()))
 
 
 def _note_ids(comparisons: Comparisons, text_id: Callable[[str], int]) -> list[int | None]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from itertools import repeat
 
 import numpy as np
 
 from msprobe_builder.base.codes import Source
 from msprobe_builder.database.late_columns import require_columns
 from msprobe_builder.database.write.comparisons import insert_comparisons
-from msprobe_builder.database.write.rows import clean, insert_rows
+from msprobe_builder.database.write.rows import OrNull, clean, insert_rows
 from msprobe_builder.match.matching import Likely, Matching, Unmatched
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.result import PairResult
@@ -23,7 +24,6 @@ def write_matching(
     insert_rows(
         connection,
         "match (npu_node, bench_node, source)",
-        "?, ?, ?",
         [matched + npu_base, matching.npu[matched] + bench_base, matching.source[matched]],
     )
     found = matched[matching.source[matched] == Source.AUTOMATIC]
@@ -51,11 +51,10 @@ def _write_unmatched(
     insert_rows(
         connection,
         "unmatched (node_id, reason, candidate_id, detail)",
-        "?, ?, nullif(?, 0), ?",
         [
             unmatched.node + base,
             unmatched.reason,
-            candidate,
+            OrNull(candidate, 0),
             [None if detail is None else clean(detail) for detail in unmatched.detail],
         ],
     )
@@ -69,7 +68,6 @@ def _write_likely(
     insert_rows(
         connection,
         "likely",
-        "?, ?, ?, ?",
         [
             likely.node + base,
             np.arange(len(likely.node)) - begin + 1,
@@ -92,9 +90,9 @@ def write_groups(
     insert_rows(
         connection,
         "call_group",
-        "?, 1, ?, ?, ?, ?",
         [
             ids,
+            repeat(1),
             [clean(group.operation) for group in found.groups],
             [group.certainty for group in found.groups],
             found.error,

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from msprobe_builder.database.late_columns import lay_out_short, require_columns
 from msprobe_builder.database.write.comparisons import write_comparisons
 from msprobe_builder.database.write.matching import write_groups, write_matching
 from msprobe_builder.database.write.merged import write_merge
-from msprobe_builder.database.write.rows import BLOCK, clean, insert_rows
+from msprobe_builder.database.write.rows import BLOCK, OrNull, clean, insert_rows
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -88,7 +89,6 @@ def write_pair(connection: sqlite3.Connection, result: PairResult) -> None:
     insert_rows(
         connection,
         "text",
-        "?, ?",
         [range(1, len(result.texts) + 1), map(clean, result.texts.values)],
     )
 
@@ -131,6 +131,7 @@ def _write_graph(
     stacks: _Stacks,
 ) -> None:
     tree, dump = graph.tree, graph.dump
+    calls = tree.calls
     graph_id = side + 1
     connection.execute(
         "INSERT INTO graph VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -149,38 +150,35 @@ def _write_graph(
             result.inputs[side],
         ),
     )
-    overflow = [graph.overflow] if graph.overflow.any() else []
+    overflow = [OrNull(graph.overflow, 0)] if graph.overflow.any() else []
     if overflow:
         require_columns(connection, "node", ["overflow"])
     insert_rows(
         connection,
         f"node ({_NODE}{', overflow' if overflow else ''})",
-        "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?"
-        + (", nullif(?, 0)" if overflow else ""),
         [
             range(base, base + len(tree)),
             repeat(graph_id),
-            np.where(tree.parent < 0, 0, tree.parent + base),
+            OrNull(np.where(tree.parent < 0, 0, tree.parent + base), 0),
             tree.subtree_end + base,
-            [int(name.kind) for name in tree.parsed],
-            [result.texts.id(name.stem) + 1 for name in tree.parsed],
-            [int(name.direction) for name in tree.parsed],
-            [name.call if name.direction else None for name in tree.parsed],
+            calls.kind,
+            calls.of_stems(result.texts.id) + 1,
+            calls.direction,
+            OrNull(np.where(calls.direction == Direction.NONE, -1, calls.call), -1),
             tree.micro_step,
             tree.is_recompute.astype(np.int64),
-            stacks.of_nodes(graph),
+            OrNull(stacks.of_nodes(graph), 0),
             graph.error,  # SQLite stores NaN as NULL
             graph.grade,
             *overflow,
         ],
     )
-    insert_rows(connection, "unrecorded", "?", [np.flatnonzero(tree.record < 0) + base])
+    insert_rows(connection, "unrecorded", [np.flatnonzero(tree.record < 0) + base])
     rollup = roll_up(tree.subtree_end, graph.grade, graph.overflow)
     insert_rows(
         connection,
         "rollup",
-        "?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?",
-        [rollup.node + base, rollup.worst, rollup.worst_overflow, *rollup.counts],
+        [rollup.node + base, rollup.worst, OrNull(rollup.worst_overflow, 0), *rollup.counts],
     )
     _write_parameters(connection, graph, base)
     write_merge(connection, graph, graph_id, base, result.texts)
@@ -188,7 +186,6 @@ def _write_graph(
     insert_rows(
         connection,
         "overflow_parameter",
-        "?, ?",
         [graph.table.node[rows] + base, graph.table.ordinal[rows]],
     )
 
@@ -207,25 +204,23 @@ def _write_tensors(
     statistics = table.statistics[:, rows]
     bits = (1 << np.arange(len(statistics)))[:, None]
     is_nan = np.isnan(statistics) & ((table.missing[rows] & bits) == 0)
-    columns = {
+    columns: dict[str, Any] = {
         "node_id": table.node[rows] + base,
         "ordinal": table.ordinal[rows],
         "section": table.section[rows],
         "name_id": table.name_id[rows] + 1,
-        "type_id": table.type_id[rows] + 1,
-        "dtype_id": table.dtype_id[rows] + 1,
-        "shape_id": table.shape_id[rows] + 1,
-        "requires_grad": table.requires_grad[rows],
+        "type_id": OrNull(table.type_id[rows] + 1, 0),
+        "dtype_id": OrNull(table.dtype_id[rows] + 1, 0),
+        "shape_id": OrNull(table.shape_id[rows] + 1, 0),
+        "requires_grad": OrNull(table.requires_grad[rows], -1),
         **dict(zip(("max", "min", "mean", "norm"), statistics, strict=True)),
         "nan_flags": (is_nan * bits).sum(axis=0),
     }
-    places = "?, ?, ?, ?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, -1), ?, ?, ?, ?, ?"
     for name, of_row in (("md5", table.md5), ("file", table.file)):
         if of_row:
             require_columns(connection, "tensor", [name])
             columns[name] = [of_row.get(row) for row in rows.tolist()]
-            places += ", ?"
-    insert_rows(connection, f"tensor ({', '.join(columns)})", places, list(columns.values()))
+    insert_rows(connection, f"tensor ({', '.join(columns)})", list(columns.values()))
 
 
 def _write_arguments(
@@ -234,14 +229,13 @@ def _write_arguments(
     insert_rows(
         connection,
         "argument",
-        "?, ?, ?, ?, nullif(?, 0), nullif(?, 0)",
         [
             table.node[rows] + base,
             table.ordinal[rows],
             table.section[rows],
             table.name_id[rows] + 1,
-            table.type_id[rows] + 1,
-            table.value_id[rows] + 1,
+            OrNull(table.type_id[rows] + 1, 0),
+            OrNull(table.value_id[rows] + 1, 0),
         ],
     )
 

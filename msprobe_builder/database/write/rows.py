@@ -3,41 +3,57 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
-_BLOCK = 4096  # numbers that are Python objects at a time: they take eight times their column
+_BLOCK = 4096  # rows that are Python objects at a time: they take eight times their columns
 BLOCK = 16 * _BLOCK  # rows whose columns are made for storing them, at a time
 _TOGETHER = 16  # rows of one statement: beginning and ending it costs as much as a row
 
 
-def insert_rows(
-    connection: sqlite3.Connection, table: str, places: str, columns: list[Any]
-) -> None:
-    """Insert rows given by columns: arrays, lists or any iterables of equal length."""
-    values = [_objects(column) if isinstance(column, np.ndarray) else column for column in columns]
-    numbers = chain.from_iterable(zip(*values, strict=False))
-    # Table and places are our own; the rows are bound.
-    statement, row = f"INSERT INTO {table} VALUES ", f"({places})"
-    rest: list[Any] = []
-    blocks = _blocks(numbers, _TOGETHER * len(columns), rest)
-    connection.executemany(statement + ", ".join([row] * _TOGETHER), blocks)
-    connection.executemany(statement + row, zip(*[iter(rest)] * len(columns), strict=True))
+class OrNull(NamedTuple):
+    """A column of numbers of which one stands for NULL."""
+
+    column: Any
+    null: int
 
 
-def _blocks(values: Iterator[Any], size: int, rest: list[Any]) -> Iterator[tuple[Any, ...]]:
-    """As many values at a time; those that are left over are put in ``rest``."""
-    while len(block := tuple(islice(values, size))) == size:
-        yield block
-    rest.extend(block)
+def insert_rows(connection: sqlite3.Connection, table: str, columns: list[Any]) -> None:
+    """Insert rows given by columns: arrays, OrNull, lists or any iterables of equal length.
+
+    ``table`` may name the columns.
+    """
+    # Table and columns are our own; the rows are bound.
+    statement, row = f"INSERT INTO {table} VALUES ", f"({', '.join('?' * len(columns))})"
+    together = statement + ", ".join([row] * _TOGETHER)
+    for of_block in zip(*map(_parts, columns), strict=False):  # some iterables have no end
+        size = min(map(len, of_block))
+        # numpy makes objects of a column, and rows of objects, faster than iterators would.
+        block = np.empty((size, len(columns)), dtype=object)
+        for place, values in enumerate(of_block):
+            block[:, place] = values[:size]
+        whole = size - size % _TOGETHER
+        rows = block[:whole].reshape(-1, _TOGETHER * len(columns))
+        connection.executemany(together, rows.tolist())
+        connection.executemany(statement + row, block[whole:].tolist())
 
 
-def _objects(column: np.ndarray[Any, Any]) -> Iterable[Any]:
-    blocks = range(0, len(column), _BLOCK)
-    return chain.from_iterable(column[at : at + _BLOCK].tolist() for at in blocks)
+def _parts(column: Any) -> Iterator[Any]:
+    """A column in blocks."""
+    if isinstance(column, OrNull):
+        for part in _parts(np.asarray(column.column)):
+            objects = np.array(part, dtype=object)
+            objects[np.equal(part, column.null)] = None
+            yield objects
+    elif isinstance(column, np.ndarray):
+        yield from (column[at : at + _BLOCK] for at in range(0, len(column), _BLOCK))
+    else:
+        rest = iter(column)
+        while part := list(islice(rest, _BLOCK)):
+            yield part
 
 
 def clean(text: str) -> str:

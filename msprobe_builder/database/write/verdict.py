@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
-from msprobe_builder.database.write.rows import insert_rows
+from msprobe_builder.database.write.rows import OrNull, insert_rows
 from msprobe_builder.verdict.across import Hearing, Ruling
 from msprobe_builder.verdict.judgement import Judgement
 
@@ -51,18 +51,17 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
     insert_rows(
         connection,
         "role",
-        "?, ?, ?, ?, ?, nullif(?, 0), ?",
         [
             rows + 1,
             judgement.role[rows],
             judgement.given[rows],
             judgement.shown[rows],
             judgement.expected[rows],
-            judgement.suspect[rows] + 1,
+            OrNull(judgement.suspect[rows] + 1, 0),
             [judgement.reasons.get(node) for node in rows.tolist()],
         ],
     )
-    insert_rows(connection, "propagation", "?, ?", list(judgement.edges + 1))
+    insert_rows(connection, "propagation", list(judgement.edges + 1))
 
 
 def write_ruling(

@@ -9,7 +9,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 
-from msprobe_builder.database.write.rows import insert_rows
+from msprobe_builder.database.write.rows import OrNull, insert_rows
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 32, 5000])
@@ -18,8 +18,7 @@ def test_every_row_is_inserted_once(count: int) -> None:
     numbers = np.arange(count) * 0.5
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE place (number REAL, word TEXT, side INTEGER, again INT)")
-        insert_rows(
-            connection, "place", "?, ?, nullif(?, 0), ?", [numbers, words, repeat(0), range(count)]
-        )
+        sides = OrNull(np.arange(count) % 3, 0)
+        insert_rows(connection, "place", [numbers, words, sides, repeat(7)])
         rows = connection.execute("SELECT * FROM place ORDER BY rowid").fetchall()
-    assert rows == [(number / 2, f"row {number}", None, number) for number in range(count)]
+    assert rows == [(number / 2, f"row {number}", number % 3 or None, 7) for number in range(count)]

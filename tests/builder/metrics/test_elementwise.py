@@ -275,6 +275,18 @@ def test_sums_of_many_elements_are_exact_to_rounding(size: int, kind: str) -> No
         assert astuple(found) == pytest.approx(astuple(expected), rel=1e-13)
 
 
+@pytest.mark.parametrize("factor", [-1.0, 0.4, -1.9, 2.1, 1e-12, 1e12])
+def test_a_direction_is_exact_to_rounding_whatever_the_sizes(factor: float) -> None:
+    random = np.random.default_rng(7)
+    bench = random.normal(size=20_000)
+    for share in (0.0, 0.001, 1.0, 1000.0):  # from one direction to any
+        npu = (bench + share * random.normal(size=20_000)) * factor
+        n, b = npu.tolist(), bench.tolist()
+        lengths = (sqrt(fsum(x * x for x in side)) for side in (n, b))
+        expected = fsum(x * y for x, y in zip(n, b, strict=True)) / prod(lengths)
+        assert abs(_errors(npu, bench).cosine - expected) < 1e-15
+
+
 @given(st.integers(-1000, 1000), st.integers(0, 2**32 - 1))
 def test_errors_scale_with_their_tensors(power: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -187,6 +187,21 @@ def test_torch_files_that_hold_no_dense_tensor(folder: Path) -> None:
         assert _why(folder, f"{number}.pt").code == "unreadable"
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_another_bit_in_the_elements_is_told(tmp_path: Path, share: float) -> None:
+    """Which torch itself would read as another number."""
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "a.pt"
+    torch.save(torch.arange(100_000.0), path)
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * share)] ^= 1
+    path.write_bytes(content)
+    assert not torch.load(path).equal(torch.arange(100_000.0))
+    problem = _why(tmp_path, path.name)
+    assert problem.code == "unreadable"
+    assert "checksum" in problem.reason
+
+
 @given(st.data())
 def test_damaged_files_never_crash(data: st.DataObject) -> None:
     """Cut or overwritten anywhere: read, or refused with a reason."""

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.architectures import (
+    allotting,
     arrivals,
+    blending,
     boarders,
     chained,
     deciders,
@@ -23,6 +25,7 @@ from tests.faults.architectures import (
     newcomers,
     outlying,
     parallels,
+    preferring,
     sequence,
     settlers,
     strangers,
@@ -113,4 +116,10 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "foretold": (tellers.Foretold, "words"),
     "corrected": (tellers.Corrected, "words"),
     "drifted": (tellers.Drifted, "pictures"),
+    "sunk": (allotting.Sunk, "words"),
+    "balanced": (allotting.Balanced, "words"),
+    "joint": (blending.Joint, "pictures"),
+    "whispered": (blending.Whispered, "pictures"),
+    "contrasted": (preferring.Contrasted, "pictures"),
+    "ranked": (preferring.Ranked, "bags"),
 }

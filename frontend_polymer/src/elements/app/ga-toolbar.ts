@@ -11,7 +11,9 @@ import type { IconName } from '../parts/ga-icon';
 import type { GaSearch } from '../find/ga-search';
 import '../find/ga-search';
 import '../trend/ga-trend';
+import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
+import { setValue } from '../parts/set-value';
 import { controls } from '../parts/styles';
 
 interface Choice {
@@ -204,36 +206,51 @@ export class GaToolbar extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
   declare themeChoice: ThemeChoice;
+  private readonly filled = new Map<string, readonly Choice[]>();
 
   _fill(state: AppState, text: Texts): void {
-    const { catalog, view } = state;
-    const pairs = fileOf(state)?.graphs ?? [];
-    const micros = pairOf(state)?.microSteps ?? 0;
-    const all = { value: String(ALL_MICRO_STEPS), label: text.toolbar.allMicroSteps };
-    this.fill('file', (catalog?.files ?? []).map(fileOption), view.file);
-    this.fill('step', numbers([...new Set(pairs.map((pair) => pair.step))]), view.step);
-    const sameStep = pairs.filter((pair) => pair.step === view.step);
-    this.fill('rank', numbers(sameStep.map((pair) => pair.rank)), view.rank);
-    this.fill(
-      'micro',
-      micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])],
-      view.micro,
-    );
+    const { file, step, rank, micro } = this.choices(state, text);
+    const { view } = state;
+    this.fill('file', file, view.file);
+    this.fill('step', step, view.step);
+    this.fill('rank', rank, view.rank);
+    this.fill('micro', micro, view.micro);
   }
+
+  private readonly choices = kept(
+    (state: AppState, text: Texts) => {
+      return [state.catalog, fileOf(state), pairOf(state), state.view.step, text];
+    },
+    (state, text) => {
+      const pairs = fileOf(state)?.graphs ?? [];
+      const micros = pairOf(state)?.microSteps ?? 0;
+      const all = { value: String(ALL_MICRO_STEPS), label: text.toolbar.allMicroSteps };
+      const sameStep = pairs.filter((pair) => pair.step === state.view.step);
+      return {
+        file: (state.catalog?.files ?? []).map(fileOption),
+        step: numbers([...new Set(pairs.map((pair) => pair.step))]),
+        rank: numbers(sameStep.map((pair) => pair.rank)),
+        micro: micros < 2 ? [all] : [all, ...numbers([...Array(micros).keys()])],
+      };
+    },
+  );
 
   /** Options are only made anew when they differ, so that an open list stays open. */
   private fill(id: string, options: readonly Choice[], value: string | number): void {
     const select = this.$[id] as HTMLSelectElement;
-    const shown = [...select.options];
-    const isSame =
-      shown.length === options.length &&
-      options.every(
-        (option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label,
-      );
-    if (!isSame) {
-      select.replaceChildren(...options.map(({ value, label }) => new Option(label, value)));
+    if (this.filled.get(id) !== options) {
+      this.filled.set(id, options);
+      const shown = [...select.options];
+      const isSame =
+        shown.length === options.length &&
+        options.every(
+          (option, at) => shown[at]!.value === option.value && shown[at]!.text === option.label,
+        );
+      if (!isSame) {
+        select.replaceChildren(...options.map(({ value, label }) => new Option(label, value)));
+      }
     }
-    select.value = String(value);
+    setValue(select, String(value));
     select.title = String(value);
     // What is shown may not be among them any more.
     select.disabled = options.length < 2 && select.selectedIndex >= 0;

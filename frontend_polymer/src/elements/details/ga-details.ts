@@ -3,7 +3,7 @@ import '@polymer/polymer/lib/elements/dom-repeat.js';
 
 import { Grade, Side, type GradeBand, type NodeDetail } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { readSetting, writeSetting } from '../../data/settings';
 import { detailStyles } from './detail-styles';
@@ -22,6 +22,7 @@ import '../parts/ga-resize';
 import './ga-stack';
 import './ga-table-tools';
 import './ga-tensor-table';
+import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 import { storedLook, type TableLook } from './table-look';
@@ -215,9 +216,10 @@ export class GaDetails extends LocalizedElement {
     writeSetting(SETTING, String(this.height));
   }
 
-  _tabs(state: AppState, text: Texts): TabItem[] {
-    return detailTabs(state, text);
-  }
+  readonly _tabs = kept(
+    (state: AppState, text: Texts) => [state.detail, state.catalog, pairOf(state), text],
+    detailTabs,
+  );
 
   readonly _withGroup = withGroupRows;
 

@@ -10,6 +10,7 @@ import type { AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import '../parts/ga-icon';
 import { gradeBars, gradeStyle } from '../parts/grade-style';
+import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 import { gradeName, overflowName, translated, type OverflowLevel } from '../parts/words';
@@ -96,22 +97,7 @@ export class GaFindLine extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
 
-  _chips(find: Find, text: Texts): Chip[] {
-    const parts = findParts(find);
-    if (!isCombined(parts)) return [];
-    return parts.map((part, at) => {
-      const isAlternative = parts[at - 1]?.kind === part.kind;
-      const label = labelOf(part, find, text);
-      const grade = part.kind === 'grades' ? gradeOf(part) : null;
-      return {
-        link: isAlternative ? text.find.or : at > 0 ? text.find.and : text.find.looksFor,
-        style: grade === null ? '' : gradeStyle(grade),
-        bars: grade === null ? '' : gradeBars(grade),
-        hint: text.find.remove(label),
-        ...{ label, part },
-      };
-    });
-  }
+  readonly _chips = kept((find: Find, text: Texts) => [find, text], chipsOf);
 
   _changed(chips: readonly Chip[]): void {
     this.hidden = chips.length === 0;
@@ -125,6 +111,23 @@ export class GaFindLine extends LocalizedElement {
     const { order, side } = this.state.view.find;
     this.session.finding.clear({ order, side });
   }
+}
+
+function chipsOf(find: Find, text: Texts): Chip[] {
+  const parts = findParts(find);
+  if (!isCombined(parts)) return [];
+  return parts.map((part, at) => {
+    const isAlternative = parts[at - 1]?.kind === part.kind;
+    const label = labelOf(part, find, text);
+    const grade = part.kind === 'grades' ? gradeOf(part) : null;
+    return {
+      link: isAlternative ? text.find.or : at > 0 ? text.find.and : text.find.looksFor,
+      style: grade === null ? '' : gradeStyle(grade),
+      bars: grade === null ? '' : gradeBars(grade),
+      hint: text.find.remove(label),
+      ...{ label, part },
+    };
+  });
 }
 
 function gradeOf({ value }: FindPart): Grade {

@@ -8,7 +8,7 @@ import { TEXT_CONDITIONS, type ConditionKey, type TextCondition } from '../../se
 import { isEmptyFind, type Find } from '../../session/find';
 import { Grade, Overflow, Side } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import { fileOf, hasBench, type AppState } from '../../session/app-state';
+import { fileOf, hasBench, pairOf, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { formatCount } from '../parts/format';
 import './ga-hit-export';
@@ -16,6 +16,7 @@ import './ga-hit-list';
 import '../parts/ga-icon';
 import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
 import { hitCount } from './hit-rows';
+import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
 import { gradeName, overflowName, translated } from '../parts/words';
@@ -212,7 +213,14 @@ export class GaFind extends LocalizedElement {
     return isEmptyFind(find);
   }
 
-  _groups(state: AppState, find: Find, text: Texts): { title: string; chips: Chip[] }[] {
+  readonly _groups = kept(
+    (state: AppState, find: Find, text: Texts) => {
+      return [state.graphs, state.catalog, pairOf(state), find, text];
+    },
+    (state, find, text) => this.made(state, find, text),
+  );
+
+  private made(state: AppState, find: Find, text: Texts): { title: string; chips: Chip[] }[] {
     const graph = state.graphs?.[find.side];
     const chip = (
       kind: Chip['kind'],

@@ -9,6 +9,7 @@ import type { Session } from '../../session/session';
 import { formatCount } from '../parts/format';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
+import { setValue } from '../parts/set-value';
 import { controls } from '../parts/styles';
 
 interface Found {
@@ -192,7 +193,7 @@ export class GaSearch extends LocalizedElement {
   _shown(find: Find): void {
     const input = this.$['input'] as HTMLInputElement;
     if (input.value.trim() !== find.text) input.value = find.text;
-    (this.$['side'] as HTMLSelectElement).value = find.side === Side.BENCH ? 'bench' : 'npu';
+    setValue(this.$['side'] as HTMLSelectElement, find.side === Side.BENCH ? 'bench' : 'npu');
   }
 
   _search(): void {

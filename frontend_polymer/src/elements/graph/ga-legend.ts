@@ -12,7 +12,9 @@ import type { Session } from '../../session/session';
 import { colourModesOf, shownColouring } from '../../session/colours';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import { formatCount } from '../parts/format';
+import { kept } from '../parts/kept';
 import { LocalizedElement } from '../parts/localized';
+import { setValue } from '../parts/set-value';
 import { controls } from '../parts/styles';
 import { gradeBars, gradeStyle, overflowStyle } from '../parts/grade-style';
 import { gradeName, overflowName } from '../parts/words';
@@ -207,7 +209,15 @@ export class GaLegend extends LocalizedElement {
   declare session: Session;
   declare state: AppState;
 
-  _entries(state: AppState, text: Texts): Entry[] {
+  readonly _entries = kept(
+    (state: AppState, text: Texts) => [
+      ...[state.graphs, state.measures, fileOf(state), state.view.colours, state.view.micro],
+      ...[listedKey(state), text],
+    ],
+    (state, text) => this.made(state, text),
+  );
+
+  private made(state: AppState, text: Texts): Entry[] {
     if (!state.graphs) return [];
     const { graphs, view } = state;
     const colouring = shownColouring(state, graphs[Side.NPU]);
@@ -238,7 +248,7 @@ export class GaLegend extends LocalizedElement {
     if (names.join() !== [...select.options].map((option) => option.text).join()) {
       select.replaceChildren(...modes.map((mode, at) => new Option(names[at], mode)));
     }
-    select.value = state.view.colours;
+    setValue(select, state.view.colours);
   }
 
   _chosen(event: Event): void {
@@ -257,9 +267,9 @@ export class GaLegend extends LocalizedElement {
 
   _step(event: MouseEvent & { model: { item: Entry } }): void {
     const { key, find } = event.model.item;
-    const { graphs, hits, view } = this.state;
+    const { graphs, view } = this.state;
     if (!graphs) return;
-    if (hits?.source !== 'legend' || hits.key !== key) {
+    if (listedKey(this.state) !== key) {
       const indices = find(graphs[Side.NPU], view.micro);
       this.session.finding.list({ source: 'legend', key, side: Side.NPU, indices });
     }
@@ -335,7 +345,6 @@ export class GaLegend extends LocalizedElement {
   }
 
   private entry(key: string, name: string, total: number) {
-    const { hits } = this.state;
     const count = formatCount(total);
     return {
       key,
@@ -343,9 +352,14 @@ export class GaLegend extends LocalizedElement {
       count: total < CROWDED ? count : compact.format(total),
       title: total > 0 ? this.text.legend.stepThrough(name, count) : this.text.legend.none(name),
       isEmpty: total === 0,
-      isActive: hits?.source === 'legend' && hits.key === key,
+      isActive: listedKey(this.state) === key,
     };
   }
+}
+
+/** The entry whose nodes are walked through; empty for none. */
+function listedKey({ hits }: AppState): string {
+  return hits?.source === 'legend' ? hits.key : '';
 }
 
 function among(graph: Graph, micro: number, isWanted: (index: number) => boolean): Int32Array {

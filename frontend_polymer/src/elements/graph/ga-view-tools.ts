@@ -7,6 +7,7 @@ import type { Session } from '../../session/session';
 import { colourModesOf } from '../../session/colours';
 import type { ColourMode } from '../../data/codes';
 import '../parts/ga-icon';
+import { kept } from '../parts/kept';
 import type { MenuItem } from '../parts/ga-menu';
 import '../parts/ga-menu';
 import '../overview/ga-notes';
@@ -220,8 +221,13 @@ export class GaViewTools extends LocalizedElement {
     return hasBench(state);
   }
 
+  readonly _fillLevels = kept(
+    (graphs: AppState['graphs'], text: Texts) => [graphs, text],
+    (graphs, text) => this.fillLevels(graphs, text),
+  );
+
   /** The first entry only names the list: choosing a level is an action, not a state. */
-  _fillLevels(graphs: AppState['graphs'], text: Texts): void {
+  private fillLevels(graphs: AppState['graphs'], text: Texts): void {
     const select = this.$['level'] as HTMLSelectElement;
     const deepest = Math.max(1, ...(graphs ?? []).map((graph) => graph?.deepest ?? 0));
     const title = new Option(text.view.level, '', true, true);
@@ -263,7 +269,16 @@ export class GaViewTools extends LocalizedElement {
     return hasBench && view.only === null && !view.unified;
   }
 
-  _items(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
+  readonly _items = kept(
+    (state: AppState, layers: LayerFolding | null, text: Texts) => {
+      const { only, unified, colours, powers, automatic } = state.view;
+      const how = [only, unified, colours, powers, automatic];
+      return [state.graphs, state.measures, state.catalog, pairOf(state), ...how, layers, text];
+    },
+    (state, layers, text) => this.made(state, layers, text),
+  );
+
+  private made(state: AppState, layers: LayerFolding | null, text: Texts): MenuItem[] {
     const { shell } = text;
     const { only, unified, colours, powers } = state.view;
     const modes = colourModesOf(state);

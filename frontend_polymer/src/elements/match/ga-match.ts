@@ -146,7 +146,8 @@ export class GaMatch extends LocalizedElement {
     this.candidates = [];
     this.chosen = this.report = null;
     this.replaces = this.twin = false;
-    for (const id of ['replace', 'twin']) this.field(id).checked = false;
+    for (const id of ['replace', 'twin'])
+      if (this.field(id).checked) this.field(id).checked = false;
     if (!active || !detail || !selected || this.refusal) return;
     if (isMatched(this.state.detail)) {
       await this._preview();

@@ -141,6 +141,10 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，且来自外部：输入的数据不同。`,
   ),
   told(
+    `${NAME} ${DIFFERENCE}, and no recorded call has made it: another buffer or constant was given\\.`,
+    (name, how) => `${name} ${difference(how)}，且没有已记录的调用产生它：所用的缓冲区或常量不同。`,
+  ),
+  told(
     `The fault is in the loss or its labels, behind ${NAME}, which a dump of modules alone does not show: ${NAME} of ${NAME} ${DIFFERENCE}\\.`,
     (last, name, at, how) =>
       `问题在 ${last} 之后的损失函数或其标签中（仅含模块的 dump 不记录它们）：${at} 的 ${name} ${difference(how)}。`,
