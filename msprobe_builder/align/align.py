@@ -21,10 +21,10 @@ from msprobe_builder.align.flow import flow_of, is_leaf
 from msprobe_builder.align.group_members import backward_groups, with_modules
 from msprobe_builder.align.groups import find_groups
 from msprobe_builder.align.hands_on import hands_on
-from msprobe_builder.align.inside import Lists, note, pair_inside
+from msprobe_builder.align.inside import Lists, pair_inside
 from msprobe_builder.align.kept import let_go_of_collections, stays, with_content
 from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
-from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.pairs import Pairs, note
 from msprobe_builder.align.parts import take_back_parts
 from msprobe_builder.align.results import (
     pair_by_ends,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.alike import LOOP, exchangeable, order_tells, with_best_partners
 from msprobe_builder.align.anchors import align_leaves, by_micro_step
 from msprobe_builder.align.last import pair_last
-from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.pairs import Pairs, note
 from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD, disagreeing, levels, scores
 from msprobe_builder.align.sequences import clear, decide
 from msprobe_builder.align.sites import at_other_sites
@@ -393,13 +393,3 @@ def _pair_equal(pairs: Pairs, a: Int, b: Int) -> None:
         weight = float(scores(pairs.npu, pairs.bench, one, two, level, level, pairs.known)[0, 0])
         if weight > THRESHOLD and pairs.add(node, other, Evidence.INSIDE, weight):
             note(pairs, node, other)
-
-
-def note(pairs: Pairs, i: int, j: int) -> None:
-    """Remember which modules were matched, and where the counter of a call stands."""
-    stem, other = int(pairs.known.stem[i]), int(pairs.known.other_stem[j])
-    if stem == other:
-        pairs.known.shift[stem] = int(pairs.known.call[i] - pairs.known.other_call[j])
-    if pairs.npu.outline.kind[i] == Kind.MODULE:
-        pairs.known.stems.setdefault(stem, other)
-        pairs.known.taken_stems.add(other)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.scores import THRESHOLD, Known
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.names import Kind
 from msprobe_builder.match.matching import Likely
 
 Int = NDArray[np.int64]
@@ -101,3 +102,13 @@ class Pairs:
             np.array(columns[1], dtype=np.int64),
             np.array(columns[2], dtype=np.float64),
         )
+
+
+def note(pairs: Pairs, i: int, j: int) -> None:
+    """Remember which modules were matched, and where the counter of a call stands."""
+    stem, other = int(pairs.known.stem[i]), int(pairs.known.other_stem[j])
+    if stem == other:
+        pairs.known.shift[stem] = int(pairs.known.call[i] - pairs.known.other_call[j])
+    if pairs.npu.outline.kind[i] == Kind.MODULE:
+        pairs.known.stems.setdefault(stem, other)
+        pairs.known.taken_stems.add(other)

@@ -17,9 +17,8 @@ from msprobe_builder.align.across import around
 from msprobe_builder.align.anchors import by_micro_step
 from msprobe_builder.align.flow import is_leaf
 from msprobe_builder.align.hands_on import HAND_ON
-from msprobe_builder.align.inside import note
 from msprobe_builder.align.operators import MOVES
-from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.pairs import Pairs, note
 from msprobe_builder.align.scores import levels
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import around
-from msprobe_builder.align.inside import note
-from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.pairs import Pairs, note
 from msprobe_builder.align.scores import levels
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence

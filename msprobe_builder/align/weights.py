@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.across import around
-from msprobe_builder.align.inside import note, pair_lists
-from msprobe_builder.align.pairs import Pairs
+from msprobe_builder.align.inside import pair_lists
+from msprobe_builder.align.pairs import Pairs, note
 from msprobe_builder.align.scores import Known
 from msprobe_builder.align.traits import Traits
 from msprobe_builder.base.codes import Evidence

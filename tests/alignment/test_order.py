@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ MODULES_ALONE = chained(without_calls, without_statistics)
 class Listed(nn.Module):
     """Modules in one list, called from the first to the last, or from the last to the first."""
 
-    def __init__(self, name: str, modules: list[nn.Module], *, turned: bool = False) -> None:
+    def __init__(self, name: str, modules: Sequence[nn.Module], *, turned: bool = False) -> None:
         super().__init__()
         self.entry, self.exit = nn.Linear(4, 4), nn.Linear(4, 3)
         self.name, self.turned = name, turned
