@@ -48,7 +48,11 @@ ORDER = {
     "msprobe_checks": ["checkpoint", "gradients", "monitor", "configuration", "command"],
     "tb_graph_ascend": ["generated", "files", "query", "encode", "edit", "http", "page"],
 }
-MERGE_ORDER = ["ranks", "flow", "values", "join"]
+PARTS = {
+    "msprobe_builder.merge": ["ranks", "flow", "values", "join"],
+    "msprobe_builder.align": ["evidence", "pairing", "groups", "contradictions"],
+    "msprobe_builder.verdict": ["differences", "roles", "doubts", "ruling"],
+}
 
 
 def sources() -> list[Path]:
@@ -89,8 +93,9 @@ def test_subpackages_import_only_what_comes_before_them(package: str) -> None:
     assert not wrong
 
 
-def test_parts_of_the_merge_import_only_what_comes_before_them() -> None:
-    assert not against_the_order("msprobe_builder.merge", MERGE_ORDER)
+@pytest.mark.parametrize("package", PARTS)
+def test_parts_of_a_subpackage_import_only_what_comes_before_them(package: str) -> None:
+    assert not against_the_order(package, PARTS[package])
 
 
 @pytest.mark.parametrize("package", ORDER)
@@ -150,7 +155,7 @@ def test_a_plain_comparison_loads_nothing_that_it_has_no_use_for(
         check=True,
     )
     loaded = set(answer.stdout.split())
-    assert "msprobe_builder.verdict.judgement" in loaded
+    assert "msprobe_builder.verdict.ruling.judgement" in loaded
     assert not loaded & (unused | {"yaml", "zipfile", "multiprocessing", "pandas", "torch"})
 
 

@@ -5,40 +5,40 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.across import pair_across
-from msprobe_builder.align.alike import one_code, same_code
-from msprobe_builder.align.anchors import (
+from msprobe_builder.align.contradictions.apart import take_back_apart
+from msprobe_builder.align.contradictions.of_modules import take_back
+from msprobe_builder.align.contradictions.parts import take_back_parts
+from msprobe_builder.align.evidence.flow import flow_of, is_leaf
+from msprobe_builder.align.evidence.hands_on import hands_on
+from msprobe_builder.align.evidence.operators import FORMS, LAYOUTS, MOVES, PADDED
+from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, holds, trust_of
+from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
+from msprobe_builder.align.evidence.words import Words
+from msprobe_builder.align.groups.find import find_groups
+from msprobe_builder.align.groups.members import backward_groups, with_modules
+from msprobe_builder.align.pairing.across import pair_across
+from msprobe_builder.align.pairing.alike import one_code, same_code
+from msprobe_builder.align.pairing.anchors import (
     Aligned,
     Candidates,
     align_leaves,
     leaves,
     modules_of_leaves,
 )
-from msprobe_builder.align.apart import take_back_apart
-from msprobe_builder.align.by_flow import by_flow, take_back_moved
-from msprobe_builder.align.contradictions import take_back
-from msprobe_builder.align.flow import flow_of, is_leaf
-from msprobe_builder.align.group_members import backward_groups, with_modules
-from msprobe_builder.align.groups import find_groups
-from msprobe_builder.align.hands_on import hands_on
-from msprobe_builder.align.inside import Lists, pair_inside
-from msprobe_builder.align.kept import let_go_of_collections, stays, with_content
-from msprobe_builder.align.operators import FORMS, LAYOUTS, MOVES, PADDED
-from msprobe_builder.align.pairs import Pairs, note
-from msprobe_builder.align.parts import take_back_parts
-from msprobe_builder.align.results import (
+from msprobe_builder.align.pairing.by_flow import by_flow, take_back_moved
+from msprobe_builder.align.pairing.inside import Lists, pair_inside
+from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
+from msprobe_builder.align.pairing.pairs import Pairs, note
+from msprobe_builder.align.pairing.results import (
     pair_by_ends,
     take_back_other_results,
     take_back_other_values,
     with_first_results,
 )
-from msprobe_builder.align.same import pair_same
-from msprobe_builder.align.scores import THRESHOLD, Known, Trust, holds, trust_of
-from msprobe_builder.align.settled import Sites
-from msprobe_builder.align.traits import Traits, has_values, traits_of
-from msprobe_builder.align.twins import modules_apart
-from msprobe_builder.align.way_back import pair_way_back
-from msprobe_builder.align.weights import (
+from msprobe_builder.align.pairing.same import pair_same
+from msprobe_builder.align.pairing.twins import modules_apart
+from msprobe_builder.align.pairing.way_back import pair_way_back
+from msprobe_builder.align.pairing.weights import (
     both_kinds,
     contradicted,
     hosts_by_weights,
@@ -46,8 +46,8 @@ from msprobe_builder.align.weights import (
     pair_by_weights,
     twins_by_weights,
 )
-from msprobe_builder.align.words import Words
-from msprobe_builder.align.wrappers import cores, pair_wrappers, transparent
+from msprobe_builder.align.pairing.wrappers import cores, pair_wrappers, transparent
+from msprobe_builder.align.settled import Sites
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind

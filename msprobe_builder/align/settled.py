@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.sites import at_other_sites, shared_sites
-from msprobe_builder.align.traded import traded_places
+from msprobe_builder.align.evidence.sites import at_other_sites, shared_sites
+from msprobe_builder.align.evidence.traded import traded_places
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.side import Side
 from msprobe_builder.match.matching import Alignment, Told

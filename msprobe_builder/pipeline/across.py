@@ -11,9 +11,9 @@ from msprobe_builder.database.read.meta import read_task
 from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
-from msprobe_builder.verdict.across import began_otherwise, judge_across
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.next_dump import SHOWN, next_dump
+from msprobe_builder.verdict.ruling.across import began_otherwise, judge_across
+from msprobe_builder.verdict.ruling.next_dump import SHOWN, next_dump
 
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
 

@@ -31,7 +31,7 @@ from msprobe_builder.metrics.grading import grades
 from msprobe_builder.metrics.measure import measure
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.kept import Keep, Keeper, Kept
-from msprobe_builder.verdict.baseline import baseline
+from msprobe_builder.verdict.differences.baseline import baseline
 
 # Called with the name of the stage that begins.
 Report = Callable[[str], None]

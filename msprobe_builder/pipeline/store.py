@@ -17,7 +17,7 @@ from msprobe_builder.metrics.grading import PROFILES
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.pipeline.compare import PairJob, Report, build_pair
 from msprobe_builder.pipeline.kept import Keeper
-from msprobe_builder.verdict.judgement import judge_pair
+from msprobe_builder.verdict.ruling.judgement import judge_pair
 
 
 def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> None:

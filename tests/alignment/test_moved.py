@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe_builder.align.words import Words
+from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.respell import Recording, recording, without_calls, without_statistics

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe_builder.align.scores import IMPOSSIBLE, THRESHOLD
-from msprobe_builder.align.sequences import clear, decide
-from msprobe_builder.align.words import words_of
+from msprobe_builder.align.evidence.scores import IMPOSSIBLE, THRESHOLD
+from msprobe_builder.align.evidence.words import words_of
+from msprobe_builder.align.pairing.sequences import clear, decide
 
 Pairs = list[tuple[int, int]]
 

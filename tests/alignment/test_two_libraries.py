@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe_builder.align.operators import operator_of
+from msprobe_builder.align.evidence.operators import operator_of
 from msprobe_builder.dump.names import parse_name
 from tests.alignment.respell import Recording, recording, without_statistics
 from tests.alignment.score import partners

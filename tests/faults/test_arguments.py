@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from msprobe_builder.verdict.defaults import DEFAULTS, Default
+from msprobe_builder.verdict.differences.defaults import DEFAULTS, Default
 from tests.faults.judging import SIDE, judged
 
 _OF_TORCH = [(name, one, rest) for name, all_ in DEFAULTS.items() for one, rest in all_.items()]

@@ -14,7 +14,7 @@ from msprobe_builder.database.read.cells import (
     text,
 )
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.verdict.across import Accused, Hearing, PlaceRuling, Witness
+from msprobe_builder.verdict.ruling.across import Accused, Hearing, PlaceRuling, Witness
 
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,

@@ -7,7 +7,7 @@ import sqlite3
 
 from msprobe_builder.base.codes import Direction, Kind
 from msprobe_builder.database.read.cells import MAX_NODE, integer, optional_integer, text
-from msprobe_builder.verdict.next_dump import Surroundings, TensorKind, listed_name
+from msprobe_builder.verdict.ruling.next_dump import Surroundings, TensorKind, listed_name
 
 _NODE = """
 SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id, stem_id, side,

@@ -8,8 +8,8 @@ import numpy as np
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.database.write.rows import OrNull, insert_rows
-from msprobe_builder.verdict.across import Hearing, Ruling
-from msprobe_builder.verdict.judgement import Judgement
+from msprobe_builder.verdict.ruling.across import Hearing, Ruling
+from msprobe_builder.verdict.ruling.judgement import Judgement
 
 
 def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes: int) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from msprobe_builder.pipeline.build import build
 from msprobe_builder.pipeline.config import BuildConfig
-from msprobe_builder.verdict import judgement
+from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import Roles
-from msprobe_builder.verdict.flow import Flow
-from msprobe_builder.verdict.passes import judge
-from msprobe_builder.verdict.roles import Pass
+from msprobe_builder.verdict.roles.one_pass import Pass
+from msprobe_builder.verdict.roles.passes import judge
+from msprobe_builder.verdict.ruling import judgement
 
 REFERENCE = "llama_statistics/step0/rank"
 

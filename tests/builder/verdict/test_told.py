@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-SAYING = ("conclusion", "evidence", "across", "judgement", "disagreeing", "parts_of_updates")
+SAYING = (
+    *("ruling/conclusion", "ruling/evidence", "ruling/across", "ruling/judgement"),
+    *("doubts/disagreeing", "doubts/parts_of_updates"),
+)
 SENTENCES = json.loads((ROOT / "frontend_polymer/test/i18n/told.json").read_text("utf-8"))
 
 

@@ -1,0 +1,1 @@
+"""Taking back pairs that cannot be right, whatever speaks for them."""

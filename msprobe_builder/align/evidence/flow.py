@@ -1,0 +1,164 @@
+"""Which call puts out what another takes in, as the statistics of one side tell.
+
+A tensor that is handed on is recorded with the very same statistics by the call that puts it out
+and by those that take it in; views and reshaping change its shape alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.match.hashing import mixed
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+_GIVEN, _PUT_OUT = (int(Section.INPUT), int(Section.PARAMETERS)), int(Section.OUTPUT)
+_HANDED_ON = 20  # calls one after the other that only hand a tensor on
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Rows of a parameter table of the calls going forward, by node and in order.
+
+    ``key`` is equal where all that is recorded of two tensors but their shapes is, 0 where that
+    is not enough to tell them from others. ``producer`` is the row that put out what an input
+    row takes in, -1 where nobody did; ``source`` the same beyond calls that hand it on.
+    ``takers`` are the rows in the order of their sources, ``sources`` these.
+    """
+
+    table: ParameterTable
+    is_leaf: Bool  # of each node: calls, and modules that make none
+    key: Int
+    producer: Int
+    source: Int
+    takers: Int
+    sources: Int
+    first_row: Int  # of each node, and the end
+
+    def taken(self, row: int) -> list[int]:
+        """The rows that take in what a row puts out, ascending."""
+        begin, end = np.searchsorted(self.sources, [row, row + 1])
+        return [int(one) for one in self.takers[begin:end]]
+
+    def rows(self, node: int) -> range:
+        """The rows of a node."""
+        return range(int(self.first_row[node]), int(self.first_row[node + 1]))
+
+
+def flow_of(side: Traits, table: ParameterTable) -> Flow:
+    """Follow the tensors of the calls that go forward for the first time."""
+    tree = side.outline.tree
+    key = _keys(table)
+    leaf = is_leaf(side)
+    taking = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (key != 0))
+    giving = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
+    producer = np.full(len(table), -1, dtype=np.int64)
+    if len(taking) and len(giving):
+        steps = mixed(key, tree.micro_step[table.node])
+        numbers = np.unique(steps[giving])
+        place = np.searchsorted(numbers, steps[taking])
+        place = np.minimum(place, len(numbers) - 1)
+        known = numbers[place] == steps[taking]
+        taking, place = taking[known], place[known]
+        size = len(tree) + 1
+        given = np.searchsorted(numbers, steps[giving]) * size + table.node[giving]
+        order = np.argsort(given, kind="stable")
+        # The last call before that put out such a tensor.
+        before = np.searchsorted(given[order], place * size + table.node[taking]) - 1
+        row = giving[order][np.maximum(before, 0)]
+        found = (before >= 0) & (steps[row] == steps[taking])
+        producer[taking[found]] = row[found]
+    source = _sources(table, leaf, key, producer)
+    takers = np.argsort(source, kind="stable")
+    return Flow(
+        table,
+        leaf,
+        key,
+        producer,
+        source,
+        takers,
+        source[takers],
+        np.searchsorted(table.node, np.arange(len(tree) + 1)),
+    )
+
+
+def _sources(table: ParameterTable, leaf: Bool, key: Int, producer: Int) -> Int:
+    """Who put out each input first: views, casts to the same type and their like hand it on."""
+    given = np.flatnonzero(leaf[table.node] & (table.section == Section.INPUT) & (producer >= 0))
+    out = np.flatnonzero(leaf[table.node] & (table.section == Section.OUTPUT) & (key != 0))
+    if not len(given) or not len(out):
+        return producer
+    own = mixed(table.node[given], key[given])
+    order = np.argsort(own, kind="stable")
+    wanted = mixed(table.node[out], key[out])
+    place = np.minimum(np.searchsorted(own[order], wanted), len(given) - 1)
+    handed = own[order][place] == wanted
+    before = np.full(len(table), -1, dtype=np.int64)  # of what a call hands on
+    before[out[handed]] = producer[given[order[place[handed]]]]
+    result = producer.copy()
+    for _ in range(_HANDED_ON):
+        further = np.where(result >= 0, before[result], -1)
+        if not (further >= 0).any():
+            break
+        result = np.where(further >= 0, further, result)
+    return result
+
+
+def is_leaf(side: Traits) -> Bool:
+    """Calls that go forward for the first time, and modules that make none."""
+    end = side.outline.tree.subtree_end
+    return np.asarray(side.forward & (end == np.arange(len(end))))
+
+
+def _keys(table: ParameterTable) -> Int:
+    """The same for equal statistics; 0 for constants and for what has none."""
+    high, low, _, norm = table.statistics
+    telling = table.is_tensor & ~np.isnan(norm) & ~np.isnan(high) & ~np.isnan(low)
+    telling &= ((high != low) | (table.numel == 1)) & (norm != 0)
+    bits = [np.nan_to_num(one, posinf=np.inf, neginf=-np.inf) for one in table.statistics]
+    bits = [np.ascontiguousarray(one).view(np.int64) for one in bits]
+    keys = mixed(np.nan_to_num(table.numel).view(np.int64), *bits).astype(np.int64) >> 1
+    return np.where(telling, np.where(keys == 0, 1, keys), 0)
+
+
+def alike(mine: ParameterTable, theirs: ParameterTable, a: Int, b: Int, tolerance: float) -> Bool:
+    """Whether the statistics of two tensors agree, for each pair of rows ``a`` × ``b``.
+
+    The norm as a fraction of itself, the others as one of the largest element.
+    """
+    result = mine.numel[a][:, None] == theirs.numel[b]
+    x, y = mine.statistics[:, a][:, :, None], theirs.statistics[:, b][:, None, :]
+    result &= np.isfinite(x).all(axis=0) & np.isfinite(y).all(axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        norm = np.maximum(np.abs(x[3]), np.abs(y[3]))
+        result &= np.abs(x[3] - y[3]) <= tolerance * norm
+        scale = np.maximum(np.abs(x[:2]).max(axis=0), np.abs(y[:2]).max(axis=0))
+        for line in range(3):
+            result &= np.abs(x[line] - y[line]) <= tolerance * scale
+    return np.asarray(result)
+
+
+def inputs_of(flow: Flow, node: int) -> list[int]:
+    """Rows of the tensors that a node takes in, its parameters included."""
+    return [
+        row
+        for row in flow.rows(node)
+        if flow.table.is_tensor[row] and flow.table.section[row] in _GIVEN
+    ]
+
+
+def outputs_of(flow: Flow, node: int) -> list[int]:
+    """Rows of the tensors that a node puts out."""
+    return [
+        row
+        for row in flow.rows(node)
+        if flow.table.is_tensor[row] and flow.table.section[row] == _PUT_OUT
+    ]

@@ -1,0 +1,396 @@
+"""How well two nodes agree: the evidence for a pair, as a sum of weights.
+
+Nothing here is required: where a dump has no statistics, or a fault has changed them, what is
+left decides. Weights are roughly log-odds; a pair needs more than ``THRESHOLD``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.sites import at_other_sites
+from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
+from msprobe_builder.align.evidence.traits import Tensors, Traits
+from msprobe_builder.align.evidence.words import Words
+from msprobe_builder.dump.names import Kind
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+THRESHOLD = 1.5
+IMPOSSIBLE = -100.0
+
+MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Weights of statistics that are equal and of those that are near; whether sizes are equal.
+
+    ``weights`` is that of equal or near parameters. Where sizes are equal shapes need not be: one
+    side may hold the sequence first and the other one the batch.
+    """
+
+    equal: float = 0.0
+    near: float = 0.0
+    same_sizes: bool = True
+    same_shapes: bool = True
+    weights: float = 1.5
+
+    def extent(self, tensors: Tensors) -> Int | Float:
+        """What is equal of tensors of one extent: shapes, numbers of elements or of dimensions."""
+        if self.same_shapes:
+            return tensors.shapes
+        return tensors.numel if self.same_sizes else tensors.ranks
+
+
+# Where statistics agree less often than this between calls at the same place, they do so by
+# chance: other seeds, other data. Then they are no evidence. Where most shapes differ the models
+# are of other sizes, and only numbers of dimensions can agree.
+_LEAST_AGREEMENT = 0.08
+_LEAST_EQUAL_WEIGHTS = 0.5  # norms begin with ones in any run
+_ROUNDED = 2.0**-8  # what bfloat16 rounds off; norms of large drawn weights are near by chance
+_LEAST_NEAR = 0.4  # what norms put out is near anywhere
+_LEAST_SAME_SIZES = 0.5
+
+
+def trust_of(npu: Traits, bench: Traits, a: Int, b: Int) -> Trust:
+    """What agreement of statistics means for two sides whose leaves ``a`` and ``b`` are aligned.
+
+    Near statistics mean something only where not all that is right is equal anyway.
+    """
+    of_weights = (npu.parameters.count[a] > 0) & (bench.parameters.count[b] > 0)
+    level = levels(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    others = _other_weights(npu.parameters, bench.parameters, a[of_weights], b[of_weights])
+    tell = not len(level) or bool((level > 0).mean() >= _LEAST_EQUAL_WEIGHTS)
+    weights = 1.5 if tell and not others else 0.0
+    some = (npu.outputs.numel[a] > 1) & (bench.outputs.numel[b] > 1)
+    a, b = a[some], b[some]
+    if not len(a):
+        return Trust(weights=weights)
+    same_shapes, same_sizes = (
+        (mine[a] == theirs[b]).mean() >= _LEAST_SAME_SIZES
+        for mine, theirs in (
+            (npu.outputs.shapes, bench.outputs.shapes),
+            (npu.outputs.numel, bench.outputs.numel),
+        )
+    )
+    level = levels(npu.outputs, bench.outputs, a, b)
+    equal, near = (level == 2).mean(), (level >= 1).mean()
+    return Trust(
+        2.0 * (equal >= _LEAST_AGREEMENT and not others),
+        1.0 * (near - equal >= _LEAST_AGREEMENT and near >= _LEAST_NEAR and not others),
+        bool(same_sizes),
+        bool(same_shapes),
+        weights,
+    )
+
+
+def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
+    """Whether most weights of pairs of equal size differ; then what agrees does not depend on any.
+
+    Such are positions, masks and numbers of tokens, which every layer has alike.
+    """
+    known = ~np.isnan(mine.values[:, a] + theirs.values[:, b]).any(axis=0)
+    known &= mine.numel[a] == theirs.numel[b]
+    a, b = a[known], b[known]
+    x, y = mine.values[:, a], theirs.values[:, b]
+    with np.errstate(invalid="ignore"):
+        same = (np.abs(x - y) <= _ROUNDED * np.maximum(np.abs(x), np.abs(y))).all(axis=0)
+    return bool(mine.numel[a][same].sum() < _LEAST_EQUAL_WEIGHTS * mine.numel[a].sum())
+
+
+_ALL = Trust(2.0, 1.0)
+
+
+@dataclass
+class Known:
+    """What is known while pairs are made.
+
+    ``exact`` are the pairs of the documented rule, by npu node; ``stems`` counts how often the
+    modules of two stems were matched, by stem ids; ``stem`` gives those of the nodes. ``shift``
+    is by how much the call numbers of a stem differed when two such calls were matched last.
+    ``twin`` numbers modules by their weights where only one module of each side has these, -1
+    elsewhere. ``trust`` says which agreement of statistics means anything, see :func:`trust_of`.
+    ``layouts`` are the operators that only lay out a tensor anew: of these there are many, and
+    what tells them apart is what they are given. ``padded`` are those whose results one side may
+    have padded, ``moving`` those that only move elements, or cast them. ``site`` numbers the
+    lines that make the calls, see :func:`~.sites.shared_sites`. ``hands_on`` tells which
+    modules put out what they take in, see :func:`~.hands_on.hands_on`. ``same_code`` is False
+    where no statistics tell and the hierarchies show two authors, ``one_code`` where the calls do,
+    see pairing/alike.py.
+    """
+
+    exact: Int
+    words: Words
+    other_words: Words
+    stem: Int
+    other_stem: Int
+    call: Int
+    other_call: Int
+    twin: Int
+    other_twin: Int
+    trust: Trust
+    layouts: Int
+    padded: Int
+    moving: Int
+    site: Int
+    other_site: Int
+    hands_on: Int
+    other_hands_on: Int
+    same_code: bool = True
+    one_code: bool = True
+    shift: dict[int, int] = field(default_factory=dict)
+    stems: dict[int, int] = field(default_factory=dict)
+    taken_stems: set[int] = field(default_factory=set)
+
+
+def scores(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    """Evidence for each pair of nodes ``a`` × ``b``; IMPOSSIBLE where they cannot be one.
+
+    ``depth`` tells how many levels were dissolved to reach a node: 0 for a direct child.
+    """
+    is_call, other_call = npu.outline.kind[a] == Kind.API, bench.outline.kind[b] == Kind.API
+    result = np.full((len(a), len(b)), IMPOSSIBLE)
+    i, j = np.flatnonzero(is_call), np.flatnonzero(other_call)
+    if len(i) and len(j):
+        result[np.ix_(i, j)] = _of_calls(npu, bench, a[i], b[j], depth[i], other_depth[j], known)
+    i, j = np.flatnonzero(~is_call), np.flatnonzero(~other_call)
+    if len(i) and len(j):
+        result[np.ix_(i, j)] = _of_modules(npu, bench, a[i], b[j], depth[i], other_depth[j], known)
+    return result
+
+
+def _of_calls(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    result = np.full((len(a), len(b)), 2.0)
+    result += _flow(npu, bench, a, b, known.trust)
+    result += 0.5 * (npu.arguments[a][:, None] == bench.arguments[b])
+    result += 0.6 * (depth[:, None] == other_depth)
+    same_stem = known.stem[a][:, None] == known.other_stem[b]
+    shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
+    same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
+    result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
+    layout = np.isin(npu.operator[a], known.layouts)[:, None]
+    padded = np.isin(npu.operator[a], known.padded)[:, None]
+    moving = np.isin(npu.operator[a], known.moving)[:, None]
+    result -= np.where(padded | moving, 0.0, 1.5) * takes_more(npu, bench, a, b)
+    other_sizes = _other_outputs(npu, bench, a, b, known.trust)
+    far_more = _far_more(npu, bench, a, b, known.trust)
+    # Of the very same tensor another slice may be taken by mistake: that is no other call.
+    same = _given_the_same(npu, bench, a, b, other_sizes | far_more, known.trust)
+    result -= np.where(padded | (same & ~layout), 2.0, 4.0) * other_sizes
+    result -= 5.0 * (far_more & ~same)
+    if known.trust.same_shapes and not known.trust.equal:
+        result -= 3.0 * (layout & _other_form(npu, bench, a, b))
+    site, other_site = known.site[a][:, None], known.other_site[b]
+    result += 1.0 * ((site > 0) & (site == other_site))
+    result -= 4.0 * at_other_sites(site, other_site)
+    result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
+    return result
+
+
+def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
+    """``forms``: the same elements in another form agree as another size in that form does."""
+    result = np.zeros((len(a), len(b)))
+    for mine, theirs, weight in (
+        (npu.inputs, bench.inputs, 1.0),
+        (npu.outputs, bench.outputs, 1.2),
+    ):
+        ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+        if forms:  # one author calls modules with all tokens in a row
+            ranks |= (mine.numel[a][:, None] == theirs.numel[b]) & (theirs.numel[b] > 1)
+        extent = trust.extent(mine)[a][:, None] == trust.extent(theirs)[b]
+        equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
+        result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
+        result += weight * agreement(mine, theirs, a, b, trust)
+    return result
+
+
+def _other_outputs(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where models of equal sizes put out tensors of other sizes: one does more than the other."""
+    if not trust.same_sizes:
+        return np.zeros((len(a), len(b)), dtype=bool)
+    some = (npu.outputs.numel[a][:, None] > 0) & (bench.outputs.numel[b] > 0)
+    return np.asarray(some & (npu.outputs.numel[a][:, None] != bench.outputs.numel[b]))
+
+
+def _far_more(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where one puts out half as much again as the other: it does the work of several."""
+    x, y = npu.outputs.numel[a][:, None], bench.outputs.numel[b]
+    low = np.minimum(x, y)
+    much = (np.maximum(x, y) >= MORE * low) & (low > 0)
+    return np.asarray(
+        much & trust.same_sizes & (npu.outputs.count[a][:, None] == bench.outputs.count[b])
+    )
+
+
+def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, trust: Trust) -> Bool:
+    """Of the ``wanted`` pairs those that take in tensors equal in all statistics."""
+    result = np.zeros(wanted.shape, dtype=bool)
+    if trust.equal:
+        i, j = np.nonzero(wanted)
+        result[i, j] = levels(npu.inputs, bench.inputs, a[i], b[j]) == 2
+    return result
+
+
+def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where one takes in a tensor more than the other, which is no number."""
+    mine, theirs = npu.inputs, bench.inputs
+    more = mine.count[a][:, None] - theirs.count[b]
+    elements = mine.numel[a][:, None] - theirs.numel[b]
+    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
+
+
+def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where two calls give another form to one they do not share, or exchange other dimensions."""
+    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
+    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
+    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
+    return np.asarray(~out & (~given | exchanges))
+
+
+def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
+    """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
+    if not trust.equal and not trust.near:
+        return np.zeros((len(a), len(b)))
+    level = levels(mine, theirs, a[:, None], b[None, :])
+    return np.array([0.0, trust.near, max(trust.equal, trust.near)])[level]
+
+
+def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
+    """How many of the pairs ``a``, ``b`` differ in their statistics, where both have any."""
+    known = ~(np.isnan(mine.values[0, a]) | np.isnan(theirs.values[0, b]))
+    known &= (mine.values[0, a] != 0) | (theirs.values[0, b] != 0)
+    return int((known & (levels(mine, theirs, a, b) < 2)).sum())
+
+
+def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
+    """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
+    equal = np.ones(np.broadcast(a, b).shape, dtype=bool)
+    near, known = equal.copy(), ~equal
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = np.zeros(equal.shape)
+        for line in range(3):
+            sizes = np.fmax(np.abs(mine.values[line, a]), np.abs(theirs.values[line, b]))
+            scale = np.fmax(scale, np.where(np.isfinite(sizes), sizes, 0.0))
+        for line in range(3):
+            x, y = mine.values[line, a], theirs.values[line, b]
+            both = ~(np.isnan(x) | np.isnan(y))
+            distance = np.where(x == y, 0.0, np.abs(x - y))
+            unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
+            unit = np.where(np.isfinite(unit), unit, 1.0)
+            equal &= ~both | (distance <= EQUAL * unit)
+            near &= ~both | (distance <= NEAR * unit)
+            known |= both & (x != 0)
+    known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
+    same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])
+    return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
+
+
+def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
+    """Evidence that calls ``a`` repeat calls ``b`` of the same side."""
+    rows, columns = a[:, None], b[None, :]
+    flow = levels(side.inputs, side.inputs, rows, columns)
+    flow = flow + levels(side.outputs, side.outputs, rows, columns)
+    return np.where(stem[rows] == stem[columns], 3.0 + flow, IMPOSSIBLE)
+
+
+def _of_modules(
+    npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
+) -> Float:
+    result = 0.8 + _flow(npu, bench, a, b, known.trust, True)
+    result += _parameters(npu, bench, a, b, known.trust)
+    result += _below(npu, bench, a, b)
+    sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
+    result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
+    mine, theirs = known.twin[a][:, None], known.other_twin[b]
+    held = npu.parameters.count[a][:, None] == 0  # what it holds may be another in part
+    elsewhere = (mine != theirs) & ((mine >= 0) | (theirs >= 0))
+    result -= np.where(held, 5.0, 7.0) * elsewhere
+    alike = (sizes == other_sizes) & (sizes > 0)
+    words, same_sizes = known.words, known.trust.same_sizes
+    result += words.agreement(a, known.other_words, b, alike, sizes_tell=same_sizes)
+    own, other_own = npu.parameters.count[a][:, None] > 0, bench.parameters.count[b] > 0
+    around = np.where(own != other_own, 8.0, 5.0)  # a block against the one norm inside of it
+    result -= around * holds(npu, bench, a, b)
+    result -= around * holds(bench, npu, b, a).T
+    if known.trust.equal:  # elsewhere statistics do not show what hands on
+        first, second = known.hands_on[a][:, None], known.other_hands_on[b]
+        result -= 5.0 * ((first >= 0) & (second >= 0) & (first != second))
+        # What hands on is told from others by what it is given alone.
+        other_tensor = levels(npu.outputs, bench.outputs, a[:, None], b[None, :]) == 0
+        result -= 2.0 * ((first == 1) & (second == 1) & other_tensor)
+    result += 0.3 * (depth[:, None] == other_depth)
+    result += 4.0 * (known.exact[a][:, None] == b)
+    # One path on both sides, though other modules stand around it.
+    result += 1.5 * (known.stem[a][:, None] == known.other_stem[b])
+    for i, stem in enumerate(known.stem[a].tolist()):
+        for j, other in enumerate(known.other_stem[b].tolist()):
+            if known.stems.get(stem) == other:
+                result[i, j] += 4.0
+            elif stem in known.stems or other in known.taken_stems:
+                result[i, j] -= 2.0
+    return result
+
+
+def _parameters(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Float:
+    mine, theirs = npu.parameters, bench.parameters
+    has, other_has = mine.count[a][:, None] > 0, theirs.count[b] > 0
+    both = has & other_has
+    result = np.where(has != other_has, -1.5, 0.0)
+    sizes = mine.numel[a][:, None] == theirs.numel[b]
+    ranks = mine.ranks[a][:, None] == theirs.ranks[b]
+    shapes = mine.shapes[a][:, None] == theirs.shapes[b] if trust.same_sizes else ranks
+    result += both * np.where(shapes, 1.0, np.where(sizes, 0.3, np.where(ranks, -0.7, -2.0)))
+    result += both * trust.weights * agreement(mine, theirs, a, b, _ALL)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x, y = npu.parameters_below[:, a, None], bench.parameters_below[:, None, b]
+        near = (np.abs(x - y) <= 1e-3 * np.maximum(x, y)) & (x > 0)
+    result += np.where(near[1], 0.8, 0.0) + np.where(near.all(axis=0), trust.weights, 0.0)
+    if npu.parameters_below[1, 0] > 0 and bench.parameters_below[1, 0] > 0:
+        result -= 3.0 * ((x[1] > 0) != (y[1] > 0))
+        # An activation is no counterpart of what holds it beside a linear.
+        own, other_own = mine.numel[a][:, None], theirs.numel[b]
+        result -= 5.0 * (((x[1] == 0) & (y[1] > other_own)) | ((y[1] == 0) & (x[1] > own)))
+    return np.asarray(result)
+
+
+def holds(side: Traits, other: Traits, a: Int, b: Int) -> Bool:
+    """Where a module holds one with just as many parameters as the other, and more beside it.
+
+    Then that one is the counterpart: one side has a module around it that the other lacks. What
+    has parameters of its own is no counterpart of what only holds a module that has them, and what
+    makes calls beside one that makes just those of the other is no counterpart of that.
+    """
+    result = np.zeros((len(a), len(b)), dtype=bool)
+    below, sizes = side.parameters_below[1], other.parameters_below[1, b]
+    own = other.parameters.count[b] > 0
+    if not (sizes > 0).any():
+        return result
+    for place in np.flatnonzero(below[a] > side.parameters.numel[a]).tolist():
+        node = int(a[place])
+        inside = below[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
+        more = (sizes < below[node]) | (own & (side.parameters.count[node] == 0))
+        result[place] = (sizes > 0) & more & np.isin(sizes, inside)
+        content = side.content[node + 1 : int(side.outline.tree.subtree_end[node]) + 1]
+        works_more = (sizes > 0) & (other.content[b] != side.content[node])
+        result[place] |= works_more & np.isin(other.content[b], content)
+    return result
+
+
+def _below(npu: Traits, bench: Traits, a: Int, b: Int) -> Float:
+    """Up to 2 for equal operators below, down to -1.5 for none in common; 0 without any."""
+    x, y = npu.below[a][:, None, :], bench.below[b]
+    common = np.minimum(x, y).sum(axis=2)
+    total = npu.below[a].sum(axis=1)[:, None] + bench.below[b].sum(axis=1)
+    some = (npu.below[a].sum(axis=1)[:, None] > 0) & (bench.below[b].sum(axis=1) > 0)
+    dice = 2.0 * common / np.maximum(total, 1)
+    return np.asarray(np.where(some, 3.5 * dice - 1.5, 0.0))

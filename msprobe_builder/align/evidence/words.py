@@ -1,0 +1,232 @@
+"""Names of modules as evidence: their words, wherever they stand in the name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.classes import KIND_OF_CLASS
+from msprobe_builder.dump.names import Kind, parse_gradients
+from msprobe_builder.graph.tree import Tree
+
+Int = NDArray[np.int64]
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+_OTHER_KIND = -5.0  # evidence of a norm against a linear, an activation against a dropout
+_SEVERAL = 2  # modules that show by how much numbers differ
+_TURNED = 3  # least modules of a list whose order of calls shows that it is counted from its end
+_FITTING = 0.75  # least share of the modules of one size whose numbers differ by that much
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SHORT = {
+    **dict.fromkeys(("attn", "attention", "attentions", "mixer"), "attention"),
+    **dict.fromkeys(("norm", "layernorm", "rmsnorm", "ln", "rms"), "norm"),
+    **dict.fromkeys(("mlp", "ffn", "ff", "feedforward", "feed", "forward"), "mlp"),
+    **dict.fromkeys(("emb", "embed", "embedding", "embeddings", "wte", "tok"), "embedding"),
+    **dict.fromkeys(("proj", "projection"), "projection"),
+    **dict.fromkeys(("layer", "layers", "block", "blocks", "h"), "layer"),
+    **dict.fromkeys(("linear", "dense", "fc", "conv1d"), "linear"),
+    **dict.fromkeys(("pos", "position", "positions", "wpe"), "position"),
+    **dict.fromkeys(("act", "activation"), "activation"),
+    **dict.fromkeys(("out", "output", "o", "wo"), "output"),
+    **dict.fromkeys(("q", "query", "wq"), "query"),
+    **dict.fromkeys(("k", "key", "wk"), "key"),
+    **dict.fromkeys(("v", "value", "wv"), "value"),
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """Words of a module's attribute and of its class, and its number in a list, else -1.
+
+    The place in a sequence of unlike modules is no number: nothing counts them. ``place`` is that
+    among the modules of its class in the list, ``of`` how many there are. A list that is called
+    from its last module to its first is ``turned``: number and place are those from its end, as
+    the way up of a U-Net is counted. ``kind`` is what the class does if a framework defines it,
+    else -1.
+    """
+
+    attribute: frozenset[str]
+    class_name: frozenset[str]
+    number: int
+    place: int = -1
+    of: int = 0
+    turned: bool = False
+    kind: int = -1
+
+
+_NOTHING = Label(frozenset(), frozenset(), -1)
+
+
+class Words:
+    """The labels of the modules of one side."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._label: list[Label] = []
+        self.of_node = np.zeros(len(tree), dtype=np.int64)
+        known: dict[str, int] = {}
+        row: dict[tuple[str, str], set[int]] = {}  # labels of one class with numbers in one list
+        for node, name in enumerate(tree.parsed):
+            if name.kind is not Kind.MODULE:
+                continue
+            found = known.get(name.stem)
+            if found is None:
+                found = known[name.stem] = len(self._label)
+                label = _label(name.stem)
+                self._label.append(label)
+                if label.number >= 0:
+                    path, _, class_name = name.stem.rpartition(".")
+                    row.setdefault((path.rpartition(".")[0], class_name), set()).add(found)
+            self.of_node[node] = found
+        for labels in row.values():
+            if len(labels) == 1:
+                self._label[min(labels)] = replace(self._label[min(labels)], number=-1)
+                continue
+            self._count(sorted(labels))
+        if not self._label:
+            self._label.append(_NOTHING)
+        self._kind = np.array([label.kind for label in self._label], dtype=np.int64)
+
+    def _count(self, labels: list[int]) -> None:
+        """Give the modules of a list, in the order in which they are called, their places."""
+        numbers = [self._label[one].number for one in labels]
+        turned = all(one > two for one, two in pairwise(numbers))
+        if turned and len(labels) < _TURNED:  # two heads, or two layers: these say nothing
+            for one in labels:
+                self._label[one] = replace(self._label[one], number=-1)
+            return
+        for one, number in zip(labels, numbers, strict=True):
+            place = sum(other < number for other in numbers)
+            if turned:
+                number, place = max(numbers) - number, len(labels) - 1 - place
+            label = replace(self._label[one], number=number, place=place)
+            self._label[one] = replace(label, of=len(labels), turned=turned)
+
+    def attribute(self, node: int) -> frozenset[str]:
+        """The words of the attribute that holds a module."""
+        return self._label[int(self.of_node[node])].attribute
+
+    def do_other_things(self, a: Int, other: Words, b: Int) -> Bool:
+        """Which of the pairs ``a``, ``b`` are of classes that a framework defines apart."""
+        mine, theirs = self._kind[self.of_node[a]], other._kind[other.of_node[b]]
+        return np.asarray((mine >= 0) & (theirs >= 0) & (mine != theirs))
+
+    def recounted(self, other: Words, partner: Int) -> Bool:
+        """Nodes whose partners stand at another place of a list that holds as many modules."""
+        result = np.zeros(len(partner), dtype=bool)
+        for node in np.flatnonzero(partner >= 0).tolist():
+            own = self._label[self.of_node[node]]
+            their = other._label[other.of_node[partner[node]]]
+            as_many = own.of > 0 and own.of == their.of and own.turned == their.turned
+            result[node] = as_many and own.place != their.place
+        return result
+
+    def agreement(
+        self, a: Int, other: Words, b: Int, alike: Bool, *, sizes_tell: bool = False
+    ) -> Float:
+        """Up to about 3 for equal names, down to -1 for other numbers, -5 for classes that do
+        other things.
+
+        ``alike`` marks the pairs of ``a`` × ``b`` of one size: one author counts other modules
+        among the layers, so numbers agree where they differ by as much as those of most such.
+        Where sizes do not tell and both lists hold as many, an author may have counted from one.
+        Numbers say nothing where one author counts modules of a size that the other one names,
+        nor, where ``sizes_tell``, between lists of other lengths that hold modules of other sizes:
+        one counts layers, the other one their halves.
+        """
+        result = np.zeros((len(a), len(b)))
+        mine = [self._label[one] for one in self.of_node[a].tolist()]
+        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        numbers, others = (
+            np.array([label.number for label in labels], dtype=np.int64)
+            for labels in (mine, theirs)
+        )
+        shift = _shift(numbers, others, alike)
+        counted = (numbers[:, None] >= 0) & (others >= 0)
+        if (alike & (numbers[:, None] >= 0) & (others < 0)).any() or (
+            alike & (numbers[:, None] < 0) & (others >= 0)
+        ).any():
+            counted[:] = False
+        if sizes_tell:
+            lengths, other_lengths = (
+                np.array([label.of for label in labels], dtype=np.int64)
+                for labels in (mine, theirs)
+            )
+            counted &= alike | (lengths[:, None] == other_lengths)
+        for i, own in enumerate(mine):
+            for j, their in enumerate(theirs):
+                result[i, j] = _agreement(own, their, shift, counts=bool(counted[i, j]))
+        return result
+
+    def said(self, a: Int, other: Words, b: Int) -> Float:
+        """What the words of names say alone, up to 2 for equal ones."""
+        mine = [self._label[one] for one in self.of_node[a].tolist()]
+        theirs = [other._label[one] for one in other.of_node[b].tolist()]
+        rows = [[_agreement(own, their, 0, counts=False) for their in theirs] for own in mine]
+        return np.array(rows).reshape(len(mine), len(theirs))
+
+
+def _shift(numbers: Int, others: Int, alike: Bool) -> int | None:
+    """By how much the numbers of two lists differ, None unless several modules say it."""
+    both = alike & (numbers[:, None] >= 0) & (others >= 0)
+    shifts, counts = np.unique((numbers[:, None] - others)[both], return_counts=True)
+    most = min(int(both.any(axis=1).sum()), int(both.any(axis=0).sum()))
+    if not len(shifts) or counts.max() < max(_SEVERAL, _FITTING * most):
+        return None  # one author counts every second module of another kind, too
+    best = int(counts.argmax())
+    return int(shifts[best]) if counts[best] > counts[shifts == 0].sum() else 0
+
+
+def _label(stem: str) -> Label:
+    gradients = parse_gradients(stem)
+    parts = (gradients[0] if gradients else stem).split(".")[1:]
+    if not parts:
+        return _NOTHING
+    path, class_name = parts[:-1], parts[-1]
+    attribute = path[-1] if path else ""
+    number = int(attribute) if attribute.isdigit() and len(attribute) < 9 else -1
+    if number >= 0:  # a place in a list is no word
+        attribute = path[-2] if len(path) > 1 else ""
+    kind = KIND_OF_CLASS.get(class_name, -1)
+    return Label(words_of(attribute), words_of(class_name), number, kind=kind)
+
+
+def first_difference(one: str, other: str) -> int:
+    """The place of the first attribute in which two paths differ, if it is a name and no number.
+
+    -1 where it is a number, or nothing differs.
+    """
+    mine, theirs = one.split(".")[1:-1], other.split(".")[1:-1]
+    for place, (own, its) in enumerate(zip_longest(mine, theirs, fillvalue="")):
+        if own != its:
+            both = own[-1:].isdigit() and its[-1:].isdigit()
+            counted = both and own.rstrip("0123456789") == its.rstrip("0123456789")
+            return -1 if counted else place
+    return -1
+
+
+def words_of(name: str) -> frozenset[str]:
+    """The words of a name in snake or camel case, short forms written out."""
+    words = (word.lower() for word in _WORD.findall(name))
+    return frozenset(_SHORT.get(word, word) for word in words)
+
+
+def _agreement(mine: Label, theirs: Label, shift: int | None, *, counts: bool) -> float:
+    result = _OTHER_KIND if -1 not in (mine.kind, theirs.kind) and mine.kind != theirs.kind else 0.0
+    if counts:
+        same = mine.number == theirs.number + (shift or 0)
+        if shift is None and mine.of == theirs.of:
+            same = mine.place == theirs.place
+        result += 1.0 if same else -1.0
+    for own, other, weight in (
+        (mine.attribute, theirs.attribute, 1.2),
+        (mine.class_name, theirs.class_name, 0.8),
+    ):
+        if own and other:
+            result += weight * len(own & other) / len(own | other)
+    return result

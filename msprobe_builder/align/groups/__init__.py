@@ -1,0 +1,1 @@
+"""Calls that do together what calls of the other side do."""

@@ -1,0 +1,395 @@
+"""Groups: calls that do together what calls of the other side do, found by what flows in and out.
+
+A group begins where a tensor is put out on both sides by calls that have no partner: it is told
+by its statistics, or because a pair of calls takes it in at the same place. From there it grows
+backward through calls without a partner, up to tensors that both sides have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.flow import Flow, alike, inputs_of, outputs_of
+from msprobe_builder.align.evidence.scores import levels
+from msprobe_builder.align.evidence.tolerances import EQUAL
+from msprobe_builder.align.groups.fused import name_of
+from msprobe_builder.align.groups.fused_calls import find_by_shapes, turned
+from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.match.matching import Group
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_LARGEST = 4_000_000  # pairs of tensors of a region that are looked at
+_BY_VALUES, _BY_PLACE = 0.98, 0.9
+
+
+@dataclass
+class Region:
+    """Calls without a partner, or with a weak one, below two matched modules and no deeper pair."""
+
+    npu: list[int] = field(default_factory=list)
+    bench: list[int] = field(default_factory=list)
+
+
+def find_groups(pairs: Pairs, flow: Flow, other: Flow) -> list[Group]:
+    """The groups of calls going forward; pairs that contradict one are dropped."""
+    found: list[Group] = []
+    weak = _weak(pairs, flow, other)
+    regions = list(_regions(pairs, flow, other, weak))
+    for region in regions:
+        found += _by_values(pairs, flow, other, region)
+    for group in found:
+        _settle(pairs, group)
+    taken = {node for group in found for node in group.npu}
+    other_taken = {node for group in found for node in group.bench}
+    for region in regions:
+        free = [i for i in region.npu if pairs.partner[i] < 0 and i not in taken]
+        other_free = [j for j in region.bench if pairs.back[j] < 0 and j not in other_taken]
+        if free and other_free:
+            found += _by_place(pairs, flow, other, free, other_free)
+    found = [group for group in found if not _is_pair(pairs, group)]
+    return found + _by_shapes(pairs, flow, other, regions, found)
+
+
+def _by_shapes(
+    pairs: Pairs, flow: Flow, other: Flow, regions: list[Region], known: list[Group]
+) -> list[Group]:
+    """Groups among what is left, whichever side has the one call."""
+    taken = {node for group in known for node in group.npu}
+    other_taken = {node for group in known for node in group.bench}
+    found: list[Group] = []
+    tell = pairs.known.trust.weights > 0
+    for region in regions:
+        free = [i for i in region.npu if i not in taken and not _fits(pairs, i)]
+        other_free = [
+            j for j in region.bench if j not in other_taken and not _fits(pairs, int(pairs.back[j]))
+        ]
+        sides = pairs.npu, flow, free, pairs.partner
+        others = pairs.bench, other, other_free, pairs.back
+        more = find_by_shapes(*sides, *others, weights_tell=tell)
+        more += map(turned, find_by_shapes(*others, *sides, weights_tell=tell))
+        for group in more:
+            if taken & set(group.npu) or other_taken & set(group.bench):
+                continue
+            _settle(pairs, group)
+            taken |= set(group.npu)
+            other_taken |= set(group.bench)
+            found.append(group)
+    return found
+
+
+def _fits(pairs: Pairs, i: int) -> bool:
+    """Whether a call has a partner that puts out as much."""
+    if i < 0 or pairs.partner[i] < 0:
+        return False
+    j = int(pairs.partner[i])
+    return bool(pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
+
+
+def _has_open(pairs: Pairs, group: Group) -> bool:
+    """Whether calls of both sides have no partner."""
+    is_open = (pairs.partner[list(group.npu)] < 0).any()
+    return bool(is_open and (pairs.back[list(group.bench)] < 0).any())
+
+
+def _weak(pairs: Pairs, flow: Flow, other: Flow) -> Bool:
+    """Pairs of calls that were made by their place and whose outputs disagree."""
+    result = np.zeros(len(pairs.partner), dtype=bool)
+    trust = pairs.known.trust
+    if not trust.equal and not trust.same_sizes:
+        return result
+    calls = np.flatnonzero(
+        flow.is_leaf & (pairs.evidence == Evidence.INSIDE) & ~pairs.asked & (pairs.partner >= 0)
+    )
+    mine, theirs = pairs.npu.outputs, pairs.bench.outputs
+    j = pairs.partner[calls]
+    # Where all outputs together agree so does one of them: few calls are left to look at.
+    agree = (
+        levels(mine, theirs, calls, j) == 2 if trust.equal else mine.numel[calls] == theirs.numel[j]
+    )
+    for i in calls[~agree].tolist():
+        out = outputs_of(flow, i)
+        other_out = outputs_of(other, int(pairs.partner[i]))
+        if out and other_out and trust.equal:
+            same = alike(flow.table, other.table, np.array(out), np.array(other_out), EQUAL)
+            result[i] = not same.any()
+        elif out and other_out:
+            result[i] = not np.isin(flow.table.numel[out], other.table.numel[other_out]).any()
+    return result
+
+
+def _regions(pairs: Pairs, flow: Flow, other: Flow, weak: Bool) -> Iterator[Region]:
+    """By host and micro-step, calls without a partner and weak pairs, where both sides have any."""
+    npu, bench = pairs.npu.outline, pairs.bench.outline
+    weak_back = np.zeros(len(bench), dtype=bool)
+    weak_back[pairs.partner[weak]] = True
+    found: dict[tuple[int, int], Region] = {}
+    for node in np.flatnonzero(flow.is_leaf & ((pairs.partner < 0) | weak)).tolist():
+        host = _host(npu.tree.parent, npu.kind, pairs.partner, node)
+        key = int(pairs.partner[host]), int(npu.tree.micro_step[node])
+        found.setdefault(key, Region()).npu.append(node)
+    for node in np.flatnonzero(other.is_leaf & ((pairs.back < 0) | weak_back)).tolist():
+        host = _host(bench.tree.parent, bench.kind, pairs.back, node)
+        key = host, int(bench.tree.micro_step[node])
+        if key in found:
+            found[key].bench.append(node)
+    for region in found.values():
+        is_open = bool(region.bench) and (pairs.partner[region.npu] < 0).any()
+        if is_open and (pairs.back[region.bench] < 0).any():
+            yield region
+
+
+def _host(parent: Int, kind: Int, partner: Int, node: int) -> int:
+    """The nearest module above a node that has a partner."""
+    above = int(parent[node])
+    while above > 0 and (partner[above] < 0 or kind[above] != Kind.MODULE):
+        above = int(parent[above])
+    return max(above, 0)
+
+
+def _by_values(pairs: Pairs, flow: Flow, other: Flow, region: Region) -> list[Group]:
+    """Groups of one region whose outputs are told by their statistics."""
+    if not pairs.known.trust.equal:
+        return []
+    rows, other_rows = _rows(flow, region.npu), _rows(other, region.bench)
+    if not len(rows) or not len(other_rows) or len(rows) * len(other_rows) > _LARGEST:
+        return []
+    same = alike(flow.table, other.table, rows, other_rows, EQUAL)
+    common = _common(flow, other, rows, other_rows, same)
+    inside, other_inside = set(region.npu), set(region.bench)
+    found = []
+    for row, matching in zip(rows.tolist(), same, strict=True):
+        if not _is_new(flow, row):
+            continue
+        places = [one for one in other_rows[matching].tolist() if _is_new(other, one)]
+        if not places:
+            continue
+        mine = _slice(flow, row, inside, common[0])
+        theirs = _slice(other, places[0], other_inside, common[1])
+        inputs = _shared(common, mine.inputs, theirs.inputs)
+        if inputs:
+            members = sorted(mine.nodes), sorted(theirs.nodes)
+            found.append(_Slices(*members, [*inputs, (row, places[0])]))
+    groups = []
+    for joined in _joined(found):
+        group = _group(pairs, joined, _BY_VALUES)
+        if _has_open(pairs, group):
+            groups.append(group)
+    return groups
+
+
+def _by_place(
+    pairs: Pairs, flow: Flow, other: Flow, free: list[int], other_free: list[int]
+) -> list[Group]:
+    """Groups whose outputs are taken in by a pair of calls at the same place.
+
+    This does not need what a fault has changed: within one side tensors are equal to the bit.
+    """
+    inside, other_inside = set(free), set(other_free)
+    makers = _takers(flow, inside)
+    found = []
+    for taker, row in makers:
+        partner = int(pairs.partner[taker])
+        if partner < 0 or not other.is_leaf[partner]:
+            continue
+        # What only moves elements is itself known by who computed them.
+        if pairs.evidence[taker] and pairs.npu.operator[taker] in pairs.known.moving:
+            continue
+        mine, theirs = inputs_of(flow, taker), inputs_of(other, partner)
+        if len(mine) != len(theirs):
+            continue
+        for own, their in zip(mine, theirs, strict=True):
+            source = int(other.source[their])
+            if flow.source[own] != row or source < 0:
+                continue
+            if int(other.table.node[source]) not in other_inside:
+                continue
+            if flow.table.numel[row] != other.table.numel[source]:
+                continue
+            left = _slice(flow, row, inside, frozenset())
+            right = _slice(other, source, other_inside, frozenset())
+            inputs = _from_pairs(pairs, flow, other, left.inputs, right.inputs)
+            if inputs:
+                members = sorted(left.nodes), sorted(right.nodes)
+                # Where the pair puts out the same, what it takes in differs in form alone.
+                matters = not _agree(flow, other, taker, partner)
+                rows = [*inputs, (row, source)] if matters else inputs
+                found.append(_Slices(*members, rows))
+    return [_group(pairs, joined, _BY_PLACE) for joined in _joined(found)]
+
+
+def _agree(flow: Flow, other: Flow, i: int, j: int) -> bool:
+    """Whether two calls put out the same by their statistics."""
+    mine, theirs = outputs_of(flow, i), outputs_of(other, j)
+    if len(mine) != len(theirs) or not mine:
+        return False
+    same = alike(flow.table, other.table, np.array(mine), np.array(theirs), EQUAL)
+    return bool(same.diagonal().all())
+
+
+def _takers(flow: Flow, inside: set[int]) -> list[tuple[int, int]]:
+    """Calls that take in what the nodes inside put out: node, and row of the output.
+
+    Those that hand it on are too much alike to tell one place from another.
+    """
+    found = set()
+    for row in [row for node in inside for row in outputs_of(flow, node)]:
+        for taken in flow.taken(row):
+            node = int(flow.table.node[taken])
+            if node not in inside and flow.key[taken] not in flow.key[outputs_of(flow, node)]:
+                found.add((node, row))
+    return sorted(found)
+
+
+def _from_pairs(
+    pairs: Pairs, flow: Flow, other: Flow, rows: list[int], other_rows: list[int]
+) -> list[tuple[int, int]]:
+    """Inputs of two slices that partners put out, or that are put out by nobody and are equal."""
+    result = []
+    left = list(other_rows)
+    for row in rows:
+        source = int(flow.producer[row])
+        for place in left:
+            theirs = int(other.producer[place])
+            if source < 0 or theirs < 0:
+                continue
+            mine = int(flow.table.node[source])
+            if pairs.partner[mine] == other.table.node[theirs] and (
+                flow.table.position[source] == other.table.position[theirs]
+            ):
+                result.append((row, place))
+                left.remove(place)
+                break
+    return result
+
+
+@dataclass(frozen=True)
+class _Slice:
+    nodes: set[int]
+    inputs: list[int]  # rows that go in
+
+
+@dataclass(frozen=True)
+class _Slices:
+    npu: list[int]
+    bench: list[int]
+    rows: list[tuple[int, int]]
+
+
+def _slice(flow: Flow, row: int, inside: set[int], common: frozenset[int]) -> _Slice:
+    """What a tensor is made by, back to tensors that are in ``common`` or come from outside."""
+    nodes: set[int] = set()
+    inputs: list[int] = []
+    pending = [int(flow.table.node[row])]
+    while pending:
+        node = pending.pop()
+        if node in nodes:
+            continue
+        nodes.add(node)
+        for given in inputs_of(flow, node):
+            source = int(flow.producer[given])
+            maker = int(flow.table.node[source]) if source >= 0 else -1
+            if maker in inside and given not in common:
+                pending.append(maker)
+            else:
+                inputs.append(given)
+    return _Slice(nodes, inputs)
+
+
+def _common(
+    flow: Flow, other: Flow, rows: Int, other_rows: Int, same: Bool
+) -> tuple[frozenset[int], frozenset[int], dict[int, list[int]]]:
+    """Rows of both sides that the other side has too, and which they are."""
+    same = same & (flow.key[rows] != 0)[:, None] & (other.key[other_rows] != 0)
+    i, j = np.nonzero(same)
+    partners: dict[int, list[int]] = {}
+    for row, place in zip(rows[i].tolist(), other_rows[j].tolist(), strict=True):
+        partners.setdefault(row, []).append(place)
+    return frozenset(partners), frozenset(other_rows[j].tolist()), partners
+
+
+def _shared(
+    common: tuple[frozenset[int], frozenset[int], dict[int, list[int]]],
+    rows: list[int],
+    other_rows: list[int],
+) -> list[tuple[int, int]]:
+    left = list(other_rows)
+    result = []
+    for row in rows:
+        for place in common[2].get(row, ()):
+            if place in left:
+                left.remove(place)
+                result.append((row, place))
+                break
+    return result
+
+
+def _joined(found: list[_Slices]) -> list[_Slices]:
+    """Slices that share a call are one group."""
+    result: list[tuple[set[int], set[int], list[tuple[int, int]]]] = []
+    for one in found:
+        npu, bench, rows = set(one.npu), set(one.bench), list(one.rows)
+        apart = []
+        for group in result:
+            if group[0] & npu or group[1] & bench:
+                npu |= group[0]
+                bench |= group[1]
+                rows = [*group[2], *rows]
+            else:
+                apart.append(group)
+        result = [*apart, (npu, bench, rows)]
+    return [_Slices(sorted(npu), sorted(bench), rows) for npu, bench, rows in result]
+
+
+def _group(pairs: Pairs, joined: _Slices, certainty: float) -> Group:
+    rows: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    other_taken: set[int] = set()
+    for row, other in joined.rows:
+        if row not in taken and other not in other_taken:
+            rows.append((row, other))
+            taken.add(row)
+            other_taken.add(other)
+    name = name_of(pairs, joined.npu, joined.bench)
+    return Group(name, tuple(joined.npu), tuple(joined.bench), tuple(rows), certainty)
+
+
+def _settle(pairs: Pairs, group: Group) -> None:
+    """Drop the pairs that a group contradicts."""
+    members = set(group.npu) | {int(pairs.back[j]) for j in group.bench}
+    for i in members:
+        if i >= 0 and pairs.partner[i] >= 0:
+            pairs.drop(i)
+
+
+def _is_pair(pairs: Pairs, group: Group) -> bool:
+    """Match a group of one call on each side that does the same; whether it is one."""
+    if len(group.npu) > 1 or len(group.bench) > 1:
+        return False
+    [i], [j] = group.npu, group.bench
+    same = pairs.npu.operator[i] == pairs.bench.operator[j] >= 0
+    return bool(same and pairs.add(i, j, Evidence.INSIDE, _ALIKE))
+
+
+_ALIKE = 5.0  # weight of pairs that take in and put out the same
+
+
+def _rows(flow: Flow, nodes: list[int]) -> Int:
+    rows = [row for node in nodes for row in flow.rows(node) if flow.key[row] != 0]
+    return np.array(rows, dtype=np.int64)
+
+
+def _is_new(flow: Flow, row: int) -> bool:
+    """Whether a call puts out in this row what it was not given."""
+    if flow.table.section[row] != Section.OUTPUT:
+        return False
+    given = inputs_of(flow, int(flow.table.node[row]))
+    return bool(given) and flow.key[row] not in flow.key[given]

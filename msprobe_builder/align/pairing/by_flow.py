@@ -1,0 +1,237 @@
+"""What flows between calls as evidence, where the values of the two sides do not agree.
+
+Other weights, another seed: no tensor is equal on both sides. Yet within each side it is known who
+put out what a call takes in, and that agrees wherever the two do the same. Query and key are told
+apart by the places where the product of both takes them in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.flow import Flow
+from msprobe_builder.align.evidence.hands_on import HAND_ON
+from msprobe_builder.align.evidence.operators import MOVES
+from msprobe_builder.align.evidence.scores import takes_more
+from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.across import around
+from msprobe_builder.align.pairing.edges import FAR, Edge, Edges, Kinds, makers
+from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.align.pairing.twins import doubt_twins, trade_twins
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.match.matching import Group
+
+Int = NDArray[np.int64]
+
+_ROUNDS = 8  # of finding what follows from what was found
+_WEIGHT = 3.0  # of a pair that its neighbours show
+
+
+def by_flow(
+    pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int], *, is_complete: bool
+) -> int:
+    """Take back what contradicts the flow of tensors, and match what it shows; how many pairs.
+
+    Nothing is done where equal values tell. Where all calls of one side have partners
+    (``is_complete``) networks trade theirs and nothing else.
+    """
+    if pairs.known.trust.equal:
+        return 0
+    kinds = Kinds.of(operators)
+    commuting = kinds.commuting
+    edges = Edges.of(flow, pairs.npu, commuting), Edges.of(other, pairs.bench, commuting)
+    if not edges[0].given or not edges[1].given:
+        if is_complete:
+            return 0
+        doubt_twins(
+            pairs,
+            (
+                Edges.by_shapes(flow, pairs.npu, kinds),
+                Edges.by_shapes(other, pairs.bench, kinds),
+            ),
+            kinds,
+        )
+        return 0
+    total = trade_twins(pairs, edges, kinds)
+    if is_complete:
+        return total
+    _take_back(pairs, edges, kinds)
+    for _ in range(_ROUNDS):
+        found = _match(pairs, edges, (flow, other), kinds.commuting)
+        total += found
+        if not found:
+            break
+    return total
+
+
+def _take_back(pairs: Pairs, edges: tuple[Edges, Edges], kinds: Kinds) -> None:
+    """Leave grey pairs most of whose neighbours belong to others."""
+    leaves = [i for i in edges[0].given if pairs.partner[i] >= 0]
+    for _ in range(_ROUNDS):
+        good: Counter[int] = Counter()
+        bad: Counter[int] = Counter()
+        for i in leaves:
+            j = int(pairs.partner[i])
+            if j < 0:
+                continue
+            for maker, agrees in makers(pairs, edges, i, j, kinds):
+                count = good if agrees else bad
+                count[i] += 1
+                if maker >= 0:
+                    count[maker] += 1
+        wrong = [i for i, times in bad.items() if times > good[i]]
+        if not sum(pairs.take_back(i, for_good=False) for i in wrong):
+            return
+
+
+def take_back_moved(
+    pairs: Pairs, flow: Flow, other: Flow, operators: dict[str, int], groups: list[Group]
+) -> None:
+    """Leave grey calls that only move elements, where these were put out by other calls.
+
+    What computed them on the two sides must be a pair, or belong to one group. Where nothing tells
+    who computed what, the call before or behind one must be the partner of that before or behind
+    the other: such calls are too much alike to be known by their order alone.
+    """
+    if pairs.known.trust.equal:
+        return
+    if not (flow.source >= 0).any() or not (other.source >= 0).any():
+        for i in _without_neighbours(pairs, flow, other, groups).tolist():
+            pairs.take_back(i)
+        return
+    moving = [number for name, number in operators.items() if name in MOVES | HAND_ON]
+    first, second = (
+        _computed_by(one, np.isin(side.operator, moving))
+        for one, side in ((flow, pairs.npu), (other, pairs.bench))
+    )
+    number, other_number = np.full(len(first), -1), np.full(len(second), -2)
+    for place, group in enumerate(groups):
+        number[list(group.npu)] = other_number[list(group.bench)] = place
+    moved = np.isin(pairs.npu.operator, moving) & (pairs.evidence > 0) & (pairs.partner >= 0)
+    for i in np.flatnonzero(moved & pairs.npu.forward & (first >= 0)).tolist():
+        maker, its = int(first[i]), int(second[pairs.partner[i]])
+        if its >= 0 and pairs.partner[maker] != its and number[maker] != other_number[its]:
+            pairs.take_back(i)
+
+
+def _without_neighbours(pairs: Pairs, flow: Flow, other: Flow, groups: list[Group]) -> Int:
+    """Automatic pairs of moving calls whose neighbours on both ends belong to others, or to none.
+
+    What only moves elements and has no partner is seen through.
+    """
+    moving = pairs.known.moving
+    nodes = np.flatnonzero(np.isin(pairs.npu.operator, moving) & flow.is_leaf)
+    nodes = nodes[(pairs.partner[nodes] >= 0) & (pairs.evidence[nodes] > 0)]
+    nodes = nodes[other.is_leaf[pairs.partner[nodes]]]
+    size = len(pairs.partner)
+    own = np.where(pairs.partner >= 0, np.arange(size), -1)  # what both sides call one thing
+    their = pairs.back.copy()
+    for place, group in enumerate(groups):
+        own[list(group.npu)] = their[list(group.bench)] = size + place
+    around = _around(pairs.npu, flow, own, moving, nodes)
+    other_around = _around(pairs.bench, other, their, moving, pairs.partner[nodes])
+    held = [(x >= 0) & (x == y) for x, y in zip(around, other_around, strict=True)]
+    return np.asarray(nodes[~(held[0] | held[1])])
+
+
+def _around(side: Traits, flow: Flow, known: Int, moving: Int, nodes: Int) -> tuple[Int, Int]:
+    """What is known of the call before each node and of the one behind it, -1 for nothing."""
+    seen = flow.is_leaf & ((known >= 0) | ~np.isin(side.operator, moving))
+    leaves = np.flatnonzero(seen)
+    place = np.searchsorted(leaves, nodes)  # nodes have partners: they are among these
+    result = np.r_[-1, known[leaves], -1]
+    return result[place], result[place + 2]
+
+
+def _computed_by(flow: Flow, moves: NDArray[np.bool_]) -> Int:
+    """Of each node the call that computed what is first in what it takes in, -1 where unknown."""
+    table = flow.table
+    first = np.full(len(moves), -1, dtype=np.int64)
+    if not (flow.source >= 0).any():
+        return first
+    is_leaf = flow.is_leaf[table.node]
+    rows = np.flatnonzero((table.section == Section.INPUT) & table.is_tensor & is_leaf)
+    first[table.node[rows][::-1]] = rows[::-1]
+    source = np.where(first >= 0, flow.source[first], -1)
+    maker = np.where(source >= 0, table.node[source], -1)
+    result = maker.copy()
+    for _ in range(FAR):
+        further = (result >= 0) & moves[result]
+        if not further.any():
+            break
+        result = np.where(further, maker[result], result)
+    return np.where((result >= 0) & moves[result], -1, result)
+
+
+def _match(
+    pairs: Pairs,
+    edges: tuple[Edges, Edges],
+    flows: tuple[Flow, Flow],
+    commuting: frozenset[int],
+) -> int:
+    """Match what alone is given or taken in by a pair at one place; how many were found."""
+    votes: dict[tuple[int, int], int] = Counter()
+    for i in np.flatnonzero(flows[0].is_leaf & (pairs.partner >= 0)).tolist():
+        j = int(pairs.partner[i])
+        mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+        if int(pairs.npu.operator[i]) in commuting:
+            _vote_for_last(pairs, votes, mine, theirs)
+        else:
+            for place in mine.keys() & theirs.keys():
+                if mine[place][1] == theirs[place][1]:
+                    _vote(pairs, votes, mine[place][0], theirs[place][0])
+        free, other_free = (
+            _takers(side, one.taken.get(node, ()), partner)
+            for side, one, node, partner in (
+                (pairs.npu, edges[0], i, pairs.partner),
+                (pairs.bench, edges[1], j, pairs.back),
+            )
+        )
+        for key, node in free.items():
+            if node >= 0 and other_free.get(key, -1) >= 0:
+                _vote(pairs, votes, node, other_free[key])
+    rows, columns = Counter(i for i, _ in votes), Counter(j for _, j in votes)
+    found = 0
+    for i, j in votes:
+        if rows[i] == columns[j] == 1 and around(pairs, np.array([i]), np.array([j])).all():
+            found += pairs.add(i, j, Evidence.INSIDE, _WEIGHT)
+    return found
+
+
+def _vote(pairs: Pairs, votes: dict[tuple[int, int], int], i: int, j: int) -> None:
+    npu, bench, extent = pairs.npu, pairs.bench, pairs.known.trust.extent
+    if pairs.partner[i] >= 0 or pairs.back[j] >= 0 or npu.operator[i] != bench.operator[j]:
+        return
+    one = np.array([i]), np.array([j])
+    if npu.operator[i] not in pairs.known.moving and takes_more(npu, bench, *one).any():
+        return
+    if extent(npu.outputs)[i] == extent(bench.outputs)[j]:
+        votes[i, j] += 1
+
+
+def _vote_for_last(
+    pairs: Pairs,
+    votes: dict[tuple[int, int], int],
+    mine: dict[int, Edge],
+    theirs: dict[int, Edge],
+) -> None:
+    """Of terms whose order says nothing, the last that has no partner."""
+    makers = {maker for maker, _ in mine.values()}
+    others = {maker for maker, _ in theirs.values()}
+    left = {maker for maker in makers if int(pairs.partner[maker]) not in others}
+    right = {maker for maker in others if int(pairs.back[maker]) not in makers}
+    if len(makers) == len(others) and len(left) == len(right) == 1:
+        _vote(pairs, votes, left.pop(), right.pop())
+
+
+def _takers(side: Traits, taken: list[Edge] | tuple[()], partner: Int) -> dict[Edge, int]:
+    """By operator and place, the one free call that takes a tensor in; -1 where there are more."""
+    result: dict[Edge, int] = {}
+    for node, place in taken:
+        key = int(side.operator[node]), place
+        result[key] = -1 if key in result or partner[node] >= 0 else node
+    return result

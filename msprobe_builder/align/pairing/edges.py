@@ -1,0 +1,205 @@
+"""Who made what a call takes in, and whether a pair of calls agrees on that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.flow import Flow
+from msprobe_builder.align.evidence.hands_on import HAND_ON
+from msprobe_builder.align.evidence.operators import MAPS, MOVES
+from msprobe_builder.align.evidence.traits import Traits
+from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.dump.parameters import Section
+
+Int = NDArray[np.int64]
+
+_COMMUTE = frozenset({"add", "mul", "eq", "ne", "and", "or", "maximum", "minimum"})
+FAR = 12  # calls without a partner between two that have one
+
+Edge = tuple[int, int]  # a node and the position of a tensor that it takes in or puts out
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Operators whose terms trade places, that only move elements, that hand on what they get.
+
+    And those with weights.
+    """
+
+    commuting: frozenset[int]
+    moving: frozenset[int]
+    forms: frozenset[int]
+    maps: frozenset[int]
+
+    @staticmethod
+    def of(operators: dict[str, int]) -> Kinds:
+        """The ids of these operators."""
+        return Kinds(
+            *(
+                frozenset(number for name, number in operators.items() if name in names)
+                for names in (_COMMUTE, MOVES, HAND_ON, MAPS)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Edges:
+    """By node, in both directions, what flows: ``given`` by place, ``taken`` by whom and where."""
+
+    given: dict[int, dict[int, Edge]]
+    taken: dict[int, list[Edge]]
+
+    @staticmethod
+    def of(flow: Flow, side: Traits, commuting: frozenset[int]) -> Edges:
+        """Follow tensors beyond the calls that hand them on; where terms commute is no place."""
+        table = flow.table
+        rows = np.flatnonzero(
+            (table.section == Section.INPUT) & (flow.source >= 0) & flow.is_leaf[table.node]
+        )
+        given: dict[int, dict[int, Edge]] = defaultdict(dict)
+        taken: dict[int, list[Edge]] = defaultdict(list)
+        sources = flow.source[rows]
+        columns = (
+            table.node[rows],
+            table.position[rows],
+            table.node[sources],
+            table.position[sources],
+        )
+        for node, place, maker, output in zip(*(one.tolist() for one in columns), strict=True):
+            if node == maker:
+                continue
+            given[node][place] = maker, output
+            where = -1 if int(side.operator[node]) in commuting else place
+            taken[maker].append((node, where))
+        return Edges(given, taken)
+
+    @staticmethod
+    def by_shapes(flow: Flow, side: Traits, kinds: Kinds) -> Edges:
+        """What may flow where nothing is known of tensors but their shapes.
+
+        A call takes in what was put out last in that shape. Often it does not; where two programs
+        are alike, that is wrong on both sides in the same way.
+        """
+        table = flow.table
+        inputs = table.is_tensor & (table.section == Section.INPUT) & flow.is_leaf[table.node]
+        outputs = table.is_tensor & (table.section == Section.OUTPUT) & flow.is_leaf[table.node]
+        rows = np.flatnonzero(inputs | outputs)
+        step = side.outline.tree.micro_step[table.node[rows]]
+        last: dict[tuple[int, int], Edge] = {}
+        given: dict[int, dict[int, Edge]] = defaultdict(dict)
+        taken: dict[int, list[Edge]] = defaultdict(list)
+        columns = (rows, table.node[rows], table.position[rows], table.shape_id[rows], step)
+        for row, node, place, shape, part in zip(*(one.tolist() for one in columns), strict=True):
+            operator = int(side.operator[node])
+            if outputs[row]:
+                first = min(given[node], default=-1) if node in given else -1
+                through = operator in kinds.forms and first >= 0
+                last[part, shape] = given[node][first] if through else (node, place)
+                continue
+            maker = last.get((part, shape))
+            if maker is not None and maker[0] != node:
+                given[node][place] = maker
+                taken[maker[0]].append((node, -1 if operator in kinds.commuting else place))
+        return Edges(given, taken)
+
+
+def makers(
+    pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
+) -> Iterator[tuple[int, bool]]:
+    """For what a pair takes in, who made it here and whether its partner did so there."""
+    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    if int(pairs.npu.operator[i]) in kinds.commuting:
+        return
+    # What only moves elements is known by these alone.
+    through = kinds.forms if int(pairs.npu.operator[i]) in kinds.moving else None
+    for place in mine.keys() & theirs.keys():
+        maker, its = mine[place][0], theirs[place][0]
+        if pairs.partner[maker] == its:
+            yield maker, True
+            continue
+        if pairs.partner[maker] < 0 and pairs.back[its] < 0:
+            continue
+        if _comes_from(pairs, edges, maker, its, through):
+            continue
+        known = maker if pairs.partner[maker] >= 0 else int(pairs.back[its])
+        yield known, False
+
+
+def _comes_from(
+    pairs: Pairs, edges: tuple[Edges, Edges], maker: int, its: int, through: frozenset[int] | None
+) -> bool:
+    """Whether what two calls put out may be one tensor before or after calls of one side alone."""
+    mine = behind(edges[0], pairs.npu, pairs.partner, maker, through)
+    theirs = behind(edges[1], pairs.bench, pairs.back, its, through)
+    if mine is None or theirs is None:
+        return True
+    return any(int(pairs.partner[node]) in theirs for node in mine)
+
+
+def origins(
+    pairs: Pairs, edges: tuple[Edges, Edges], i: int, j: int, kinds: Kinds
+) -> Iterator[tuple[set[int], set[int]]]:
+    """Of each tensor that a pair takes in the nearest calls that it comes from.
+
+    The very calls that put it out if these are alike; else those before them that have a partner,
+    or weights. Of all tensors together where terms trade places. Nothing where that is not known.
+    """
+    mine, theirs = edges[0].given.get(i, {}), edges[1].given.get(j, {})
+    commutes = int(pairs.npu.operator[i]) in kinds.commuting
+    if commutes and len(mine) != len(theirs):
+        return
+    places = mine.keys() & theirs.keys()
+    left, right = ([given[place][0] for place in sorted(given)] for given in (mine, theirs))
+    apart = [([mine[one][0]], [theirs[one][0]]) for one in sorted(places)]
+    for several in [(left, right)] if commutes else apart:
+        if len(several[0]) == 1 and pairs.alike(several[0][0], several[1][0]):
+            yield {several[0][0]}, {several[1][0]}
+            continue
+        found = [
+            [behind(edge, side, partner, node, None, kinds.maps) for node in nodes]
+            for edge, side, partner, nodes in (
+                (edges[0], pairs.npu, pairs.partner, several[0]),
+                (edges[1], pairs.bench, pairs.back, several[1]),
+            )
+        ]
+        first, second = (set().union(*(one for one in side if one)) for side in found)
+        yield first, second
+
+
+def behind(
+    edges: Edges,
+    side: Traits,
+    partner: Int,
+    node: int,
+    through: frozenset[int] | None,
+    maps: frozenset[int] = frozenset(),
+) -> set[int] | None:
+    """The nearest calls with a partner that a tensor comes from, None where that is not known.
+
+    Those without one are seen through if their operators are ``through``, all where that is None
+    but ``maps`` and modules with weights, where these are given.
+    """
+    found: set[int] = set()
+    seen: set[int] = set()
+    pending = [(node, 0)]
+    while pending:
+        one, far = pending.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        operator = int(side.operator[one])
+        is_map = bool(maps) and (operator in maps or side.parameters.count[one] > 0)
+        if partner[one] >= 0 or is_map:
+            found.add(one)
+        elif through is None or operator in through:
+            if far == FAR or one not in edges.given:
+                if maps:
+                    continue  # made of nothing, as zeros are
+                return None
+            pending += [(maker, far + 1) for maker, _ in edges.given[one].values()]
+    return found

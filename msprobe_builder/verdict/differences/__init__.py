@@ -1,0 +1,1 @@
+"""What differs between two runs, how far, and what rounding alone explains."""

@@ -1,0 +1,276 @@
+"""Both sides of one step and rank as columns by row of the npu table: what the pass reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.graph.calls import carries, has_own_gradient
+from msprobe_builder.graph.floating import discrete_types
+from msprobe_builder.graph.part import Part, put_out_by
+from msprobe_builder.graph.producers import producers, through_wrappers
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.groups import GroupResults
+from msprobe_builder.metrics.memory import meaningless
+from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
+from msprobe_builder.verdict.differences.bits import altered_calls
+from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
+from msprobe_builder.verdict.differences.distance import distances
+from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
+from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
+from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
+from msprobe_builder.verdict.differences.masks import sizes_behind_masks
+from msprobe_builder.verdict.differences.mispaired import (
+    mispaired,
+    other_edges,
+    other_parameters,
+    other_places,
+    resized,
+    swapped_operands,
+)
+from msprobe_builder.verdict.differences.operators import (
+    Family,
+    families,
+    has_other_precision,
+    idle_casts,
+    normalising,
+    over_few_samples,
+)
+from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of
+from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
+from msprobe_builder.verdict.findings import SUSPICIOUS, Place
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Tensors and where they came from.
+
+    Columns by row of the npu table: ``error`` (NaN unknown), ``floor`` (what rounding and the run's
+    own noise explain), ``scale`` (root mean square of the reference), ``counts`` (whether it is
+    a tensor), ``informative`` (whether its statistics tell it from others), ``producer`` (row),
+    ``bench_of`` (row of the bench table, -1 without). By node: ``partner``, ``lone`` (does
+    what no call or group of the other side does), ``family``,
+    ``carries`` (hands on what it was given), ``twin`` (the other direction of the same call),
+    ``gain`` (how much larger errors get there as a rule), ``reach`` (largest number it is given,
+    1 to 100), ``mixing`` (by how much a normalisation stretches; else 0),
+    ``kinked`` (gives gradients back through a slope that jumps; ``in_norm`` by row judges these).
+    """
+
+    npu: Part
+    bench: Part
+    is_merged: bool  # one of them was put together from the parts of ranks
+    partner: Int
+    bench_partner: Int
+    grouped: Grouped
+    lone: Bool
+    bench_lone: Bool
+    error: Float
+    floor: Float
+    noise: float  # of one call given equal tensors; NaN when it cannot be told
+    scale: Float
+    counts: Bool
+    is_line: Bool  # of one dimension
+    discrete: Bool  # of whole numbers or truth values
+    informative: Bool
+    producer: Int
+    bench_producer: Int
+    bench_of: Int
+    npu_of: Int
+    family: Int
+    carries: Bool
+    twin: Int
+    gain: Float
+    mixing: Float
+    kinked: Bool
+    over_few: Bool  # normalises so few samples that rounding may make anything of them
+    in_norm: Float
+    reach: Float
+    arguments: dict[int, list[Argument]]
+    apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
+    consumers: Consumers
+    altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
+    updates: dict[int, Update]  # by row what an optimizer puts out that divides
+
+
+def flow_of(
+    npu: Part,
+    bench: Part,
+    partner: Int,
+    bench_partner: Int,
+    comparisons: Comparisons,
+    texts: Texts,
+    baseline: Float | None = None,
+    groups: GroupResults | None = None,
+    *,
+    undecided: Int | None = None,
+    is_merged: bool = False,
+    apart: dict[int, Place] | None = None,
+) -> Flow:
+    """Measure all pairs and find where every tensor came from.
+
+    ``baseline`` is the error that a second run of the reference makes of each row of its table;
+    ``groups`` are calls without a partner that are compared together, ``undecided`` as from
+    :func:`~msprobe_builder.verdict.differences.undecided.undecided_calls`;
+    ``is_merged`` says that a side was put together from the parts of ranks, ``apart`` in which rows
+    these differ.
+    """
+    size, table, calls = len(npu.table), npu.table, npu.calls
+    family, handing_on = families(calls), carries(calls)
+    grouped = grouped_of(calls, bench.calls, groups)
+    other_types = has_other_precision(npu, bench.table, comparisons)
+    error, floor = np.full(size, np.nan), np.full(size, 2.0**-20)
+    informative = np.zeros(size, dtype=bool)
+    bench_of: NDArray[Any] = np.full(size, -1, dtype=np.int32)
+    npu_of: NDArray[Any] = np.full(len(bench.table), -1, dtype=np.int32)
+    with np.errstate(all="ignore"):
+        norm = table.statistics[3].copy()
+    visible = np.full(size, np.nan)
+    # Mixed precision casts inside of products, modules and own functions, unseen where they cast
+    # back; and gradients are made of what was cast all over.
+    coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
+    coarse |= calls.of_stems(has_own_gradient) == 1
+    normalised = put_out_by(npu, normalising(calls))
+    coarsest, altered = 0.0, frozenset[int]()
+    for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
+        found = distances(
+            table, bench.table, one, texts, other_types=other_types, normalised=normalised
+        )
+        new = bench_of[one.pairs.npu] < 0
+        rows, there = one.pairs.npu[new], one.pairs.bench[new]
+        error[rows], informative[rows] = found.error[new], found.informative[new]
+        floor[rows] = found.rounding[new]
+        if other_types:
+            coarsest = max(coarsest, found.coarsest)
+            inside = coarse[table.node[rows]]
+            floor[rows[inside]] = np.fmax(floor[rows], found.cast[new])[inside]
+        altered |= altered_calls(npu, one, found.altered)
+        bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
+        visible[rows] = found.visible[new]
+        npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
+        del found, new, rows, there  # of a million calls 25 MB each
+    with np.errstate(all="ignore"):
+        scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
+    producer = producers(npu.tree, calls, table)
+    bench_producer = producers(bench.tree, bench.calls, bench.table)
+    is_whole = discrete_types(texts)
+    discrete = is_whole[table.dtype_id]
+    masked = sizes_behind_masks(npu, producer, visible, discrete)
+    larger = masked > visible
+    error[larger] *= visible[larger] / masked[larger]
+    scale = np.where(np.isnan(masked), scale, masked)
+    off = error > SUSPICIOUS * floor
+    arguments = differing_arguments(
+        calls,
+        bench.calls,
+        table,
+        bench.table,
+        partner,
+        texts,
+        other_types=other_types,
+        ranges_differ=is_merged,
+    )
+    other = other_parameters(table, bench.table, bench_of, texts) & off
+    told = np.zeros(size, dtype=bool)
+    if not is_merged:  # ranks hold parts
+        beyond = off & (error > SUSPICIOUS * coarsest)  # what was cast before is rounded as that
+        told = resized(npu, bench, partner, bench_of, beyond, arguments)[table.node]
+    other &= ~told
+    error[other] = np.nan
+    error[other_places(npu, bench, partner, off)] = np.nan
+    if groups is not None:
+        error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
+    error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
+    holds_nothing = meaningless(npu, producer, texts)
+    empty = meaningless(bench, bench_producer, texts)
+    rows = np.flatnonzero(bench_of >= 0)
+    holds_nothing[rows[empty[bench_of[rows]]]] = True
+    error[holds_nothing] = np.nan
+    error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
+    wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
+    twin = calls.twin
+    noise = own_noise(
+        calls,
+        seen_of(npu, error, floor, twin),
+        handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED)),
+    )
+    if noise == noise:
+        floor = np.maximum(floor, 4.0 * noise)
+    if baseline is not None:
+        rows = np.flatnonzero(bench_of >= 0)
+        told = baseline[bench_of[rows]]
+        floor[rows] = np.fmax(floor[rows], _DRAWS * told)
+        noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
+    if is_merged:
+        error[discrete & (error < _REORDERED)] = 0.0
+    lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
+    bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
+    if undecided is not None:
+        undecided = of_one_origin(undecided, partner, (npu, bench), (producer, bench_producer))
+        lone[undecided[0]] = bench_lone[undecided[1]] = False
+        rows, there = rows_of(undecided, npu, bench)
+        bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
+    producer = through_wrappers(npu, producer, lone)
+    bench_producer = through_wrappers(bench, bench_producer, bench_lone)
+    return Flow(
+        npu=npu,
+        bench=bench,
+        is_merged=is_merged,
+        partner=partner,
+        bench_partner=bench_partner,
+        grouped=grouped,
+        lone=lone,
+        bench_lone=bench_lone,
+        error=error,
+        floor=floor,
+        noise=noise,
+        scale=scale,
+        counts=table.is_tensor,
+        discrete=discrete,
+        is_line=np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id],
+        informative=informative,
+        producer=producer,
+        bench_producer=bench_producer,
+        bench_of=bench_of,
+        npu_of=npu_of,
+        family=family,
+        carries=handing_on,
+        twin=twin,
+        mixing=mixing(calls, bench, partner, twin),
+        kinked=kinked_gradients(npu),
+        over_few=over_few_samples(npu, texts),
+        in_norm=errors_of_norm(table, bench.table, bench_of),
+        gain=gains(npu, seen_of(npu, error, floor, twin)),
+        reach=reach(npu, discrete),
+        arguments={
+            node: several
+            for node, several in arguments.items()
+            if not wrongly_matched[node] or any(one.is_order for one in several)
+        },
+        apart=apart or {},
+        consumers=consumers_of(table, producer, len(npu.tree)),
+        altered=altered,
+        updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
+    )
+
+
+# Of whole numbers a merge adds up mean and norm in another order, in float64.
+_REORDERED = 2.0**-40
+
+
+def _with_rows(npu: Part, rows: Bool) -> Bool:
+    """Calls with such rows."""
+    result = np.zeros(len(npu.tree), dtype=bool)
+    result[npu.table.node[rows]] = True
+    return result
+
+
+_DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another

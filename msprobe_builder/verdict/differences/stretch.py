@@ -1,0 +1,104 @@
+"""How much larger an error gets in a call, as far as the sizes of its tensors tell.
+
+What is known before the pass, by row of the npu table and for all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import (
+    CASTS,
+    DETERMINANTS,
+    JUMPING,
+    LOGARITHMS,
+    ROUNDING,
+    WAVES,
+    Family,
+)
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_BLOCK = 1 << 16  # rows at a time: what is worked out of each takes ten times the result
+_UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
+_UNFOUNDED = (Family.UNINITIALISED, Family.RANDOM)  # what they put out follows from nothing
+
+
+def cancelling(flow: Flow, first: Int) -> Float:
+    """How much a gradient that is a sum over all elements may have cancelled, or a logarithm.
+
+    That of a bias in front of a normalisation does so to the last digit, and where the
+    reference has 0 nothing tells how far. ``first`` is the first row that each node is given,
+    -1 without; a parameter's gradient is made of what its module was given.
+    """
+    table = flow.npu.table
+    of_parameter = table.section == Section.PARAMETERS_GRAD
+    node = np.where(of_parameter, flow.npu.tree.parent[table.node], table.node)
+    is_gradient = of_parameter | _backward(flow)[table.node]
+    rows = np.flatnonzero(is_gradient & flow.is_line & (first[node] >= 0))
+    given, numel = first[node[rows]], np.fmax(table.numel, 1.0)
+    size, terms = flow.scale[rows], numel[given] / numel[rows]
+    with np.errstate(all="ignore"):
+        times = np.sqrt(np.fmax(terms, 1.0)) * flow.scale[given] / size
+    untold = np.where((flow.scale[given] > 0) & (terms > 1.0), _UNTOLD, 1.0)
+    result = np.ones(len(table))
+    result[rows] = np.where(size <= 0, untold, np.fmax(times, 1.0))
+    rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS | WAVES)[table.node] & (flow.scale > 0))
+    result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
+    return result
+
+
+def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
+    """By how much the sizes of its tensors let a call enlarge the error it is given.
+
+    A normalisation's gradient may have been taken out, or made of what varies least: what it
+    stretches more than the rest makes most of the gradient, and of its error.
+    """
+    curves = flow.family == Family.CURVE
+    reaches = np.where(curves, flow.reach, 1.0)
+    logarithms = curves & flow.npu.calls.are(LOGARITHMS)
+    waves = curves & flow.npu.calls.are(WAVES)
+    backward = _backward(flow)
+    result = np.empty(len(cancelled))
+    for begin in range(0, len(result), _BLOCK):
+        rows = slice(begin, begin + _BLOCK)
+        node, scale = flow.npu.table.node[rows], flow.scale[rows]
+        given, reach = first[node], reaches[node]
+        with np.errstate(all="ignore"):
+            left = flow.mixing[node] * flow.scale[given] / scale
+            taken_out = (left > 0) & (scale > 0) & (given >= 0)
+            subtracted = np.where(taken_out, np.fmax(left, 1.0 / left), 1.0)
+            near_one = np.fmax(1.0, 1.0 / scale)  # little is left there, or at a multiple of π
+        back = np.fmax(np.fmax(cancelled[rows], subtracted), reach)
+        is_log, is_wave = (kind[node] & (scale > 0) for kind in (logarithms, waves))
+        ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
+        result[rows] = np.where(backward[node], back, ahead)
+    return result
+
+
+def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
+    """Outputs for which the worst input and the stretch decide what to expect.
+
+    ``told`` are calls of which more is known.
+    """
+    calls, family, back = flow.npu.calls, flow.family, _backward(flow)
+    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING)
+    aside |= np.isin(family, _UNFOUNDED) | (calls.are(CASTS) & back)
+    aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(ROUNDING))
+    aside[list(told)] = True
+    node = flow.npu.table.node
+    given, numel = first[node], np.fmax(flow.npu.table.numel, 1.0)
+    is_part = (family == Family.SUM)[node] & back[node] & (given >= 0) & (numel < numel[given])
+    return np.asarray(~aside[node] & ~flow.discrete & ~(is_part & (flow.scale > 0)))
+
+
+def _backward(flow: Flow) -> Bool:
+    return np.asarray(flow.npu.calls.direction == Direction.BACKWARD)

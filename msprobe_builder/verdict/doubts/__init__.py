@@ -1,0 +1,1 @@
+"""What takes the certainty from an accusation, or shows that nobody is to blame."""

@@ -1,0 +1,212 @@
+"""What takes the certainty from an accusation, though the numbers are far from expected."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.provenance import Provenance
+from msprobe_builder.verdict.differences.arguments import MAKERS
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import CASTS, Family, families
+from msprobe_builder.verdict.doubts.disagreeing import own_factors
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
+
+_ATTENTION = frozenset(
+    "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
+)
+_HALF = 2.0**-12  # between the units of single and half precision
+_SEVERAL = 4  # tensors from which a habit can be told
+_MOST = 0.5
+_MANY = 0.25  # of the products: parts of a model stay in single precision
+
+
+def half_unit(flow: Flow, texts: Texts) -> float:
+    """The unit of the half precision in which both sides make many of their products, else 0."""
+    units = [unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
+    return max(units) if min(units) > _HALF else 0.0
+
+
+def unit_of_products(part: Part, texts: Texts) -> float:
+    """The unit of the coarsest precision in which a side makes many of its products, 0 if few."""
+    table, calls = part.table, part.calls
+    products = calls.is_forward_call & (families(calls) == Family.PRODUCT)
+    rows = products[table.node] & table.is_tensor & (table.section == Section.OUTPUT)
+    units = epsilons(table.dtype_id[rows], texts)
+    return float(np.quantile(units, 1 - _MANY)) if len(units) >= _SEVERAL else 0.0
+
+
+def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
+    """Whether it is a cast of one side alone that rounds no more than that side's products do."""
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part = flow.bench if finding.side else flow.npu
+    return bool(
+        part.calls.are(CASTS)[finding.node]
+        and finding.error < SUSPICIOUS * unit_of_products(part, texts)
+    )
+
+
+def is_cast_once(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a weight that several calls use, where precision is mixed.
+
+    ``autocast`` casts a weight once for all of them, and what they give back comes as one sum.
+    """
+    table, node, row = flow.npu.table, finding.at, finding.row
+    twin = int(flow.twin[node])
+    is_back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
+    if row < 0 or not is_back or twin < 0 or flow.floor[row] < _HALF:
+        return False
+    given = inputs_of(table, twin)
+    given = given[table.position[given] == table.position[row]]
+    if table.section[row] != Section.OUTPUT or not len(given):
+        return False
+    alike = (table.shape_id == table.shape_id[given[0]]) & table.is_tensor
+    alike &= (table.statistics == table.statistics[:, given[:1]]).all(axis=0)
+    if np.any(alike & (table.section == Section.OUTPUT)):
+        return False  # a call has made it
+    users = np.unique(table.node[alike & flow.npu.calls.is_forward_call[table.node]])
+    same_step = flow.npu.tree.micro_step[users] == flow.npu.tree.micro_step[node]
+    return int(np.count_nonzero(same_step)) > 1
+
+
+def is_within(flow: Flow, finding: Finding, half: float) -> bool:
+    """Whether an error of some single precision may be the rounding of halves, or one of few terms.
+
+    Products and modules cast inside, and gradients are made of what was cast. Where one element
+    of a gradient appears or goes, as a rectifier's at 0, an error e of the whole adds but e²/2 to
+    its norm; a sum over few elements shows e.
+    """
+    node = finding.at
+    backward = flow.npu.tree.parsed[node].direction is not Direction.FORWARD
+    inside = flow.npu.calls.is_module[node] or flow.family[node] == Family.PRODUCT
+    unit = max(float(flow.floor[finding.row]), finding.expected)
+    if half > flow.floor[finding.row] and (backward or inside):
+        unit = max(unit, half)
+        if finding.error < CERTAIN * unit:
+            return True
+    first, last = np.searchsorted(flow.npu.table.node, [node, node + 1]).tolist()
+    if backward and operator_of(flow.npu.tree.parsed[node].stem) in _ATTENTION and last > first:
+        # Where values are alike the gradient of the scores cancels: what is left is rounding.
+        absolute = finding.error * float(flow.scale[finding.row])
+        if absolute < CERTAIN * unit * float(flow.scale[first]):
+            return True
+    summed = backward and bool(flow.is_line[finding.row])
+    if summed and not flow.npu.calls.is_api.any() and flow.in_norm[finding.row] < CERTAIN * unit:
+        return True  # how far it has cancelled is told by calls that nobody recorded
+    return summed and finding.error < math.sqrt(2.0 * unit)
+
+
+def resized_inputs(flow: Flow, finding: Finding) -> list[int]:
+    """The rows of another size that the call is given, so that nobody can compare them.
+
+    What it puts out then follows from what it was given, not from what it does. That one statistic
+    agrees, such as the maximum of masked scores, says nothing. A parameter's gradient is made of
+    what its module is given, forward and back.
+    """
+    if finding.side:
+        return []
+    nodes = [finding.at]
+    if finding.row >= 0 and flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD:
+        around = int(flow.npu.tree.parent[finding.at])
+        nodes += [around, *flow.twin[[around]].tolist()]
+    return [row for node in nodes if node >= 0 for row in _of_another_size(flow, node)]
+
+
+def _of_another_size(flow: Flow, node: int) -> list[int]:
+    """The rows of what one call is given in another size than the reference's."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
+    is_told = flow.informative[rows] & ~np.isnan(flow.error[rows])
+    rows = rows[(flow.bench_of[rows] >= 0) & ~is_told]
+    sizes, theirs = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
+    # Of what ranks have of their own the size may be unknown, which says nothing.
+    is_other = (sizes != theirs) & ~np.isnan(sizes) & ~np.isnan(theirs)
+    return [int(row) for row in rows[is_other]]
+
+
+def is_given_unknown(flow: Flow, finding: Finding) -> bool:
+    """Whether the call is given numbers that one side lacks, so that nobody compared them."""
+    return bool(given_unknown(flow, finding.at))
+
+
+def given_unknown(flow: Flow, node: int) -> list[int]:
+    """The rows of tensors that a call is given of which one side alone has statistics.
+
+    Of what merging could not tell on either side there are none on both. A call on the way back
+    works with what the one on the way forward was given.
+    """
+    table = flow.npu.table
+    back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
+    nodes = [node, int(flow.twin[node])] if back and flow.twin[node] >= 0 else [node]
+    rows = np.concatenate(
+        [np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist()) for one in nodes]
+    )
+    rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
+    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
+    own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
+    is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
+    unknown = is_open != is_theirs_open
+    if flow.is_merged:
+        unknown |= is_open & is_theirs_open & (table.numel[rows] != 0)
+    return [int(row) for row in rows[unknown]]
+
+
+def is_open(flow: Flow, finding: Finding, provenance: Provenance | None) -> bool:
+    """Whether a call may put out something else and be right.
+
+    It is given what one side lacks, such as what merging could not tell, and does nothing else than
+    the reference's; or ranks count what they have a part of: it puts out such a count, or what the
+    reference does.
+    """
+    if finding.cause not in (Cause.OUTPUT, Cause.ARGUMENT) or finding.side:
+        return False
+    arguments = flow.arguments.get(finding.node, [])
+    if not arguments:
+        is_same = not own_factors(flow.npu.table, provenance, finding.node)
+        return is_same and finding.at == finding.node and is_given_unknown(flow, finding)
+    if not flow.is_merged:
+        return False
+    makes_a_number = flow.npu.calls.are(MAKERS)[finding.node]
+    is_like = finding.at != finding.node or makes_a_number or bool(flow.discrete[finding.row])
+    return is_like and all(one.is_count for one in arguments)
+
+
+def was_given_more(flow: Flow) -> bool:
+    """Whether most of what calls are given is of another size, from the first call on."""
+    table = flow.npu.table
+    rows = np.flatnonzero(
+        table.is_tensor
+        & (table.section == Section.INPUT)
+        & (table.position == 0)
+        & (flow.bench_of >= 0)
+        & flow.npu.calls.is_forward_call[table.node]
+    )
+    if len(rows) < _SEVERAL:
+        return False
+    other = table.numel[rows] != flow.bench.table.numel[flow.bench_of[rows]]
+    # Where the data is not, the sizes are of this run's own making.
+    return bool(other[0] and other.mean() > _MOST)
+
+
+def works_on_other_parts(flow: Flow, last: int) -> bool:
+    """Whether calls behind a node, the last pass, are given tensors of other sizes.
+
+    An optimizer that shares parameters out over the ranks goes through flat parts of them: what is
+    paired by its turn then belongs to other parameters.
+    """
+    table = flow.npu.table
+    rows = np.flatnonzero((table.node > last) & table.is_tensor & (flow.bench_of >= 0))
+    rows = rows[table.section[rows] == Section.INPUT]
+    sizes = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
+    known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
+    return bool(np.any(known & (sizes[0] != sizes[1])))

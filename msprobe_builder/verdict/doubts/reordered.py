@@ -1,0 +1,224 @@
+"""Calls that are off because what they were given stands in another order.
+
+Maximum, minimum, mean and norm are the same in any order of the elements, so weights whose rows
+were exchanged, or an index that was transposed, show only where positions begin to matter. The
+call that shows it is no culprit when it cannot have done otherwise: one that picks, or a sum whose
+mean is right although a wrong share of any of its terms would show in it. Of a product, element by
+element, that is far off but no multiple of what it should be, nobody can tell, nor of what puts
+elements where an index says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.differences.consumers import makers
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import PICKING, Family
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
+
+Int = NDArray[np.int64]
+
+_SUBTRACTING = frozenset("sub rsub isub".split())
+_ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
+_MULTIPLYING = frozenset("mul rmul imul".split())
+_MAX, _MIN, _MEAN, _NORM = range(4)
+# These add or put what they are given where an index says, which may be what is wrong.
+_PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
+_POSITIONAL = PICKING | _ADDING | _MULTIPLYING | _PLACING
+_FAR = 2.0**-6  # no rounding of any precision in use
+_MOST_ROWS = 256  # looked at on the way back
+_SHOWN = 4
+_LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
+
+
+def bits_of(comparisons: Comparisons, rows: int) -> Int | None:
+    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known."""
+    if "euclidean_distance" in comparisons.metrics:
+        return None
+    result = np.full(rows, -1, dtype=np.int64)
+    if comparisons.md5_equal is not None:
+        result[comparisons.pairs.npu] = comparisons.md5_equal
+    return result
+
+
+def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
+    """Whether a call that is off is right for inputs whose values stand at other places.
+
+    ``bits`` by row as from :func:`bits_of`: where all inputs are equal to the last bit, none does.
+    """
+    node = finding.at
+    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
+        return False
+    if node in flow.arguments or flow.grouped.npu[node] >= 0 or not flow.npu.calls.is_api[node]:
+        return False
+    if flow.lone[node]:
+        return False  # that the reference makes other calls explains more
+    name = flow.npu.tree.parsed[node]
+    operator = operator_of(name.stem)
+    if name.direction is not Direction.FORWARD or operator not in _POSITIONAL:
+        return False
+    inputs = inputs_of(flow.npu.table, node)
+    table = flow.npu.table
+    constant = table.statistics[_MAX, inputs] == table.statistics[_MIN, inputs]  # in any order
+    known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs])
+    known &= flow.informative[inputs] | (constant & (operator in _PLACING))
+    if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
+        return False
+    if operator in PICKING:
+        return not _takes_by_index(flow, node)  # the index may be what is wrong with it
+    if len(inputs) < 2 or operator in _PLACING:
+        return len(inputs) > 1
+    return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
+
+
+def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether the mean is right, and would not be if a term counted otherwise by the error.
+
+    Where rounding hides how a term counts, the mean of a sum is still that of its own terms.
+    """
+    row = finding.row
+    if _adds_its_means(flow, row, inputs):
+        return True
+    theirs = flow.bench.table.statistics[:, flow.bench_of[row]]
+    own = flow.npu.table.statistics[:, row]
+    size = float(flow.scale[row])
+    with np.errstate(all="ignore"):
+        norm = abs(own[_NORM] - theirs[_NORM]) / theirs[_NORM]
+        off = abs(own[_MEAN] - theirs[_MEAN])
+        rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[row])) * size
+        shares = np.abs(flow.npu.table.statistics[_MEAN, inputs])
+        return bool(off <= rounding and off < norm * shares.min(initial=np.inf) * _LITTLE)
+
+
+def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
+    """Whether the mean of a sum is the sum of the means that its terms have in the same run.
+
+    Rounding of elements averages out in a mean.
+    """
+    table = flow.npu.table
+    signs = np.ones(len(inputs))
+    operator = operator_of(flow.npu.tree.parsed[table.node[row]].stem)
+    if operator in _SUBTRACTING:
+        signs[1:] = -1.0
+    total = float(np.sum(table.statistics[_MEAN, inputs] * signs))
+    if operator == "rsub":
+        total = -total
+    with np.errstate(all="ignore"):
+        rounding = SUSPICIOUS * flow.floor[row] * flow.scale[row] / np.sqrt(table.numel[row])
+        return bool(abs(float(table.statistics[_MEAN, row]) - total) <= rounding)
+
+
+def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether a product is far off, within what its factors may give, and not by one factor."""
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    own = flow.npu.table.statistics[:, finding.row]
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
+        within = np.abs(own[:2]).max() <= largest * (1 + rounding)
+        is_multiple = np.ptp(times) <= rounding * np.abs(times).max()
+    if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
+        return False
+    return bool(within and not is_multiple)
+
+
+def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> bool:
+    """Whether a module is given what calls made that nobody recorded, in any order.
+
+    Of modules alone nothing tells whether heads were put together in another order before. That
+    what comes out is a multiple of what it should be, no order explains.
+    """
+    node, calls = finding.at, flow.npu.calls
+    if bits is None or calls.is_api.any() or (finding.side, finding.node) != (0, node):
+        return False
+    if finding.cause is not Cause.OUTPUT or calls.direction[node] != Direction.FORWARD:
+        return False
+    rows = inputs_of(flow.npu.table, node)
+    shape, origin = flow.npu.table.shape_id, makers(flow.npu.table, flow.producer, rows)
+    # What has another shape since was moved, if only by a view.
+    unknown = (origin < 0) | (shape[origin] != shape[rows])
+    rows = rows[unknown & (bits[rows] != 1) & ~flow.discrete[rows]]
+    before = flow.npu.tree.micro_step[:node] == flow.npu.tree.micro_step[node]
+    if not len(rows) or not (before & calls.is_module[:node]).any():
+        return False
+    own = flow.npu.table.statistics[:, finding.row]
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+        return not np.ptp(times) <= rounding * np.abs(times).max()
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Calls that may have moved the values of a finding, likeliest first.
+
+    ``is_only``: the call that shows it is no culprit, and there is but one other.
+    """
+
+    makers: tuple[int, ...]
+    is_only: bool
+
+
+def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[int, Moved]:
+    """Who may have moved values, by the number of each finding that shows another order.
+
+    Calls that take elements by an index that is a tensor come first, then products, whose rows may
+    stand in another order as their weights do; the nearest first. None whose bits are the
+    reference's. A call that shows it and is not cleared comes before them.
+    """
+    if bits is None:
+        return {}
+    table, result = flow.npu.table, {}
+    for number, finding in enumerate(findings):
+        if not shows_another_order(flow, finding, bits):
+            continue
+        same = set(table.node[(bits == 1) & (table.section == Section.OUTPUT)].tolist())
+        every = list(_before(flow, finding.at))
+        found = [node for node in every if node >= 0 and node not in same]
+        found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
+        operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
+        if operator in _MULTIPLYING | _PLACING or not found:
+            found.insert(0, finding.at)
+        is_only = operator in PICKING and len(every) == 1 and found == every
+        result[number] = Moved(tuple(found[:_SHOWN]), is_only)
+    return result
+
+
+def _before(flow: Flow, node: int) -> Iterator[int]:
+    """The first calls on each way back behind which another order has no earlier cause.
+
+    -1 for a way that leads to no call.
+    """
+    known, waiting = {node}, inputs_of(flow.npu.table, node).tolist()
+    for _ in range(_MOST_ROWS):
+        if not waiting:
+            return
+        row = int(flow.producer[waiting.pop(0)])
+        source = int(flow.npu.table.node[row])
+        if row < 0:
+            yield -1
+        elif flow.npu.calls.is_module[source]:
+            waiting.append(row)  # it hands on what it was given or what was made inside
+        elif source not in known:
+            known.add(source)
+            if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
+                yield source
+            else:
+                waiting += inputs_of(flow.npu.table, source).tolist()
+
+
+def _takes_by_index(flow: Flow, node: int) -> bool:
+    is_selection = flow.family[node] == Family.SELECTION
+    return bool(is_selection and flow.discrete[inputs_of(flow.npu.table, node)].any())

@@ -1,0 +1,213 @@
+"""What may be wrong without showing in any number that is recorded.
+
+None of it proves anything; it is told where nobody else is found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import carries
+from msprobe_builder.graph.floating import discrete_types, epsilons
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import CASTS, SHAPING, TURNING, Family, families
+from msprobe_builder.verdict.doubts.certainty import unit_of_products
+from msprobe_builder.verdict.findings import Cause, Finding
+
+
+def unshown(flow: Flow, texts: Texts, *, is_blind: bool) -> list[Finding]:
+    """Calls of one side alone whose lack nothing shows beyond rounding.
+
+    ``is_blind`` says that nothing can be told behind some call, which chose otherwise.
+    """
+    found = []
+    first = _first_apart(flow)
+    if first is not None:
+        found.append(first)
+    known = {(one.side, one.node) for one in found}
+    for side, node in [
+        *_coarser(flow, texts),
+        *_alone_at_the_end(flow, texts),
+        *_turned(flow, texts),
+        *_given_back(flow),
+        *_added(flow, texts, is_blind=is_blind),
+    ]:
+        if (side, node) not in known:
+            known.add((side, node))
+            cause = Cause.MISSING if side else Cause.EXTRA
+            found.append(Finding(side, node, -1, _near(flow, side, node), 0.0, 0.0, cause, -1))
+    return found
+
+
+_ENOUGH = 16  # tensors that agree to the last digit, so that another kernel is no explanation
+
+
+def _first_apart(flow: Flow) -> Finding | None:
+    """A call of one side behind which tensors differ for the first time, however little.
+
+    Where everything before agrees to the last digit, both sides were computed by one device, and
+    what one side alone does is all that can have made the difference.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    known = flow.counts & ~np.isnan(flow.error) & calls.is_forward_call[table.node]
+    apart = np.flatnonzero(known & (flow.error > 0))
+    if flow.is_merged or not len(apart):
+        return None
+    row = int(apart[0])
+    node, other = int(table.node[row]), int(flow.bench_of[row])
+    if np.count_nonzero(known[:row] & flow.informative[:row]) < _ENOUGH:
+        return None
+    own, theirs = int(flow.producer[row]), int(flow.bench_producer[other]) if other >= 0 else -1
+    for side, made_by, part, lone in (
+        (0, own, flow.npu, flow.lone),
+        (1, theirs, flow.bench, flow.bench_lone),
+    ):
+        makes = part.calls.is_forward_call & ~carries(part.calls)
+        maker = int(part.table.node[made_by]) if made_by >= 0 else -1
+        if maker >= 0 and lone[maker] and makes[maker]:
+            cause = Cause.MISSING if side else Cause.EXTRA
+            error, floor = float(flow.error[row]), float(flow.floor[row])
+            return Finding(side, maker, row, node, error, floor, cause, -1)
+    return None
+
+
+_FEW = 20
+
+
+def _alone_at_the_end(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
+    """Calls that one side alone makes and that nothing behind could show, with their sides.
+
+    No calls that merely hand on or make up what they put out, nor places and choices: what is taken
+    by these shows them.
+    """
+    if flow.is_merged:
+        return []
+    talking = [
+        np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
+    ]
+    found = []
+    for side, part, lone, producer in (
+        (0, flow.npu, flow.lone, flow.producer),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer),
+    ):
+        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
+        family = families(part.calls)
+        if not all(talking):
+            alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
+        alone &= (family != Family.UNINITIALISED) & (family != Family.RANDOM)
+        used = producer[producer >= 0]
+        alone[part.table.node[used]] = False
+        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        rows &= ~discrete_types(texts)[part.table.dtype_id]
+        puts_out = np.zeros(len(part.tree), dtype=bool)
+        puts_out[part.table.node[rows]] = True
+        found += [(side, node) for node in np.flatnonzero(alone & puts_out)[:_FEW].tolist()]
+    return found
+
+
+def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
+    """Casts of one side to a type coarser than any of the other side, with their sides.
+
+    What they round averages out in the statistics of all that follows. A side that computes in that
+    type casts to it as a matter of course.
+    """
+    found = []
+    for side, part, other, lone in (
+        (0, flow.npu, flow.bench, flow.lone),
+        (1, flow.bench, flow.npu, flow.bench_lone),
+    ):
+        units = epsilons(part.table.dtype_id, texts)
+        coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
+        coarsest = max(coarsest, unit_of_products(part, texts))
+        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
+        rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
+        nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
+        found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]
+    return found
+
+
+_SINGLE = 2.0**-23  # unit of float32
+_IDLE = CASTS | SHAPING
+
+
+def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
+    """Calls of one side alone that turn or shift what they are given, with their sides.
+
+    No statistic changes, and what follows may stay within the rounding of a type coarser than
+    float32; where none is used, what follows tells.
+    """
+    if flow.is_merged or not _is_coarse(flow, texts):
+        return []
+    found = []
+    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
+        turns = lone & part.calls.is_forward_call & part.calls.are(TURNING)
+        found += [(side, node) for node in np.flatnonzero(turns)[:_FEW].tolist()]
+    return found
+
+
+def _is_coarse(flow: Flow, texts: Texts) -> bool:
+    """Whether a type coarser than float32 is used, whose rounding may hide what a call does."""
+    units = (epsilons(part.table.dtype_id, texts) for part in (flow.npu, flow.bench))
+    return max(float(np.max(one, initial=0.0)) for one in units) > _SINGLE
+
+
+_MOST = 4  # such calls in a micro-step: more are another implementation
+
+
+def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]:
+    """Calls that one side alone makes while the other makes none in their place, with their sides.
+
+    What they do may stay within the rounding of a type coarser than float32, or stand behind a
+    choice. None that merely shape or cast, or that no pass goes through, as those of an optimizer.
+    """
+    if flow.is_merged or not (is_blind or _is_coarse(flow, texts)):
+        return []
+    alone = []
+    for part, lone in ((flow.npu, flow.lone), (flow.bench, flow.bench_lone)):
+        calls, family = part.calls, families(part.calls)
+        one = lone & calls.is_forward_call & ~part.tree.is_recompute & ~calls.are(_IDLE)
+        one &= ~np.isin(family, (Family.RANDOM, Family.UNINITIALISED, Family.COMMUNICATION))
+        one &= np.arange(len(lone)) < calls.last_pass
+        rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
+        rows &= ~discrete_types(texts)[part.table.dtype_id]
+        puts_out = np.zeros(len(part.tree), dtype=bool)
+        puts_out[part.table.node[rows]] = True
+        # What is made of nothing, or of whole numbers, is told by what is made of it.
+        given = part.table.is_tensor & (part.table.section == Section.INPUT)
+        given &= ~discrete_types(texts)[part.table.dtype_id]
+        is_given = np.zeros(len(part.tree), dtype=bool)
+        is_given[part.table.node[given]] = True
+        alone.append(np.flatnonzero(one & puts_out & is_given).tolist())
+    most = _MOST * flow.npu.tree.micro_steps
+    if all(alone) or max(map(len, alone)) > most:
+        return []
+    return [(side, node) for side, nodes in enumerate(alone) for node in nodes]
+
+
+def _given_back(flow: Flow) -> list[tuple[int, int]]:
+    """Modules that give gradients back on one side alone, where modules alone were recorded.
+
+    Something may have been cut off from training between the modules. The outermost are told.
+    """
+    if flow.is_merged or flow.npu.calls.is_api.any():
+        return []
+    found = []
+    for side, part, lone, partner in (
+        (0, flow.npu, flow.lone, flow.partner),
+        (1, flow.bench, flow.bench_lone, flow.bench_partner),
+    ):
+        back = lone & part.calls.is_module & (part.calls.direction == Direction.BACKWARD)
+        twin = part.calls.twin
+        back &= (twin >= 0) & (partner[twin] >= 0) & ~back[part.tree.parent]
+        found += [(side, node) for node in np.flatnonzero(back)[:_FEW].tolist()]
+    return found
+
+
+def _near(flow: Flow, side: int, node: int) -> int:
+    """The npu node at which a call shows: itself, or the partner of what is above it."""
+    while side and node > 0 and flow.bench_partner[node] < 0:
+        node = int(flow.bench.tree.parent[node])
+    return int(flow.bench_partner[node]) if side else node

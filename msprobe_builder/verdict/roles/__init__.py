@@ -1,0 +1,1 @@
+"""Passes over the calls in order of execution: clean, suspect, carrier, amplifier."""

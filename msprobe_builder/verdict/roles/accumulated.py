@@ -1,0 +1,114 @@
+"""Gradients that several passes have added to: no call puts these out.
+
+A parameter keeps the sum of what all passes of a step, and all its uses, have given back. Who
+reads it outside of all modules, to clip it or to train, is given a tensor that was recorded
+nowhere. It is made of the gradients of its shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.differences.distance import WORST
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.findings import NONE
+
+Int = NDArray[np.int64]
+
+# Single gradients that cancel are known as such; that sums of several cancel as well is seldom.
+_CANCELLED = 8.0
+
+
+class Gradients:
+    """What the passes have put out so far, by shape; looked for where it is asked for alone."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._rows: dict[int, list[int]] | None = None
+        self._worst: dict[int, tuple[int, float, float, int]] = {}
+
+    def summed(self, row: int, latent: Sequence[float], root: Sequence[int]) -> tuple[float, int]:
+        """The error that a row may hold if it is such a sum, and its root.
+
+        The calls of several optimizers stand together, some before the passes that they follow:
+        of gradients that come later in the order of rows what is seen counts.
+        """
+        if self._rows is None:
+            self._rows = _gradients(self._flow)
+        shape = int(self._flow.npu.table.shape_id[row])
+        rows = self._rows.get(shape, [])
+        if not rows:
+            return NONE
+        known, amount, error, source = self._worst.get(shape, (0, 0.0, 0.0, -1))
+        while known < len(rows) and rows[known] < row:
+            one = rows[known]
+            if latent[one] > error:
+                error, source = latent[one], root[one]
+            amount = max(amount, latent[one] * float(self._flow.scale[one]))
+            known += 1
+        self._worst[shape] = known, amount, error, source
+        if known < len(rows):
+            later = np.nan_to_num(self._flow.error[rows[known:]])
+            error = max(error, float(later.max()))
+            amount = max(amount, float((later * self._flow.scale[rows[known:]]).max()))
+        size = float(self._flow.scale[row])
+        cancelled = min(amount / size, _CANCELLED * error) if size > 0 else error
+        return min(max(error, cancelled), WORST), source
+
+
+def uneven_gradients(flow: Flow) -> frozenset[int]:
+    """Rows of parameters' gradients whose module gives back more often on one side.
+
+    They are sums of other numbers of terms: what one side calls more often is to blame.
+    """
+    table = flow.npu.table
+    rows = np.flatnonzero((table.section == Section.PARAMETERS_GRAD) & (flow.bench_of >= 0))
+    own, theirs = table.node[rows], flow.bench.table.node[flow.bench_of[rows]]
+    counts = [_times_given_back(part, of) for part, of in ((flow.npu, own), (flow.bench, theirs))]
+    uneven = (counts[0] != counts[1]) & (counts[0] > 0) & (counts[1] > 0)
+    return frozenset(rows[uneven].tolist())
+
+
+def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
+    """By module on the way back its other calls of the same pass.
+
+    What they give back to its parameters is one sum, which stands at one of them, often the first.
+    """
+    tree, calls = flow.npu.tree, flow.npu.calls
+    back = np.flatnonzero(calls.is_module & (calls.direction == Direction.BACKWARD))
+    groups: dict[tuple[int, int], list[int]] = {}
+    for node in back.tolist():
+        groups.setdefault((int(calls.stem[node]), int(tree.micro_step[node])), []).append(node)
+    return {
+        node: tuple(one for one in several if one != node)
+        for several in groups.values()
+        if len(several) > 1
+        for node in several
+    }
+
+
+def _times_given_back(part: Part, nodes: Int) -> Int:
+    """How often the modules around nodes were called on the way back."""
+    calls = part.calls
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    counts = np.bincount(calls.stem[back], minlength=len(calls.stems))
+    return np.asarray(counts[calls.stem[part.tree.parent[nodes]]])
+
+
+def _gradients(flow: Flow) -> dict[int, list[int]]:
+    """Rows of gradients by their shape, in order."""
+    table, calls = flow.npu.table, flow.npu.calls
+    back = (calls.direction == Direction.BACKWARD)[table.node]
+    back &= table.section == Section.OUTPUT
+    found: dict[int, list[int]] = {}
+    for row in np.flatnonzero(
+        table.is_tensor & (back | (table.section == Section.PARAMETERS_GRAD))
+    ):
+        found.setdefault(int(table.shape_id[row]), []).append(int(row))
+    return found

@@ -1,0 +1,162 @@
+"""Tensors that need a gradient on one side only: a branch that was cut off from training."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.differences.consumers import makers
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import CASTS
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def kept_history(flow: Flow, rows: Int) -> Int:
+    """Those of the npu rows that neither side computes again: the first time is without history."""
+    again = _recomputed(flow.npu)
+    theirs = np.append(_recomputed(flow.bench), False)
+    nodes = flow.npu.table.node[rows]
+    return np.asarray(rows[~(again[nodes] | theirs[flow.partner[nodes]])])
+
+
+def _recomputed(part: Part) -> Bool:
+    """Nodes inside of modules that are computed again; all where nobody knows which these are."""
+    tree, calls = part.tree, part.calls
+    result = np.zeros(len(tree), dtype=bool)
+    again = np.flatnonzero(tree.is_recompute)
+    stems = np.unique(calls.stem[again[calls.is_module[again]]])
+    for node in np.flatnonzero(calls.is_module & np.isin(calls.stem, stems)).tolist():
+        result[node : int(tree.subtree_end[node]) + 1] = True
+    if not result[again].all():
+        result[:] = True
+    return result
+
+
+def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
+    """Calls behind which tensors need a gradient on one side only, each with a row that shows it.
+
+    ``rows`` of the npu table are those whose flags differ. A tensor that came from such a tensor,
+    or a call that was given one, explains nothing. Nor does a cast: in a custom function,
+    which keeps no history, one with nothing to convert hands on the tensor with the one it has.
+    Nor does one whose numbers differ as well: it is another tensor, with a history of its own.
+    """
+    table = flow.npu.table
+    differs = np.zeros(len(table), dtype=bool)
+    differs[rows] = True
+    is_input = np.isin(table.section, (Section.INPUT, Section.PARAMETERS))
+    given = np.zeros(len(flow.npu.tree), dtype=bool)
+    given[table.node[differs & is_input]] = True
+    casts = flow.npu.calls.are(CASTS)
+    found: dict[tuple[int, int], tuple[Place, int]] = {}
+    frozen = _frozen(flow, rows)
+    for row in rows.tolist():
+        node = int(table.node[row])
+        if row in frozen:
+            found.setdefault((0, node), (Place(0, node, Cause.GRADIENT), row))
+            continue
+        if flow.npu.tree.parsed[node].direction is not Direction.FORWARD:
+            continue
+        producer = int(flow.producer[row])
+        if producer >= 0 and differs[producer]:
+            continue
+        if flow.error[row] > SUSPICIOUS * flow.floor[row]:
+            continue
+        place = None
+        if is_input[row]:
+            place = _between(flow, row, producer)
+            if place is None and producer >= 0 and not flow.npu.calls.is_api.any():
+                place = Place(0, node, Cause.GRADIENT)  # calls between modules were not recorded
+        elif not given[node] and not casts[node] and flow.npu.tree.subtree_end[node] == node:
+            place = Place(0, node, Cause.GRADIENT)
+        if place is not None:
+            found.setdefault((place.side, place.node), (place, row))
+    return list(found.values())
+
+
+def lost_gradients(flow: Flow) -> float | None:
+    """How far gradients are off that a cut-off branch would lack; None if unknown.
+
+    0 where all agree within rounding: then nothing was cut off, though a formula may go through
+    other tensors, or through a function with a gradient of its own. At most 1 where rounding of
+    what they are made of might do that, the square root of what it does to a number.
+    """
+    table = flow.npu.table
+    own = table.is_tensor & (table.section == Section.PARAMETERS_GRAD)
+    theirs = flow.bench.table.is_tensor & (flow.bench.table.section == Section.PARAMETERS_GRAD)
+    known = own & ~np.isnan(flow.error)
+    if not known.any():
+        return None
+    if np.any(own & (flow.bench_of < 0)) or np.any(theirs & (flow.npu_of < 0)):
+        return float("inf")
+    if not np.any(flow.error[known] > SUSPICIOUS * flow.floor[known]):
+        return 0.0
+    known &= ~flow.is_line  # what cancels in a sum of many terms may be anything
+    far = flow.error[known] / np.sqrt(np.fmin(flow.floor[known], 1.0))
+    return float(far.max(initial=np.finfo(float).tiny))
+
+
+_HABIT = 0.25  # share of the parameters from which on this is how the run is trained
+
+
+def _frozen(flow: Flow, rows: Int) -> set[int]:
+    """Those rows that are parameters of forward calls, one of each module, unless many are."""
+    table, calls = flow.npu.table, flow.npu.calls
+    own = rows[table.section[rows] == Section.PARAMETERS]
+    own = own[calls.direction[table.node[own]] == Direction.FORWARD]
+    known = (table.section == Section.PARAMETERS) & (flow.bench_of >= 0)
+    if len(own) > _HABIT * np.count_nonzero(known):
+        return set()
+    _, first = np.unique(calls.stem[table.node[own]], return_index=True)
+    return set(own[first].tolist())
+
+
+def _between(flow: Flow, row: int, producer: int) -> Place | None:
+    """The unmatched call that an input came through.
+
+    Of a merged model only one that cuts off on purpose: what ranks gather lies in memory without
+    history, and the custom function around it sees to the gradient.
+    """
+    table, bench = flow.npu.table, flow.bench.table
+    if producer >= 0 and (flow.lone & _may_cut(flow, flow.npu))[table.node[producer]]:
+        return Place(0, int(table.node[producer]), Cause.EXTRA)
+    other = int(flow.bench_of[row])
+    theirs = int(flow.bench_producer[other]) if other >= 0 else -1
+    if theirs >= 0 and (flow.bench_lone & _may_cut(flow, flow.bench))[bench.node[theirs]]:
+        return Place(1, int(bench.node[theirs]), Cause.MISSING)
+    return None
+
+
+def _may_cut(flow: Flow, part: Part) -> Bool:
+    given = part.table.is_tensor & (part.table.section == Section.INPUT)
+    takes = np.zeros(len(part.tree), dtype=bool)
+    takes[part.table.node[given]] = True  # what is made of nothing was never part of a branch
+    return part.calls.are({"detach"}) | (takes & (not flow.is_merged))
+
+
+def gives_nothing_back(flow: Flow, node: int) -> Place | None:
+    """The call of one side alone that uses a tensor and gives no gradient back to it.
+
+    ``node`` is given a gradient that is off though all that makes it agrees: a part of the sum is
+    missing, or there is one too many.
+    """
+    twin = int(flow.twin[node])
+    partner = int(flow.partner[twin]) if twin >= 0 else -1
+    if twin < 0 or partner < 0:
+        return None
+    for side, part, lone, made_by, source in (
+        (0, flow.npu, flow.lone, flow.producer, twin),
+        (1, flow.bench, flow.bench_lone, flow.bench_producer, partner),
+    ):
+        rows = np.flatnonzero((made_by >= 0) & lone[part.table.node])
+        maker = makers(part.table, made_by, rows)
+        users = part.table.node[rows[(maker >= 0) & (part.table.node[maker] == source)]]
+        cut = users[part.calls.is_forward_call[users] & (part.calls.twin[users] < 0)]
+        if len(cut):
+            return Place(side, int(cut[0]), Cause.MISSING if side else Cause.EXTRA)
+    return None

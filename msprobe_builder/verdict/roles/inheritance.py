@@ -1,0 +1,395 @@
+"""What each tensor may hold of an error, seen in itself or inherited, and who is to blame for it.
+
+For each tensor of the run under debug the error that it may hold is kept: what is seen in its
+statistics, or more when it was made from something worse, as few statistics betray what a
+normalisation or a view has hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.verdict.differences.distance import WORST
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.kinks import SHARING
+from msprobe_builder.verdict.differences.operators import (
+    CASTS,
+    JUMPING,
+    REORDERING,
+    ROUNDING,
+    Family,
+)
+from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
+from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
+from msprobe_builder.verdict.roles.columns import at_least_one, elements, first_rows, rows_by_node
+from msprobe_builder.verdict.roles.gradients import gives_nothing_back
+from msprobe_builder.verdict.roles.onesided import Movers, calls_of_one_side, modules_inside
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
+
+
+class Inheritance:
+    """The state of the pass, whose elements are read and written one at a time.
+
+    What is read or written at every row is a list, which is fastest; other columns are not copied.
+
+    An error goes with the number of the finding it stems from, -1 when it is mere noise.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        tree, table = flow.npu.tree, flow.npu.table
+        size, rows = len(tree), len(table)
+        self.size = size
+        is_input = np.isin(table.section, _INPUTS)
+        self.inputs, self.in_start = rows_by_node(table, size, flow.counts & is_input)
+        self.outputs, self.out_start = rows_by_node(table, size, flow.counts & ~is_input)
+        self.off: Sequence[bool] = elements(flow.error > SUSPICIOUS * flow.floor)
+        self.error: Sequence[float] = elements(flow.error)
+        self.floor: Sequence[float] = elements(flow.floor)
+        self.scale: Sequence[float] = elements(flow.scale)
+        self.section: Sequence[int] = elements(table.section)
+        self.tainted = calls_of_one_side(flow)
+        self.requires_grad: Sequence[int] = elements(table.requires_grad)
+        self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
+        self.informative: Sequence[bool] = elements(flow.informative)
+        self.node_of: Sequence[int] = elements(table.node)
+        self.end: Sequence[int] = elements(tree.subtree_end)
+        inside = _with_calls_inside(flow)
+        self.has_inside: Sequence[bool] = elements(inside)
+        # What a module puts out, or a parameter is given back, was made by the calls inside.
+        self.passed_on: Sequence[bool] = elements(
+            inside[table.node] | (table.section == Section.PARAMETERS_GRAD)
+        )
+        # An output that agrees needs no closer look, if what it was made of agrees.
+        moves = flow.kinked | (flow.family == Family.SUM)
+        self.calm: Sequence[bool] = elements(
+            ~(flow.error > SUSPICIOUS * flow.floor)
+            & ~moves[table.node]
+            & ~(flow.discrete & (flow.error > 0))
+        )
+        self.parent: Sequence[int] = elements(tree.parent)
+        self.producer: Sequence[int] = elements(flow.producer)
+        self.bench_of: Sequence[int] = elements(flow.bench_of)
+        self.bench_producer: Sequence[int] = elements(flow.bench_producer)
+        self.bench_node: Sequence[int] = elements(flow.bench.table.node)
+        self.bench_lone: Sequence[bool] = elements(flow.bench_lone)
+        self.npu_of: Sequence[int] = elements(flow.npu_of)
+        self.lone: Sequence[bool] = elements(flow.lone)
+        self.is_grouped: Sequence[bool] = elements(flow.grouped.npu >= 0)
+        self.family: Sequence[int] = elements(flow.family)
+        self.carries: Sequence[bool] = elements(flow.carries)
+        self.twin: Sequence[int] = elements(flow.twin)
+        self.mixing: Sequence[float] = elements(flow.mixing)
+        self.kinked: Sequence[bool] = elements(flow.kinked)
+        self.shares: Sequence[bool] = elements(flow.npu.calls.are(SHARING))
+        self.totals: Sequence[bool] = elements(flow.npu.calls.are({"sum"}))
+        self.over_few: Sequence[bool] = elements(flow.over_few)
+        self.in_norm: Sequence[float] = elements(flow.in_norm)
+        self.gain: Sequence[float] = elements(flow.gain)
+        self.numel: Sequence[float] = elements(at_least_one(table))
+        self.is_line: Sequence[bool] = elements(flow.is_line)
+        self.kinds: Sequence[int] = elements(flow.npu.calls.kind)
+        self.last_gradient = int(
+            np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
+        )
+        self.directions: Sequence[int] = elements(flow.npu.calls.direction)
+        self.backward: Sequence[bool] = elements(flow.npu.calls.direction == Direction.BACKWARD)
+        self.rounds: Sequence[bool] = elements(flow.npu.calls.are(ROUNDING))
+        self.jumps: Sequence[bool] = elements(flow.npu.calls.are(JUMPING))
+        self.is_cast: Sequence[bool] = elements(flow.npu.calls.are(CASTS))
+        self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
+        for node, several in flow.arguments.items():
+            self.reorders[0][node] |= any(one.is_order for one in several)
+        self.latent = array("d", bytes(8 * rows))
+        self.root = array("i", [-1]) * rows
+        self.arguments = {
+            node
+            for node, several in flow.arguments.items()
+            if not all(one.is_slight for one in several)
+        }
+        first = first_rows(self.inputs, self.in_start)
+        cancelled = cancelling(flow, first)
+        self.cancelling: Sequence[float] = elements(cancelled)
+        self.stretch: Sequence[float] = elements(stretch(flow, first, cancelled))
+        told = [*self.arguments, *flow.altered]
+        self.plain: Sequence[bool] = elements(plain(flow, first, told))
+        self.mixes: Sequence[bool] = elements(
+            flow.informative & (flow.family == Family.PRODUCT)[table.node]
+        )
+        self.updates, self.altered = flow.updates, flow.altered
+        self.called_inside = modules_inside(flow)
+        self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
+        self.is_module: Sequence[bool] = elements(flow.npu.calls.is_module)
+        self.modules_alone = not flow.npu.calls.is_api.any()
+        self.since = _first_module(flow)
+        self.gradients = Gradients(flow)
+        self.uneven = uneven_gradients(flow)
+        self.beside = given_back_beside(flow)
+        self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
+        self.given = [NONE] * size
+        self.node_taint: dict[int, Place] = {}
+        # By shape and type what was written to parts of tensors: no call puts out what it made.
+        self.extent: Sequence[int] = elements(table.shape_id * 2**20 + table.dtype_id)
+        self.written: dict[int, tuple[float, int]] = {}
+        self.put_out = [NONE] * size
+        self.inside = [NONE] * size  # worst of what the calls inside have put out so far
+        self.expected = array("d", [0.0]) * size
+        self.shown = array("d", [math.nan]) * size
+        self.floors = array("d", [math.nan]) * size
+        self.role = array("q", [int(CallRole.UNKNOWN)]) * size
+        self.findings: list[Finding] = []
+        self.felt: list[int] = []
+        self.choices: list[int] = []
+        self.discrete: Sequence[bool] = elements(flow.discrete)
+        self.outside: list[int] = []
+        self.known: dict[tuple[int, int], int] = {}  # side and node of findings
+        self.bench_way: dict[int, tuple[float, int]] = {}
+        self.bench_start: Sequence[int] = elements(
+            np.searchsorted(flow.bench.table.node, np.arange(len(flow.bench.tree) + 1))
+        )
+
+    def _of_twin(self, node: int) -> tuple[float, int]:
+        """A gradient is made of what the forward call was given and put out, too."""
+        twin = self.twin[node]
+        twin_worst: tuple[float, int] = NONE
+        return twin_worst if twin < 0 else max(self.given[twin], self.put_out[twin])
+
+    def _receive(self, node: int, row: int) -> None:
+        """What a row holds: seen in itself, or inherited from where it came from."""
+        seen, floor = self.error[row], self.floor[row]
+        producer = self.producer[row]
+        if producer >= 0:
+            inherited = self.latent[producer], self.root[producer]
+            self._pass_taint_on(row, producer)
+        elif self.backward[node]:
+            inherited = self._of_consumers(node)
+        else:
+            inherited = self.written.get(self.extent[row], NONE)
+            if (taint := self.tainted.get(row)) is not None:
+                self.taint[row] = taint
+        if seen == seen and seen > SUSPICIOUS * max(inherited[0], floor):
+            other = self._on_another_way(node, row)
+            if seen <= SUSPICIOUS * max(other[0], floor):
+                inherited = other
+            elif self._is_cast_back(node):
+                seen = inherited[0]
+            else:
+                expected = max(inherited[0], other[0], floor)
+                self.latent[row] = seen
+                self.root[row] = self._blame(node, row, expected, max(inherited, other)[1])
+                return
+        self._inherit(node, row, seen, *inherited)
+
+    def _inherit(self, node: int, row: int, seen: float, latent: float, root: int) -> None:
+        """A row holds what is seen in it, or more, as it was made from something worse."""
+        # What cancels is all rounding, and feels nothing.
+        if root >= 0 and seen > SUSPICIOUS * self.floor[row] * self.cancelling[row]:
+            at = self.findings[root].at
+            if node not in (at, self.twin[at]):
+                self.felt[root] += 1
+                self.outside[root] += self.parent[node] != self.parent[at]
+        self.latent[row] = seen if seen > latent else latent
+        self.root[row] = root
+
+    def _reads_gradients(self, node: int) -> bool:
+        """Whether it reads gradients: a call of an optimizer, of clipping, or behind all passes.
+
+        What a model calls outside of its modules stands between passes and reads none.
+        """
+        parent = self.parent[node]
+        if self.is_module[node] or (parent > 0 and self.directions[parent] != Direction.NONE):
+            return False
+        in_optimizer = parent > 0 and self.kinds[parent] != Kind.COLLECTION
+        return in_optimizer or node > self.last_gradient
+
+    def _pass_taint_on(self, row: int, producer: int) -> None:
+        taint = self.taint.get(producer) or self.tainted.get(row)
+        if taint is not None:
+            self.taint[row] = taint
+
+    def _of_consumers(self, node: int) -> tuple[float, int]:
+        """A gradient is the sum of what the calls that used the tensor give back."""
+        worst = NONE
+        for consumer in self.flow.consumers.of(self.twin[node]):
+            back = self.twin[consumer]
+            if back >= 0:
+                worst = max(worst, self.put_out[back])
+        return worst
+
+    def _is_cast_back(self, node: int) -> bool:
+        """Whether it is the gradient of a cast: of none at all on the side that needs no cast."""
+        return self.backward[node] and self.is_cast[node]
+
+    def _on_another_way(self, node: int, row: int) -> tuple[float, int]:
+        """An error that the tensor may have come by elsewhere."""
+        worst = self._of_bench(self.bench_of[row])
+        parent = self.parent[node]
+        if self.section[row] == Section.PARAMETERS_GRAD:
+            worst = max(worst, self._of_gradients(parent))
+            if row in self.uneven:
+                worst = max(worst, (WORST, -1))
+            if (cancelled := self.cancelling[row]) > 1.0:
+                worst = max(worst[0], self.floor[row]) * cancelled, worst[1]
+        elif self.section[row] == Section.OUTPUT:
+            worst = max(worst, self.inside[node], self.given[node])
+        elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
+            # It came from calls that were not recorded, from what the module had at hand.
+            worst = max(worst, self.inside[parent], self.given[parent])
+        if self.section[row] == Section.INPUT and self._reads_gradients(node):
+            worst = max(worst, self.gradients.summed(row, self.latent, self.root))
+        return worst
+
+    def _of_gradients(self, backward: int) -> tuple[float, int]:
+        """Parameter gradients are made of what their module was given, forward and back."""
+        worst = max(self._of_pass(backward), self.inside[backward])
+        for other in self.beside.get(backward, ()):
+            worst = max(worst, self._of_pass(other))
+            if other > backward:  # it comes later: what is seen of it
+                for row in self.inputs[self.in_start[other] : self.in_start[other + 1]]:
+                    if self.error[row] > worst[0]:
+                        worst = self.error[row], -1
+        return worst
+
+    def _of_pass(self, backward: int) -> tuple[float, int]:
+        """What a module was given so far on both ways, or what was made in it ahead."""
+        twin = self.twin[backward]
+        worst = self.given[backward]
+        return worst if twin < 0 else max(worst, self.given[twin], self.inside[twin])
+
+    def _of_bench(self, row: int) -> tuple[float, int]:
+        """The same by way of the reference: back through calls that this run lacks."""
+        producer = self.bench_producer[row] if row >= 0 else -1
+        if producer < 0:
+            return NONE
+        paired = self.npu_of[producer]
+        if paired >= 0:
+            return self.latent[paired], self.root[paired]
+        node = self.bench_node[producer]
+        known = self.bench_way.get(node)
+        if known is not None:
+            return known
+        self.bench_way[node] = found = NONE  # should it go round
+        sections = self.flow.bench.table.section
+        for one in range(self.bench_start[node], self.bench_start[node + 1]):
+            if sections[one] == Section.INPUT:
+                found = max(found, self._of_bench(one))
+        self.bench_way[node] = found
+        return found
+
+    def _blame(self, node: int, row: int, expected: float, root: int) -> int:
+        """A tensor is off although nothing that it came from is: who made it so?"""
+        producer, other = self.producer[row], self.bench_of[row]
+        theirs = self.bench_producer[other] if other >= 0 else -1
+        bench_node = self.bench_node[theirs] if theirs >= 0 else -1
+        own = self.node_of[producer] if producer >= 0 else -1
+        if self.in_norm[row] > SUSPICIOUS * self.floor[row]:
+            own = self.movers[0].behind(own, self.producer)
+            bench_node = self.movers[1].behind(bench_node, self.bench_producer)
+        taint = self.taint.get(row)
+        place = Place(0, node, Cause.WIRING)
+        if taint is not None:
+            place = taint
+        elif own >= 0 and self.lone[own]:
+            place = Place(0, own, Cause.EXTRA)
+        elif bench_node >= 0 and self.bench_lone[bench_node]:
+            place = Place(1, bench_node, Cause.MISSING)
+        elif own >= 0 and self.is_grouped[own] and not self.is_grouped[node]:
+            place = Place(0, own, Cause.OUTPUT)  # its own output was not compared
+        elif self.section[row] in (Section.OUTPUT, Section.PARAMETERS_GRAD):
+            place = self.altered_inside.get(node) or Place(0, node, Cause.OUTPUT)
+        elif max(own, bench_node) < 0 or (
+            self.modules_alone and (self.backward[node] or min(own, bench_node) < 0)
+        ):
+            # Of modules alone nobody knows what else adds to a gradient, nor, where one side's
+            # tensor has no maker, that it is given another: calls that nobody recorded made it.
+            parent = self.parent[node]
+            # A gradient never comes from outside, as long as something is around it. Nor does what
+            # a module that is given tensors hands to those in it, where modules alone are known.
+            from_outside = self._is_first(node) and not self.backward[node]
+            if self.modules_alone:
+                from_outside &= self.in_start[parent] == self.in_start[parent + 1]
+            if self.section[row] != Section.PARAMETERS and self._is_unrecorded(node):
+                place = Place(0, node, Cause.UNRECORDED)
+            elif (
+                self.section[row] == Section.PARAMETERS
+                or parent <= 0
+                or from_outside
+                or self._is_constant(node, row)
+            ):
+                place = Place(0, node, Cause.EXTERNAL)
+            else:
+                place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
+                place = self.called_inside.get(parent, place)
+        elif self.backward[node]:
+            place = gives_nothing_back(self.flow, node) or place
+        return self._find(place, node, row, expected, root)
+
+    def _is_constant(self, node: int, row: int) -> bool:
+        """Whether all calls were recorded, none has made it, and it takes no part in training.
+
+        A buffer or a constant is that. What stands between modules, as no call of theirs, is made
+        by no module either.
+        """
+        if self.modules_alone or self.backward[node] or self.is_module[node]:
+            return False
+        between = self.kinds[self.parent[node]] == Kind.COLLECTION
+        return between or self.requires_grad[row] == 0
+
+    def _is_unrecorded(self, node: int) -> bool:
+        """Whether modules alone were recorded, and what it is given comes from calls around them.
+
+        The first module of a micro-step is given data.
+        """
+        is_inside = self.parent[node] > 0 and self.is_module[self.parent[node]]
+        return self.modules_alone and not is_inside and node > self.since[node]
+
+    def _is_first(self, node: int) -> bool:
+        """Whether nothing has been called inside the module before."""
+        return self.parent[node] == node - 1
+
+    def _find(self, place: Place, at: int, row: int, expected: float, root: int) -> int:
+        key = place.side, place.node
+        number = self.known.get(key)
+        if number is None:
+            number = self.known[key] = len(self.findings)
+            self.felt.append(0)
+            self.outside.append(0)
+            self.findings.append(
+                Finding(
+                    place.side, place.node, row, at, self.error[row], expected, place.cause, root
+                )
+            )
+        return number
+
+
+def _first_module(flow: Flow) -> Sequence[int]:
+    """Of each node the first module that ran in its micro-step."""
+    steps = flow.npu.tree.micro_step
+    modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
+    numbers, first = np.unique(steps[modules], return_index=True)
+    place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
+    return elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
+
+
+def _with_calls_inside(flow: Flow) -> Bool:
+    """Nodes in which calls were recorded; of modules alone, gradients of parameters are none."""
+    tree, calls = flow.npu.tree, flow.npu.calls
+    inside = np.ones(len(tree), dtype=bool)
+    if not calls.is_api.any():
+        inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
+    until = np.cumsum(inside)
+    return np.asarray(until[tree.subtree_end] > until)

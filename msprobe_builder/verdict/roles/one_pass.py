@@ -1,0 +1,362 @@
+"""What part each call plays: clean, suspect, carrier, amplifier, or unknown.
+
+One pass in the order of execution keeps, for each tensor of the run under debug, the error that it
+may hold: what is seen in its statistics, or more when it was made from something worse, as few
+statistics betray what a normalisation or a view has hidden. A call is a suspect when its output is
+far off although everything it was made from agrees.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.verdict.differences.distance import WORST
+from msprobe_builder.verdict.differences.operators import Family
+from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
+from msprobe_builder.verdict.roles.inheritance import Inheritance
+
+_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
+
+
+class Pass(Inheritance):
+    """One pass over all calls."""
+
+    def run(self) -> Roles:
+        end = self.end
+        open_nodes: list[int] = []
+        for node in range(self.size):
+            while open_nodes and end[open_nodes[-1]] < node:
+                self._finish(open_nodes.pop())
+            self._begin(node)
+            open_nodes.append(node)
+        while open_nodes:
+            self._finish(open_nodes.pop())
+        return Roles(
+            np.frombuffer(self.role, dtype=np.int64),
+            np.fromiter((root for _, root in self.put_out), np.int64, self.size),
+            np.fromiter((error for error, _ in self.given), np.float64, self.size),
+            np.frombuffer(self.shown),
+            np.frombuffer(self.expected),
+            np.frombuffer(self.floors),
+            self.findings,
+            np.array(self.felt, dtype=np.int64),
+            np.array(self.outside, dtype=np.int64),
+            self.choices,
+        )
+
+    # What a call is given.
+
+    def _begin(self, node: int) -> None:
+        first, last = self.in_start[node], self.in_start[node + 1]
+        if first == last:
+            self.given[node] = self._of_twin(node) if self.backward[node] else NONE
+            return
+        worst, taint, source = NONE, None, -1
+        backward, taints = self.backward[node], self.taint
+        for row in self.inputs[first:last]:
+            seen, producer = self.error[row], self.producer[row]
+            if producer < 0:
+                if backward or self.off[row]:
+                    self._receive(node, row)
+                elif seen > 0.0:
+                    self.latent[row] = seen
+            elif not self.off[row]:  # which nearly all are
+                latent = self.latent[producer]
+                self.latent[row] = seen if seen > latent else latent
+                self.root[row] = self.root[producer]
+                if taints or row in self.tainted:
+                    self._pass_taint_on(row, producer)
+            elif seen > SUSPICIOUS * max(latent := self.latent[producer], self.floor[row]):
+                self._receive(node, row)
+            else:
+                self._inherit(node, row, seen, latent, self.root[producer])
+                self._pass_taint_on(row, producer)
+            latent = self.latent[row]
+            if latent > worst[0]:
+                worst, source = (latent, self.root[row]), producer
+            if taints and (other := taints.get(row)) is not None:
+                # An argument that differs says more than a call that is not there.
+                stronger = (
+                    other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
+                )
+                taint = other if taint is None or stronger else taint
+        if worst is not NONE and (own := self.put_out[self.node_of[source]]) == worst:
+            worst = own  # a pair of numbers takes eighty bytes
+        if backward:
+            worst = max(worst, self._of_twin(node))
+        if taint is not None:
+            self.node_taint[node] = taint
+        self.given[node] = worst
+
+    # What it puts out.
+
+    def _finish(self, node: int) -> None:
+        first, last = self.out_start[node], self.out_start[node + 1]
+        matched = not self.lone[node]
+        given = self.given[node]
+        has_inside = self.has_inside[node]
+        if has_inside:
+            given = max(given, self.inside[node])
+        worst, worst_ratio, suspect = NONE, -1.0, False
+        taint = self.node_taint.get(node)
+        if taint is not None and self._is_edge(node) and taint.cause in _OF_ONE_SIDE:
+            taint = None  # what only this side feeds a group with, such as a mask, is part of it
+        is_of_ranks = taint is not None and taint.cause is Cause.RANK  # this is certain
+        if node in self.arguments and not is_of_ranks:
+            taint = Place(0, node, Cause.ARGUMENT)
+        elif node in self.altered:
+            taint = Place(0, node, Cause.OUTPUT)
+            self.altered_inside.setdefault(self.parent[node], taint)
+        if first == last and self.in_start[node] < self.in_start[node + 1]:
+            target = self.inputs[self.in_start[node]]
+            if taint is not None:
+                self.taint[target] = taint  # it may have written to it
+            if given[1] >= 0 and not self.is_module[node]:
+                extent = self.extent[target]
+                self.latent[target], self.root[target] = given  # what is read behind it
+                self.written[extent] = max(given, self.written.get(extent, NONE))
+        for row in self.outputs[first:last]:
+            seen, floor = self.error[row], self.floor[row]
+            if self.passed_on[row]:
+                before = len(self.findings)
+                self._receive(node, row)
+                if node in self.altered and taint is not None:
+                    self.taint[row] = taint
+                suspect |= len(self.findings) > before
+                expected = max(given[0], floor)
+            elif self.calm[row] and given[1] < 0 and taint is None:
+                expected = floor
+                self.latent[row] = seen if seen > given[0] else given[0]
+            elif self.plain[row]:  # the rule
+                expected = self._enlarged(node, row, given[0])
+                if seen > SUSPICIOUS * expected:
+                    suspect |= self._put_out(node, row, given, expected, taint)
+                else:
+                    self._hand_on(node, row, given, expected)
+                    if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
+                        self.taint[row] = taint
+            else:
+                told = given
+                if node in self.arguments and given[1] < 0:
+                    told = self._seen(node, given[0]), -1
+                expected = max(self._expected(node, row, told), floor)
+                suspect |= self._put_out(node, row, given, expected, taint)
+            if seen == seen and seen / expected > worst_ratio:
+                worst_ratio = seen / expected
+                self.shown[node], self.expected[node], self.floors[node] = seen, expected, floor
+            if (latent := self.latent[row]) > worst[0]:
+                worst = latent, self.root[row]
+        if worst == given:
+            worst = given
+        self.put_out[node] = worst
+        parent = self.parent[node]
+        if parent >= 0 and worst > self.inside[parent]:
+            self.inside[parent] = worst
+        self.role[node] = int(self._role(node, matched, suspect, given, worst))
+
+    def _seen(self, node: int, latent: float) -> float:
+        """What is seen of errors in its inputs: an argument that differs is evidence enough."""
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        seen = [self.error[row] for row in rows]
+        return max(seen) if seen and all(one == one for one in seen) else latent
+
+    def _is_edge(self, node: int) -> bool:
+        """Whether a group puts out there what the other side's group does."""
+        if not self.is_grouped[node]:
+            return False
+        rows = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        return any(self.error[row] == self.error[row] for row in rows)
+
+    def _put_out(
+        self,
+        node: int,
+        row: int,
+        given: tuple[float, int],
+        expected: float,
+        taint: Place | None,
+    ) -> bool:
+        """What an output holds; whether it is off although what it was made of is not."""
+        seen, suspect = self.error[row], False
+        told = node in self.arguments
+        if self.discrete[row] and seen == seen and seen > 0 and given[0] > 0 and not told:
+            # One step aside is another choice, and all behind it is made of other numbers.
+            self.choices.append(node)
+            self.latent[row], self.root[row] = max(1.0, seen), given[1]
+        elif self._is_drawn(node, row, given):
+            self.latent[row] = max(1.0, seen)
+            self.root[row] = self._find(Place(0, node, Cause.RANDOM), node, row, expected, -1)
+        elif (
+            seen == seen
+            and seen > SUSPICIOUS * expected
+            and not self._follows_a_choice(node, given)
+        ):
+            place = taint or self._as_told(node)
+            self.latent[row] = seen
+            self.root[row] = self._find(place, node, row, expected, given[1])
+            suspect = True
+        else:
+            self._hand_on(node, row, given, expected)
+        if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
+            self.taint[row] = taint
+        return suspect
+
+    def _as_told(self, node: int) -> Place:
+        """Who is to blame for what a call puts out: a gradient goes by its forward's arguments."""
+        twin = self.twin[node]
+        if self.backward[node] and twin in self.arguments and node not in self.arguments:
+            return Place(0, twin, Cause.ARGUMENT)
+        return Place(0, node, Cause.OUTPUT)
+
+    def _hand_on(self, node: int, row: int, given: tuple[float, int], expected: float) -> None:
+        """An output holds what is seen of an error in it, or what it may hold unseen."""
+        seen, (error, root) = self.error[row], given
+        if self.kinked[node]:
+            error = max(error, self._moved(node))
+        elif self.family[node] == Family.SUM and error > expected:
+            error = expected
+        self.latent[row] = seen if seen > error else error
+        self.root[row] = root
+        if self.off[row] and root >= 0 and self.findings[root].at == node:
+            # It puts out what it was given, and perhaps nobody is behind it.
+            self.felt[root] += not self.flow.consumers.of(node)
+
+    def _follows_a_choice(self, node: int, given: tuple[float, int]) -> bool:
+        """Whether it is given integers that were chosen otherwise, so that it may make anything."""
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        return given[1] < 0 and any(self.discrete[row] and self.latent[row] >= 1.0 for row in rows)
+
+    def _is_drawn(self, node: int, row: int, given: tuple[float, int]) -> bool:
+        """Whether other random numbers were drawn, with the same arguments."""
+        return (
+            self.family[node] == Family.RANDOM
+            and self.error[row] > SUSPICIOUS * max(self.floor[row], given[0])
+            and given[1] < 0
+            and not self.lone[node]
+            and not self.backward[node]
+            and node not in self.arguments
+        )
+
+    def _hides(self, node: int, taint: Place) -> bool:
+        """Whether a product's output may differ although its statistics agree.
+
+        What mixes elements shows it when they differ or stand elsewhere; what hands them on, or
+        is hardly described by its statistics, does not; nor a product of rows in another order.
+        """
+        return taint.node == node or bool(self.reorders[taint.side][taint.node])
+
+    def _moved(self, node: int) -> float:
+        """How far a gradient may move whose elements fall on the other side of a jump."""
+        twin = self.twin[node]
+        return math.sqrt(min(self.given[twin][0], 1.0)) if twin >= 0 else 0.0
+
+    def _enlarged(self, node: int, row: int, error: float) -> float:
+        """What the error of the worst input may come to, where nothing else decides."""
+        floor = self.floor[row]
+        if error >= WORST:
+            return max(WORST, floor)  # how far beyond it is nobody measured
+        if error == 0.0:
+            # Even equal terms are added up in another order, and what cancels is all rounding.
+            return max(floor * self.gain[node] * self.cancelling[row], floor)
+        return max(min(max(error * self.stretch[row], floor) * self.gain[node], WORST), floor)
+
+    def _expected(self, node: int, row: int, given: tuple[float, int]) -> float:
+        """What the errors of the inputs may come to here."""
+        error = given[0]
+        family = self.family[node]
+        if family == Family.UNINITIALISED or self._is_cast_back(node):
+            return WORST
+        if family == Family.RANDOM and node not in self.arguments:
+            return WORST
+        adds = family == Family.SUM and self.scale[row] > 0 and not self.backward[node]
+        if error >= WORST and not (adds and not self.mixing[node]):
+            return WORST  # how far beyond it is nobody measured
+        if error == 0.0:
+            # Even equal terms are added up in another order, and what cancels is all rounding.
+            return self.floor[row] * self.gain[node] * self.cancelling[row]
+        if self.over_few[node] or self.jumps[node]:
+            return WORST
+        if self.backward[node]:
+            if family == Family.SUM and self._is_part(node, row) and self.scale[row] > 0:
+                error = max(error, self._amount(node) / self.scale[row])
+            error *= self.stretch[row]
+        elif adds:
+            amount = self._amount(node) / self.scale[row]
+            if self.totals[node]:
+                amount *= self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
+            if row in self.updates and node not in self.arguments:
+                update = self.updates[row]
+                amount = max(amount, min(error * update.stretch, update.limit))
+            # What a normalisation is given it stretches, so that its errors stay what they are.
+            error = max(error, amount * self.mixing[node]) if self.mixing[node] else amount or error
+        elif self.rounds[node] and self.scale[row] > 0:
+            error = max(error, 1.0 / self.scale[row])
+        elif family == Family.CURVE:
+            error *= self.stretch[row]
+        elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
+            # What is picked may hold all of the error, which noise does not.
+            first, last = self.in_start[node], self.in_start[node + 1]
+            most = max((self.numel[one] for one in self.inputs[first:last]), default=1.0)
+            whole = self._amount(node) * math.sqrt(most / self.numel[row])
+            error = max(error, whole / self.scale[row])
+        expected = min(max(error, self.floor[row]) * self.gain[node], WORST)
+        if self.kinked[node] and (moved := self._moved(node)) > 0.0:
+            expected = max(expected, moved)
+            limit = SUSPICIOUS * expected
+            if self.in_norm[row] <= limit or (self.shares[node] and self._unshared(node) <= limit):
+                expected = max(expected, self.error[row])
+        return expected
+
+    def _unshared(self, node: int) -> float:
+        """How far the sum of all that a call gives back is off, as a fraction of its size."""
+        own, theirs = self.flow.npu.table.statistics, self.flow.bench.table.statistics
+        put_out = self.outputs[self.out_start[node] : self.out_start[node + 1]]
+        rows = [row for row in put_out if self.bench_of[row] >= 0]
+        other = [self.bench_of[row] for row in rows]
+        elements = np.array([self.numel[row] for row in rows])
+        off = float(np.abs(np.sum((own[2, rows] - theirs[2, other]) * elements)))
+        size = float(np.sum(theirs[3, other] * np.sqrt(elements)))
+        return off / size if size > 0 else math.inf
+
+    def _is_part(self, node: int, row: int) -> bool:
+        """Whether an output has fewer elements than what it is made of."""
+        first, last = self.in_start[node], self.in_start[node + 1]
+        return first < last and self.numel[row] < self.numel[self.inputs[first]]
+
+    def _amount(self, node: int) -> float:
+        """The largest error of its inputs times the size of their elements.
+
+        No tensor is off by more than the sizes that it has on both sides.
+        """
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        return max(
+            (
+                self.latent[row] * self.scale[row]
+                if self.latent[row] < WORST
+                else self.scale[row] + self._own_size(row)
+                for row in rows
+            ),
+            default=0.0,
+        )
+
+    def _own_size(self, row: int) -> float:
+        """Root mean square on the side under debug; infinite when nothing tells it."""
+        size = float(self.flow.npu.table.statistics[3, row]) / math.sqrt(self.numel[row])
+        return size if math.isfinite(size) else math.inf
+
+    def _role(
+        self,
+        node: int,
+        matched: bool,
+        suspect: bool,
+        given: tuple[float, int],
+        put_out: tuple[float, int],
+    ) -> CallRole:
+        has_chosen = bool(self.choices) and self.choices[-1] == node
+        if not matched or self.shown[node] != self.shown[node] or has_chosen:
+            return CallRole.UNKNOWN
+        if suspect:
+            return CallRole.SUSPECT if given[1] < 0 else CallRole.AMPLIFIER
+        return CallRole.CLEAN if given[1] < 0 and put_out[1] < 0 else CallRole.CARRIER

@@ -1,0 +1,1 @@
+"""Whom the findings accuse, in which words, and what to record next."""

@@ -1,0 +1,384 @@
+"""Whom the findings of a pass accuse, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.metrics.result import PairResult
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import Family, normalising
+from msprobe_builder.verdict.doubts.certainty import (
+    half_unit,
+    is_cast_of_habit,
+    is_cast_once,
+    is_given_unknown,
+    is_open,
+    is_within,
+    resized_inputs,
+    was_given_more,
+    works_on_other_parts,
+)
+from msprobe_builder.verdict.doubts.converging import meets_again
+from msprobe_builder.verdict.doubts.disagreeing import with_own_factors
+from msprobe_builder.verdict.doubts.own_norms import OwnNorms, is_explained, wrong_numbers
+from msprobe_builder.verdict.doubts.reordered import may_have_moved_before, moved_values
+from msprobe_builder.verdict.doubts.second_pass import made_later
+from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
+from msprobe_builder.verdict.doubts.unshown import unshown
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
+from msprobe_builder.verdict.roles.onesided import in_common
+from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+# What kernels of another precision, such as TF32, may do when the run's own noise is not known.
+_UNKNOWN_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """A finding with how sure it is, and its place among the others."""
+
+    number: int  # of the finding, -1 for one that is none of the pass
+    finding: Finding
+    strength: Strength
+    heirs: int
+    order: tuple[float, ...]
+
+
+def accusations(
+    flow: Flow,
+    roles: Roles,
+    result: PairResult,
+    heirs: Int,
+    norms: OwnNorms,
+    otherwise: Bool,
+    more_often: tuple[Int, Int],
+    bits: Int | None,
+) -> list[Accusation]:
+    """Findings that no other explains, and what differs without showing in any number.
+
+    ``norms`` are numbers that depend on which parameters a rank has, ``otherwise`` the nodes in
+    modules that ranks with parts go through in another way, ``more_often`` as from
+    :func:`~msprobe_builder.verdict.roles.onesided.called_more_often`, ``bits`` as from
+    :func:`~msprobe_builder.verdict.doubts.reordered.bits_of`.
+    """
+    assert result.comparisons is not None
+    roles = replace(roles, findings=_of_weights(flow, roles.findings))
+    later = made_later(flow, roles)
+    drifted = _has_drifted(flow, roles)
+    same_calls = in_common(flow, more_often) >= _SAME_CALLS
+    merged = is_merged(result)
+    # What follows the last pass goes through parameters in the order in which a rank holds them.
+    calls = flow.npu.calls
+    last = calls.last_pass
+    is_behind_backward = calls.direction[last] == Direction.BACKWARD
+    own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
+    half = half_unit(flow, result.texts)
+    unsure = {
+        number
+        for number, one in enumerate(roles.findings)
+        if is_open(flow, one, result.npu.provenance)
+    }
+    elsewhere = made_elsewhere(flow, roles.findings, result)
+    strength = [
+        Strength.WEAK
+        if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
+        or (
+            one.cause is Cause.OUTPUT
+            and (is_within(flow, one, half) or resized_inputs(flow, one) or is_cast_once(flow, one))
+        )
+        or number in later.unshown
+        or number in unsure
+        or number in elsewhere
+        or (own_order and one.at > last)
+        else _strength(
+            flow,
+            one,
+            int(roles.felt[number]),
+            int(roles.outside[number]),
+            result.texts,
+            merged=merged,
+            same_calls=same_calls,
+        )
+        for number, one in enumerate(roles.findings)
+    ]
+    for number, source in later.root.items():
+        strength[number] = min(strength[number], strength[source])
+    for number, one in enumerate(roles.findings):
+        if may_have_moved_before(flow, one, bits):
+            strength[number:] = [Strength.WEAK] * (len(strength) - number)
+            break  # what comes later may follow from it
+    moved = moved_values(flow, roles.findings, bits)
+    for number in [number for number, one in moved.items() if not one.is_only]:
+        # What comes later may follow from it.
+        strength[number:] = [Strength.WEAK] * (len(strength) - number)
+    widespread = [
+        number
+        for number, one in enumerate(roles.findings)
+        if one.cause is Cause.WEIGHTS and strength[number] is Strength.STRONG
+    ]
+    for number in widespread[1:]:
+        strength[number] = Strength.WEAK  # one stands for all
+    found = []
+    explained = {
+        number
+        for number, one in enumerate(roles.findings)
+        if otherwise[one.at] or is_explained(flow, roles, number, norms)
+    }
+    for number, one in enumerate(roles.findings):
+        if number in explained:
+            continue
+        follows = merged and one.cause is Cause.OUTPUT and not explained.issuperset(range(number))
+        if follows and is_given_unknown(flow, one):
+            continue  # it may have been given what differs since an earlier finding
+        root = later.root.get(number, -1) if one.root < 0 else one.root
+        while root in explained:
+            root = roles.findings[root].root
+        while root >= 0 and root not in moved and strength[number] > strength[root]:
+            root = roles.findings[root].root
+        # In halves, parts that were added in another order are off by as much as one is rounded.
+        is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
+        if root < 0 and not is_rounding:
+            sure = strength[number]
+            among = float(number) if sure is Strength.STRONG else -_times(one)
+            if resized_inputs(flow, one):
+                among = max(among, 0.0)  # what is given of another size explains anything
+            if number in unsure:  # what comes behind may follow from what nobody can compare
+                among = -inf
+            order = (-float(sure), among)
+            found.append(Accusation(number, one, sure, int(heirs[number]), order))
+            if number in moved:
+                found[-1:] = _of_movers(found[-1], moved[number].makers)
+    numbers = {own.node: own for own in wrong_numbers(flow, norms)}
+    found = [each for each in found if each.finding.side or each.finding.node not in numbers]
+    certain = [each.finding.at for each in found if each.strength is Strength.STRONG]
+    for node, own in numbers.items():
+        is_input = flow.npu.table.section[own.row] == Section.INPUT
+        if is_input and min(certain, default=node) < node:
+            continue  # a gradient that differs follows from what is wrong before
+        sure = Strength.WEAK if own.row in norms.odd else Strength.STRONG
+        order = (-float(sure), -inf if sure is Strength.WEAK else _position(roles, node))
+        found.append(Accusation(-1, own, sure, 0, order))
+    known = {(each.finding.side, each.finding.node) for each in found}
+    flags = result.comparisons.requires_grad_equal
+    rows = result.comparisons.pairs.npu[flags == 0]
+    # A parameter that no module holds shows in what is given back to the calls that use it.
+    is_given_back = any(
+        one.root < 0
+        and _times(one) >= SUSPICIOUS
+        and _direction(flow, one.at) is Direction.BACKWARD
+        for one in roles.findings
+    )
+    lost = None if is_given_back else lost_gradients(flow)
+    hardly = lost is not None and lost <= 2.0  # each side is off by as much
+    for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
+        if (place.side, place.node) not in known and not (
+            place.side == 0 and keeps_its_gradient(flow, place.node)
+        ):
+            node = int(flow.npu.table.node[row])
+            one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
+            sure = Strength.WEAK if merged or hardly else Strength.STRONG
+            order = (-float(sure), _position(roles, node))
+            found.append(Accusation(-1, one, sure, 0, order))
+            known.add((place.side, place.node))
+    first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
+    for node, row in _ranks_apart(flow, result):
+        # What ranks have apart behind a fault may follow from it.
+        if (0, node) not in known and (first is None or node < first):
+            is_gradient = flow.npu.table.section[row] == Section.PARAMETERS_GRAD
+            sure = Strength.WEAK if is_gradient else Strength.STRONG
+            one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
+            found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
+            known.add((0, node))
+    for node, row in with_own_factors(flow, result.npu.provenance):
+        if (0, node) not in known:
+            one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
+            order = (-float(Strength.STRONG), _position(roles, node))
+            found.append(Accusation(-1, one, Strength.STRONG, 0, order))
+            known.add((0, node))
+    for node, several in flow.arguments.items():
+        if (0, node) in known or roles.source[node] >= 0:
+            continue
+        if all(one.is_slight or (merged and one.is_count) for one in several):
+            continue  # rounding, or ranks count what they have a part of
+        one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
+        found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
+    if same_calls and later.unshown.issuperset(one.number for one in found):
+        for turn, one in enumerate(unshown(flow, result.texts, is_blind=bool(roles.choices))):
+            found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -inf, float(turn))))
+    if not merged and was_given_more(flow):
+        # As with other micro-batches: the numbers belong to other data, gradients are other sums.
+        return [
+            replace(one, strength=Strength.WEAK, order=(-1.0, float(place)))
+            for place, one in enumerate(sorted(found, key=lambda one: one.order))
+        ]
+    return found
+
+
+def _of_movers(one: Accusation, makers: tuple[int, ...]) -> list[Accusation]:
+    """The same of those that may have moved what a call shows."""
+    return [
+        replace(
+            one,
+            number=-1 if place else one.number,
+            finding=replace(one.finding, node=node, cause=Cause.ORDER),
+            order=(*one.order, float(place)),
+        )
+        for place, node in enumerate(makers)
+    ]
+
+
+def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
+    """The same, with weights told from data, and a weight of its own from weights all over."""
+    table = flow.npu.table
+    weights = table.section == Section.PARAMETERS
+    ratio = (flow.error / flow.floor)[weights & ~np.isnan(flow.error)]
+    most = len(ratio) >= _SEVERAL and float(np.median(ratio)) >= CERTAIN
+    cause = Cause.WEIGHTS if most else Cause.WEIGHT
+    return [
+        replace(one, cause=cause) if one.cause is Cause.EXTERNAL and weights[one.row] else one
+        for one in findings
+    ]
+
+
+_SEVERAL = 4
+_OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
+
+
+def is_merged(result: PairResult) -> bool:
+    return any(graph and graph.provenance for graph in (result.npu, result.bench))
+
+
+def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
+    """Nodes where ranks of a merged model begin to differ, each module once, and the row."""
+    provenance = result.npu.provenance
+    found: dict[int, tuple[int, int]] = {}
+    for row, place in flow.apart.items():
+        if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
+            found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
+    return list(found.values())
+
+
+_DRIFT = 2.0
+_OTHER_SAMPLES = 2.0**-10  # nothing that rounding of single precision comes to
+
+
+def _has_drifted(flow: Flow, roles: Roles) -> bool:
+    """Whether the forward pass differs all over by more than rounding, though nobody is found.
+
+    Other samples do that whose statistics are much alike; gradients then differ still more.
+    """
+    if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
+        return False
+    ratio = roles.shown / roles.floor
+    known = (flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)
+    if not known.any() or float(np.median(roles.shown[known])) < _OTHER_SAMPLES:
+        return False
+    return float(np.median(ratio[known])) > _DRIFT
+
+
+def _direction(flow: Flow, node: int) -> Direction:
+    return flow.npu.tree.parsed[node].direction
+
+
+def _position(roles: Roles, node: int) -> float:
+    """Where something found at a node stands among the findings of the pass."""
+    return float(sum(one.at < node for one in roles.findings)) - 0.5
+
+
+def _times(finding: Finding) -> float:
+    return finding.error / finding.expected if finding.expected > 0 else 0.0
+
+
+def _strength(
+    flow: Flow,
+    finding: Finding,
+    felt: int,
+    outside: int,
+    texts: Texts,
+    *,
+    merged: bool,
+    same_calls: bool,
+) -> Strength:
+    """Strong only when no noise explains it, and when what came behind has felt it."""
+    if _is_left_out(flow, finding):
+        return Strength.WEAK
+    differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
+    differs |= finding.cause is Cause.RANK
+    if finding.cause is Cause.RANDOM:
+        return Strength.WEAK  # that runs draw otherwise is no fault, but nothing behind can be told
+    differs |= finding.side == 0 and finding.node in flow.arguments
+    if _times(finding) < (SUSPICIOUS if differs else CERTAIN):
+        return Strength.WEAK
+    # What a merge puts together from the statistics of ranks is no recorded number either.
+    is_vague = merged or flow.noise != flow.noise
+    is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
+    if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
+        return Strength.WEAK
+    if merged and finding.row >= 0 and _counts_over_own_parameters(flow, finding.row):
+        return Strength.WEAK
+    if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
+        return Strength.WEAK
+    # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.
+    is_last = flow.npu.table.section[finding.row] == Section.PARAMETERS_GRAD
+    if not felt and not is_last:
+        return Strength.WEAK
+    # Where two implementations divide the work differently, only what leaves the module counts,
+    # and calls of one side alone are no news where so many are.
+    divided = finding.cause in (Cause.EXTRA, Cause.MISSING, Cause.WIRING, Cause.BETWEEN)
+    above = int(flow.npu.tree.parent[finding.at])
+    if divided and not outside and above > 0 and flow.npu.calls.is_module[above]:
+        return Strength.WEAK
+    if divided and finding.cause is not Cause.WIRING and not same_calls:
+        return Strength.WEAK
+    # Of modules alone: what a gradient shows may have begun in forward calls that nobody recorded.
+    alone = finding.cause is Cause.BETWEEN and not flow.npu.calls.is_api.any()
+    if alone and _direction(flow, finding.at) is Direction.BACKWARD:
+        return Strength.WEAK
+    if meets_again(flow, finding) or is_cast_of_habit(flow, finding, texts):
+        return Strength.WEAK
+    # They change while the module runs; when they were read differs between frameworks.
+    if finding.cause in (Cause.WEIGHT, Cause.WEIGHTS):
+        name = texts.values[int(flow.npu.table.name_id[finding.row])]
+        if name.endswith(_RUNNING):
+            return Strength.WEAK
+    return Strength.STRONG
+
+
+def _is_left_out(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a call that both sides make, which one has not recorded.
+
+    Nor is that of a normalisation certain, which may enlarge rounding more than anything: how much
+    shows where both sides recorded it.
+    """
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
+    if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
+        return False
+    twin = int(part.calls.twin[finding.node])
+    return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
+
+
+def _counts_over_own_parameters(flow: Flow, row: int) -> bool:
+    """Single numbers behind the last backward pass: norms of what one rank or stage has."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    last = int(tree.subtree_end[back].max(initial=0))
+    return bool(table.numel[row] == 1 and last < table.node[row])
+
+
+# Share of calls with a partner from which on two runs are of one implementation.
+_SAME_CALLS = 0.8
+_RUNNING = ("running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked")

@@ -1,0 +1,309 @@
+"""From the verdicts on single steps and ranks to one on the whole run.
+
+What a rank gets from others, and what a step inherits from the one before, is no fault of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.base.standing import standing_at
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
+
+_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
+_FALLEN = "What differs here came from another rank or step."
+
+
+@dataclass
+class Accused:
+    """A suspect as it stands while the ranks are heard."""
+
+    suspect_id: int
+    node_id: int
+    step: int
+    rank: int
+    side: int
+    seq: int  # place in the execution order of its graph
+    strength: int
+    cause: str
+    place: int
+    evidence: str
+    kind: int
+    direction: int
+    call: int | None
+    stem: str
+    source: str | None
+    module: str  # path of the module that it is called in; empty where it is in none
+    talks: bool = False  # to other ranks, itself or in a call that it encloses
+    is_update: bool = False  # made behind all gradients
+    trained_in: int | None = None  # step whose update, which agrees, put out its weights
+    changed: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its values come from other ranks as well."""
+        stem = self.stem
+        return self.talks or stem.endswith(".parameters_grad") or ".parameters_grad." in stem
+
+    @property
+    def can_be_heard(self) -> bool:
+        """Whether other ranks may have something to say in its favour."""
+        return self.strength > 0 and not self.side
+
+    def name(self) -> str:
+        word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
+        if self.direction not in word:
+            return self.stem
+        if self.kind == Kind.API:
+            return f"{self.stem}.{self.call}.{word[self.direction]}"
+        return f"{self.stem}.{word[self.direction]}.{self.call}"
+
+    def explain(self, why: str) -> None:
+        """Somebody else is to blame."""
+        self.strength, self.changed = int(Strength.NONE), True
+        self.evidence = f"{why} {self.evidence}"
+
+    def weaken(self, why: str) -> None:
+        """It may be so without a fault."""
+        self.strength = min(self.strength, int(Strength.WEAK))
+        self.add(why)
+
+    def convict(self, why: str) -> None:
+        """What came later has felt it."""
+        self.strength = int(Strength.STRONG)
+        self.add(why)
+
+    def add(self, what: str) -> None:
+        self.changed = True
+        self.evidence = f"{self.evidence} {what}"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What part a call of another rank plays; None where there is no verdict on it."""
+
+    rank: int
+    role: int | None
+    given: float | None = None
+    is_same: bool = False  # it put out the same, to the last digit
+
+
+@dataclass
+class PlaceRuling:
+    """The verdict on one step and rank."""
+
+    step: int
+    rank: int
+    conclusion: str
+    sentence: str
+    compared: int
+    noise: float | None = None  # of one call given equal tensors, where it is known
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
+
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to.
+    """
+
+    places: list[PlaceRuling]
+    accused: list[Accused]
+    namesakes: dict[int, list[Witness]] = field(default_factory=dict)
+    partners: dict[int, list[Witness]] = field(default_factory=dict)
+
+    @cached_property
+    def begins(self) -> int:
+        """The first step that was recorded."""
+        return min((place.step for place in self.places), default=0)
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on the whole; ``standing`` are the suspects that are left, likeliest first."""
+
+    standing: list[Accused]
+    conclusion: str
+    sentence: str
+
+
+def judge_across(hearing: Hearing) -> Ruling:
+    """Settle the strength of all suspects, their order in the file and the verdict on the whole.
+
+    What changes of suspects and places is changed in ``hearing`` and marked there.
+    """
+    accused, places = hearing.accused, hearing.places
+    if len({place.rank for place in places}) > 1:
+        _hear_other_ranks(hearing)
+    _look_at_the_beginning(hearing)
+    _look_at_earlier_steps(hearing)
+    _compare_ranks(accused, len({place.rank for place in places}))
+    standing = [one for one in accused if one.strength]
+    standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
+    conclusion, sentence = _conclude(standing, places)
+    for place in places:
+        own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
+        if any(one.changed for one in own):
+            _rule_anew(place, [one for one in standing if one in own])
+    return Ruling(standing, conclusion, sentence)
+
+
+def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
+    """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
+    if standing:
+        place.conclusion, place.sentence = _accuse(standing[0], "")
+    elif place.conclusion != CLEAN:
+        place.conclusion, place.sentence = CLEAN, _FALLEN
+    place.changed = True
+
+
+def _position(one: Accused) -> tuple[int, int]:
+    """Strong ones in order of execution, weak ones as they were ordered at their place."""
+    return (one.seq, one.place) if one.strength == Strength.STRONG else (one.place, one.seq)
+
+
+def _hear_other_ranks(hearing: Hearing) -> None:
+    """What came from another rank, or was reduced with it, was wrong there already."""
+    # Where a rank was wrong first: nobody is to blame for what came to others before that.
+    # A call that only the reference makes stands about where this run would make it.
+    wrong: dict[tuple[int, int], int] = {}
+    for one in hearing.accused:
+        if one.strength:
+            begun = wrong.get((one.step, one.rank), one.seq)
+            wrong[one.step, one.rank] = min(begun, one.seq)
+    for one in hearing.accused:
+        if not one.can_be_heard:
+            continue
+        guilty = [
+            other.rank
+            for other in hearing.namesakes.get(one.suspect_id, ())
+            if other.role in _CARRYING[:2]
+            and other.given
+            and wrong.get((one.step, other.rank), one.seq) < one.seq
+            # Where both hold the same now, though they were given their own, they have talked.
+            and (one.is_shared or other.is_same)
+        ] or [
+            other.rank
+            for other in hearing.partners.get(one.suspect_id, ())
+            if other.role in _CARRYING and other.rank != one.rank
+        ]
+        if guilty:
+            one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+
+
+def _look_at_the_beginning(hearing: Hearing) -> None:
+    """One weight stands for all those that differ before anything was recorded."""
+    others = [one for one in hearing.accused if began_otherwise(hearing, one)]
+    certain = {one.rank for one in others if one.strength == Strength.STRONG}
+    for one in others:
+        if one.strength == Strength.STRONG:
+            one.add(_UNLIKE)
+        elif one.strength and one.rank in certain:
+            one.explain("Another such weight stands for all.")
+
+
+def began_otherwise(hearing: Hearing, one: Accused) -> bool:
+    """Whether most weights differ before anything was recorded: no other record tells more."""
+    return one.cause == "weights" and one.step == hearing.begins
+
+
+def _look_at_earlier_steps(hearing: Hearing) -> None:
+    """Weights that differ behind a step were trained by it, or changed between it and the next."""
+    for one in hearing.accused:
+        if one.strength and one.trained_in is not None:
+            one.explain(f"It follows from step {one.trained_in}.")
+    for one in sorted(hearing.accused, key=lambda other: (other.step, other.place)):
+        if not one.strength or one.cause not in _WEIGHTS or one.step == hearing.begins:
+            continue
+        before = [other for other in hearing.accused if other.strength and other.step < one.step]
+        strong = [other.step for other in before if other.strength == Strength.STRONG]
+        drawn = [other.step for other in before if other.cause == "random"]
+        updates = [other for other in before if other.is_update and other.rank == one.rank]
+        doubted = [other.step for other in before if other.cause not in _WEIGHTS]
+        if strong:
+            one.explain(f"It follows from step {min(strong)}.")
+        elif drawn:
+            one.explain(f"It may follow from what was drawn in step {min(drawn)}.")
+        elif one.cause == "weight":
+            one.weaken(
+                "Where a gradient is next to nothing, an optimizer may make that of its rounding."
+            )
+        elif updates:
+            culprit = min(updates, key=lambda other: (other.step, other.place))
+            culprit.convict(f"Most weights of step {one.step} differ, too.")
+            one.explain(f"It follows from step {culprit.step}.")
+        elif doubted:
+            one.weaken(
+                f"Step {min(doubted)} does not agree for certain: look at its suspects first, then"
+                " at what happened in between, such as the optimizer."
+            )
+        elif one.strength == Strength.STRONG or _is_exact(one, hearing.places):
+            one.convict(
+                "The step before agrees: look at what happened in between, such as the optimizer, "
+                "its settings, clipping, or weights that were loaded."
+            )
+
+
+def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:
+    """Whether the step before agreed to the last digits, and this is the first to speak of it."""
+    before = [place for place in places if place.step < one.step and place.rank == one.rank]
+    return one.place == 1 and all(
+        place.conclusion == CLEAN and place.noise is not None and place.noise <= _EXACT
+        for place in before
+    )
+
+
+_UNLIKE = (
+    "The weights differ before the first step that was recorded: load the same weights, seed both"
+    " runs alike, or record an earlier step."
+)
+_EXACT = 2.0**-20
+_WEIGHTS = ("weight", "weights")
+
+
+def _compare_ranks(accused: list[Accused], ranks: int) -> None:
+    """Say when a call is wrong on some ranks only."""
+    if ranks < 2:
+        return
+    found: dict[tuple[int, str, int], set[int]] = {}
+    for one in accused:
+        if one.strength == Strength.STRONG:
+            found.setdefault((one.step, one.name(), one.side), set()).add(one.rank)
+    for one in accused:
+        own = found.get((one.step, one.name(), one.side), set())
+        if one.strength == Strength.STRONG and len(own) < ranks:
+            told = ", ".join(map(str, sorted(own)))
+            one.add(f"Only on {'rank' if len(own) == 1 else 'ranks'} {told} of {ranks}.")
+        elif one.strength == Strength.STRONG:
+            one.add(f"On all {ranks} ranks alike.")
+
+
+def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, str]:
+    if standing:
+        best = standing[0]
+        where = f"Step {best.step}, rank {best.rank}: "
+        if len(places) == 1:
+            where = ""
+        return _accuse(best, where)
+    undecided = [place for place in places if place.conclusion == UNDECIDED]
+    if undecided:
+        return UNDECIDED, undecided[0].sentence
+    if len(places) == 1:
+        return CLEAN, places[0].sentence
+    compared = sum(place.compared for place in places)
+    return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+def _accuse(best: Accused, where: str) -> tuple[str, str]:
+    return sentence_of(Strength(best.strength), where, _called(best), best.evidence)
+
+
+def _called(one: Accused) -> str:
+    """The module it is called in, its own name, and the line of code."""
+    own = standing_at(one.name(), is_unrecorded=one.cause == "unrecorded")
+    name = f"{one.module} \u2192 {own}" if one.module else own
+    side = " of the reference" if one.side else ""
+    return f"{name}{side} ({one.source})" if one.source else f"{name}{side}"

@@ -1,0 +1,73 @@
+"""From suspects to a conclusion, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msprobe_builder.base.codes import Strength
+from msprobe_builder.base.standing import BEFORE
+from msprobe_builder.verdict.differences.arguments import Argument
+
+FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
+
+# With fewer of the calls judged than this, nothing found does not mean that there is nothing.
+_ENOUGH = 0.5
+
+Told = tuple[Strength, str, str, "str | None"]  # strength, name, evidence, file and line
+
+
+def conclude(
+    suspects: Sequence[Told], compared: int, unjudged: int, choice: str | None
+) -> tuple[str, str]:
+    """The conclusion and its sentence; ``suspects`` come best first.
+
+    ``compared`` counts the calls that could be judged, ``unjudged`` the others; ``choice`` is the
+    first call that chose other indices than the reference from inputs that agree.
+    """
+    known = [one for one in suspects if one[0] is not Strength.NONE]
+    if known:
+        strength, name, evidence, source = known[0]
+        return sentence_of(strength, "", f"{name} ({source})" if source else name, evidence)
+    if choice is not None:
+        return UNDECIDED, (
+            f"Nothing is wrong before {choice}, which chose other indices than the reference from "
+            "inputs that agree within rounding; cannot tell behind it."
+        )
+    if not compared:
+        return UNDECIDED, "Cannot tell, because no call could be compared."
+    if compared < _ENOUGH * (compared + unjudged):
+        return UNDECIDED, (
+            f"Cannot tell, because only {compared:,} of {compared + unjudged:,} nodes could be "
+            "judged; nothing is wrong with those."
+        )
+    return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+def sentence_of(strength: Strength, where: str, name: str, evidence: str) -> tuple[str, str]:
+    """The conclusion that rests on one suspect; ``where`` is its step and rank, if told."""
+    said = f"{where}{name}: {evidence}"
+    if strength is Strength.STRONG:
+        return FAULT, f"{said[0].upper()}{said[1:]}" if said.startswith(BEFORE) else said
+    return UNDECIDED, f"Nothing certain; look first at {said}"
+
+
+def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:
+    """Which arguments were passed over, because they only say how the ranks of a layer talk."""
+    first = min(explained)
+    one = explained[first][0]
+    return (
+        f"Calls whose flags differ as the split of their layer explains: {len(explained):,}; first "
+        f"{names[first]}, argument {one.name} is {one.npu}, in the reference {one.bench}."
+    )
+
+
+def told_of_norms(
+    names: Sequence[str], explained: Collection[int], norms: int, *, is_total: bool
+) -> str:
+    """Which numbers were passed over, because they are of the parameters that a rank has."""
+    told = (
+        f"Each rank takes norms of its own parameters: all {norms:,} are of the reference's "
+        f"gradients, and {len(explained):,} calls follow from them on every rank; first "
+        f"{names[min(explained)]}."
+    )
+    return told if is_total else f"{told} What other replicas add to the sum was not checked."

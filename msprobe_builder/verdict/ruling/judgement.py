@@ -1,0 +1,370 @@
+"""The verdict on one step and rank: who is to blame, how sure that is, and who inherits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import CallRole, Strength
+from msprobe_builder.base.standing import standing_at
+from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.dump.task import Task
+from msprobe_builder.graph.part import Part
+from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.verdict.differences.flow import Flow, flow_of
+from msprobe_builder.verdict.differences.operators import Family
+from msprobe_builder.verdict.differences.undecided import undecided_calls
+from msprobe_builder.verdict.doubts.disagreeing import (
+    disagreeing,
+    told_of_numbers,
+    told_of_ranks,
+)
+from msprobe_builder.verdict.doubts.own_norms import OwnNorms, own_norms
+from msprobe_builder.verdict.doubts.parts_of_updates import Updates, updates_of_parts
+from msprobe_builder.verdict.doubts.reordered import bits_of, may_have_moved_before
+from msprobe_builder.verdict.doubts.splitting import (
+    done_otherwise,
+    explained_flags,
+    flags_of_layers,
+    keeps_parameters_together,
+    telling_flags,
+)
+from msprobe_builder.verdict.findings import Cause, Finding, Roles
+from msprobe_builder.verdict.roles.onesided import called_more_often
+from msprobe_builder.verdict.roles.passes import judge
+from msprobe_builder.verdict.ruling.accusations import Accusation, accusations, is_merged
+from msprobe_builder.verdict.ruling.conclusion import (
+    CLEAN,
+    FAULT,
+    UNDECIDED,
+    conclude,
+    told_of_flags,
+    told_of_norms,
+)
+from msprobe_builder.verdict.ruling.evidence import evidence, source_line
+from msprobe_builder.verdict.ruling.lines import at_its_line
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+_MOST = 50  # suspects that are kept of one step and rank
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A call that may be to blame; ``side`` 1 when only the reference makes it."""
+
+    side: int
+    node: int
+    strength: Strength
+    cause: Cause
+    error: float  # of what it put out, as a fraction of its size
+    expected: float  # what rounding, noise and its inputs explain of that
+    heirs: int  # nodes that inherit from it
+    evidence: str
+    source: str | None  # file and line that made the call
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known of one step and rank.
+
+    Columns by npu node: ``role``, ``given`` and ``shown`` (errors of what it was given and put
+    out, NaN unknown), ``expected``, ``suspect`` (number of the suspect it inherits from, -1).
+    ``edges`` of shape (2, n) are nodes that hand an error on and nodes that get it.
+    """
+
+    step: int
+    rank: int
+    suspects: list[Suspect]
+    role: Int
+    given: Float
+    shown: Float
+    expected: Float
+    suspect: Int
+    reasons: dict[int, str]
+    edges: Int
+    conclusion: str  # fault, clean, undecided
+    sentence: str
+    compared: int  # calls whose inputs and outputs could be judged
+    noise: float
+
+
+def judge_pair(result: PairResult) -> Judgement | None:
+    """The verdict on a comparison of one step and rank; None where nothing was compared."""
+    if result.bench is None or result.matching is None or result.comparisons is None:
+        return None
+    if result.task is Task.STRUCTURE:
+        return _without_numbers(result)
+    npu = Part(result.npu.tree, result.npu.table)
+    bench = Part(result.bench.tree, result.bench.table)
+    flow = flow_of(
+        npu,
+        bench,
+        result.matching.npu,
+        result.matching.bench,
+        result.comparisons,
+        result.texts,
+        result.baseline,
+        result.groups,
+        undecided=undecided_calls(result.matching, npu, bench),
+        is_merged=is_merged(result),
+        apart=disagreeing(
+            result.npu.tree,
+            result.npu.table,
+            result.npu.provenance,
+            result.bench.provenance,
+            result.comparisons.pairs,
+        ),
+    )
+    flags = flags_of_layers(flow)
+    explained = explained_flags(flow, flags)
+    others = {node: one for node, one in flow.arguments.items() if node not in flags}
+    flow = replace(flow, arguments=others | telling_flags(flow, flags))
+    roles = judge(flow)
+    more_often = called_more_often(flow)
+    roles = replace(
+        roles,
+        findings=_as_whole(
+            [at_its_line(flow, _called_instead(flow, one), result) for one in roles.findings],
+            more_often,
+        ),
+    )
+    heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
+    norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
+    otherwise = done_otherwise(flow)
+    bits = bits_of(result.comparisons, len(flow.npu.table))
+    found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
+    parts = updates_of_parts(flow, result.npu.provenance, result.texts)
+    if parts is not None:
+        found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
+        found += [Accusation(-1, one, Strength.WEAK, 0, (-1.0, inf)) for one in parts.findings]
+    found = _by_forward_calls(flow, found)
+    ordered = sorted(found, key=lambda one: one.order)[:_MOST]
+    number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
+    suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
+    suspects = [_suspect(flow, one, result, norms, bits, parts) for one in ordered]
+    compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
+    # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
+    inside = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
+    unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & ~inside))
+    conclusion, sentence = conclude(
+        [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
+        compared,
+        unjudged=unjudged,
+        choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
+    )
+    if explained and conclusion == CLEAN:
+        sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
+    if norms.explained and conclusion == CLEAN:
+        names = result.npu.tree.names
+        told = told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)
+        sentence += f" {told}"
+    if parts is not None and conclusion != FAULT:
+        conclusion = UNDECIDED if parts.uncompared else conclusion
+        sentence += f" {parts.sentence()}"
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=suspects,
+        role=roles.role,
+        given=roles.given,
+        shown=roles.shown,
+        expected=roles.expected,
+        suspect=suspect[roles.source],
+        reasons=_reasons(flow, roles),
+        edges=_edges(flow, roles),
+        conclusion=conclusion,
+        sentence=sentence,
+        compared=compared,
+        noise=flow.noise,
+    )
+
+
+def _without_numbers(result: PairResult) -> Judgement:
+    """What can be said of the structure alone: nothing of who is wrong."""
+    size = len(result.npu.tree)
+    unknown = np.full(size, np.nan)
+    assert result.matching is not None
+    alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
+    sentence = "Cannot tell, because dumps of task structure hold no numbers."
+    if alone:
+        sentence += f" {alone:,} nodes have no partner in the reference."
+    return Judgement(
+        step=result.step,
+        rank=result.rank,
+        suspects=[],
+        role=np.full(size, int(CallRole.UNKNOWN)),
+        given=unknown,
+        shown=unknown,
+        expected=unknown,
+        suspect=np.full(size, -1),
+        reasons={},
+        edges=np.empty((2, 0), dtype=np.int64),
+        conclusion=UNDECIDED,
+        sentence=sentence,
+        compared=0,
+        noise=float("nan"),
+    )
+
+
+def _called_instead(flow: Flow, finding: Finding) -> Finding:
+    """Where a module of another name stands for one, that it is called is what is wrong.
+
+    Its weights are those of the other module, and so are the names of all it holds.
+    """
+    if finding.cause is not Cause.EXTERNAL or finding.side:
+        return finding
+    npu, bench = flow.npu.tree, flow.bench.tree
+    node, found = finding.node, -1
+    while node > 0 and flow.partner[node] >= 0:
+        if npu.parsed[node].stem == bench.parsed[flow.partner[node]].stem:
+            break
+        found, node = node, int(npu.parent[node])
+    if found < 0 or npu.parsed[found].kind is not Kind.MODULE:
+        return finding
+    if all(name.stem != npu.parsed[found].stem for name in bench.parsed):
+        return finding  # the reference merely calls it otherwise
+    return replace(finding, node=found, cause=Cause.WIRING)
+
+
+def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Finding]:
+    """The same, with a module that one side calls more often instead of the first call in it."""
+    known = {(one.side, one.node) for one in findings}
+    result = []
+    for one in findings:
+        whole = int(more_often[one.side][one.node])
+        if one.cause in (Cause.EXTRA, Cause.MISSING) and (one.side, whole) not in known:
+            known.add((one.side, whole))
+            one = replace(one, node=whole)
+        result.append(one)
+    return result
+
+
+def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
+    """The same, with the forward call where one side alone makes it, instead of its gradient's."""
+    known = {(one.finding.side, one.finding.node) for one in found}
+    result = []
+    for each in found:
+        one = each.finding
+        part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
+        twin = int(part.calls.twin[one.node])
+        is_back = part.calls.direction[one.node] == Direction.BACKWARD
+        is_told = one.cause in (Cause.EXTRA, Cause.MISSING) and is_back and twin >= 0
+        if is_told and lone[twin] and (one.side, twin) not in known:
+            known.add((one.side, twin))
+            each = replace(each, finding=replace(one, node=twin))
+        result.append(each)
+    return result
+
+
+def _suspect(
+    flow: Flow,
+    accusation: Accusation,
+    result: PairResult,
+    norms: OwnNorms,
+    bits: Int | None,
+    parts: Updates | None,
+) -> Suspect:
+    one = accusation.finding
+    assert result.bench is not None
+    graph: Graph = result.npu if one.side == 0 else result.bench
+    name = graph.tree.parsed[one.node]
+    arguments = flow.arguments.get(one.node, []) if one.side == 0 else []
+    heirs = max(0, accusation.heirs - 1)
+    forward = [
+        other
+        for other in (_named(graph, one.node, Direction.FORWARD),)
+        if name.direction is Direction.BACKWARD and other is not None
+    ]
+    return Suspect(
+        side=one.side,
+        node=one.node,
+        strength=accusation.strength,
+        cause=one.cause,
+        error=one.error,
+        expected=one.expected,
+        heirs=heirs,
+        evidence=" ".join(
+            [
+                parts.told[one.side, one.node]
+                if parts is not None and one.cause is Cause.PART
+                else evidence(flow, one, arguments, heirs, result.texts),
+                *_told_of_order(flow, one, bits),
+                *_told_of_overflow(graph, one.node),
+                *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
+                *told_of_numbers(norms.of_ranks(one)),
+            ]
+        ),
+        source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
+    )
+
+
+def _told_of_order(flow: Flow, finding: Finding, bits: Int | None) -> list[str]:
+    """Whether what comes before a module, and was not recorded, may be to blame instead."""
+    if not may_have_moved_before(flow, finding, bits):
+        return []
+    return [
+        "What it is given was made by calls that nobody recorded; there its values may have got"
+        " into another order."
+    ]
+
+
+def _told_of_overflow(graph: Graph, node: int) -> list[str]:
+    """Whether the overflow check has found the origin of NaN and infinity here."""
+    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
+    if not graph.overflow.any() or node != int(origins[0]):
+        return []
+    return ["The overflow check finds the origin of NaN or infinity here."]
+
+
+def _label(suspect: Suspect, result: PairResult) -> str:
+    """How a suspect is called: the module it is called in, and its own name."""
+    graph = result.npu if suspect.side == 0 else result.bench
+    assert graph is not None
+    name = graph.tree.names[suspect.node]
+    parent = graph.tree.parsed[graph.tree.parent[suspect.node]]
+    if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
+        return f"{module_path(parent.stem)} → {name}"
+    return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
+
+
+def _named(graph: Graph, node: int, direction: Direction) -> str | None:
+    return format_name(graph.tree.parsed[node]._replace(direction=direction))
+
+
+def _reasons(flow: Flow, roles: Roles) -> dict[int, str]:
+    """Why the role of a node is unknown."""
+    tree, table = flow.npu.tree, flow.npu.table
+    recorded = np.zeros(len(tree), dtype=bool)
+    recorded[table.node[np.isin(table.section, (Section.OUTPUT, Section.PARAMETERS_GRAD))]] = True
+    result = {}
+    chosen = set(roles.choices)
+    for node in np.flatnonzero(roles.role == CallRole.UNKNOWN).tolist():
+        if tree.parsed[node].kind is Kind.COLLECTION or node == 0:
+            continue
+        if flow.partner[node] < 0:
+            result[node] = "unmatched"
+        elif flow.family[node] == Family.UNINITIALISED:
+            result[node] = "uninitialised"
+        elif flow.family[node] == Family.RANDOM:
+            result[node] = "random"
+        elif node in chosen:
+            result[node] = "choice"
+        else:
+            result[node] = "no_statistics" if recorded[node] else "no_output"
+    return result
+
+
+def _edges(flow: Flow, roles: Roles) -> Int:
+    """Which node hands what is wrong on to which."""
+    table = flow.npu.table
+    rows = np.flatnonzero(flow.producer >= 0)
+    source, target = table.node[flow.producer[rows]], table.node[rows]
+    both = (roles.source[source] >= 0) & (roles.source[target] >= 0) & (source != target)
+    size = len(roles.source)
+    return np.stack(np.divmod(np.unique(source[both] * size + target[both]), size))
