@@ -21,13 +21,28 @@ def stale(flow: Flow) -> dict[int, Place]:
     No call puts out what is read then, as an assignment to a part puts out nothing.
     """
     found: dict[int, Place] = {}
+    differ = np.flatnonzero(
+        flow.counts
+        & (flow.npu.table.section == Section.INPUT)
+        & (flow.bench_of >= 0)
+        & ~(flow.error <= SUSPICIOUS * flow.floor)
+    )
     sides = (
         (1, Cause.MISSING, flow.bench, flow.bench_lone),
         (0, Cause.EXTRA, flow.npu, flow.lone),
     )
     for side, cause, part, lone in sides:
+        shape = flow.npu.table.shape_id[differ]
+        if not side:
+            shape = flow.bench.table.shape_id[flow.bench_of[differ]]
+        order = np.argsort(shape, kind="stable")
+        shape, rows_by_shape = shape[order], differ[order]
         for node, before in _writers(part, lone):
-            for row in _rows_like(flow, side, before):
+            own = part.table.shape_id[before]
+            first, last = np.searchsorted(shape, own), np.searchsorted(shape, own, "right")
+            if first == last:
+                continue
+            for row in _rows_like(flow, side, before, rows_by_shape[first:last]):
                 read = int(flow.bench.table.node[flow.bench_of[row]]) if side else row
                 reader = read if side else int(flow.npu.table.node[row])
                 if reader > node:
@@ -48,24 +63,17 @@ def _writes(stem: str) -> bool:
     return stem.endswith(".__setitem__") or (stem.endswith("_") and not stem.endswith("__"))
 
 
-def _rows_like(flow: Flow, side: int, before: int) -> Int:
-    """Inputs that differ and on the other side have the shape and statistics of a row."""
+def _rows_like(flow: Flow, side: int, before: int, rows: Int) -> Int:
+    """Of inputs of its shape those that differ and on the other side have a row's statistics."""
     npu, bench = flow.npu.table, flow.bench.table
     table = bench if side else npu
-    rows = np.flatnonzero(
-        flow.counts
-        & (npu.section == Section.INPUT)
-        & (flow.bench_of >= 0)
-        & ~(flow.error <= SUSPICIOUS * flow.floor)
-    )
     other = flow.bench_of[rows]
     own = table.statistics[:, other if side else rows]
     now = npu.statistics[:, rows] if side else bench.statistics[:, other]
     former = table.statistics[:, [before]]
-    shape = npu.shape_id[rows] if side else bench.shape_id[other]
     size = np.fmax(np.abs(former[:2]).max(), 1e-30)
     with np.errstate(all="ignore"):
         near = SUSPICIOUS * flow.floor[rows] * np.array([[size]] * 3 + [[former[3, 0]]])
         alike = (np.abs(now - former) <= near).all(axis=0)
         differs = (np.abs(own - now) > near).any(axis=0)
-    return np.asarray(rows[(shape == table.shape_id[before]) & alike & differs])
+    return np.asarray(rows[alike & differs])
