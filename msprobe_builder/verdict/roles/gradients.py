@@ -44,7 +44,7 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
     ``rows`` of the npu table are those whose flags differ. A tensor that came from such a tensor,
     or a call that was given one, explains nothing. Nor does a cast: in a custom function,
     which keeps no history, one with nothing to convert hands on the tensor with the one it has.
-    Nor does one whose numbers differ as well: it is another tensor, with a history of its own.
+    One whose numbers differ as well may be another tensor, with a history of its own.
     """
     table = flow.npu.table
     differs = np.zeros(len(table), dtype=bool)
@@ -64,8 +64,6 @@ def cut_off(flow: Flow, rows: Int) -> list[tuple[Place, int]]:
             continue
         producer = int(flow.producer[row])
         if producer >= 0 and differs[producer]:
-            continue
-        if flow.error[row] > SUSPICIOUS * flow.floor[row]:
             continue
         place = None
         if is_input[row]:

@@ -179,7 +179,8 @@ class Inheritance:
             inherited = self._of_consumers(node)
         else:
             inherited = self.written.get(self.extent[row], NONE)
-            if (taint := self.tainted.get(row)) is not None:
+            taint = self.tainted.get(row)
+            if taint is not None and taint.cause is not Cause.RANK:  # which is told where it shows
                 self.taint[row] = taint
         if seen == seen and seen > SUSPICIOUS * max(inherited[0], floor):
             other = self._on_another_way(node, row)

@@ -188,7 +188,8 @@ def accusations(
         ):
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            sure = Strength.WEAK if merged or hardly else Strength.STRONG
+            is_other = flow.error[row] > SUSPICIOUS * flow.floor[row]
+            sure = Strength.WEAK if merged or hardly or is_other else Strength.STRONG
             order = (-float(sure), _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
