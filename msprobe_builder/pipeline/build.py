@@ -128,10 +128,13 @@ def build(
                 failed = failures(outcomes)
                 if again := _once_more(outcomes, base):
                     progress.expect(sum(job.stages for job in again.values()))
-                    jobs_again = [*again.values()]
-                    renewed = run_jobs(jobs_again, folder, store_pair, progress, workers, scheduler)
+                    renewed = run_jobs(
+                        [*again.values()], folder, store_pair, progress, workers, scheduler
+                    )
                     for number, outcome in zip(again, renewed, strict=True):
                         if outcome.problem is None:
+                            if not resume:  # which looks for what each rank found alone
+                                outcomes[number].shard.unlink()
                             outcomes[number] = outcome
                 progress.begin("gather")
                 with (

@@ -7,14 +7,19 @@ with the most pairs then tells those that lack some of them, see align/told.py.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from msprobe_builder.database.read.told import Matched, count_alone, read_matched, read_told
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.told import count_alone, read_matched, read_told
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.executors.attempt import Outcome
+
+Answer = TypeVar("Answer")
 
 # Of the matched nodes: for fewer a step and rank is not read again.
 _WORTH = 0.01
@@ -30,10 +35,12 @@ def jobs_once_more(outcomes: Sequence[Outcome], base: Path | None = None) -> dic
         for number, one in enumerate(outcomes)
         if one.problem is None and one.job.bench is not None and not one.job.options.exact
     ]
-    found = [(number, path, one) for number, path in own for one in _matched(path)]
+    found = [
+        (number, path, one) for number, path in own for one in _asked(path, base, read_matched)
+    ]
     known = [(path, one) for _, path, one in found]
     if base is not None and own:
-        known += [(base, one) for one in _matched(base)]
+        known += [(base, one) for one in _asked(base, base, read_matched)]
     if len(known) < 2:
         return {}
     path, best = max(known, key=lambda one: (one[1].count, -one[1].step, -one[1].rank))
@@ -44,16 +51,17 @@ def jobs_once_more(outcomes: Sequence[Outcome], base: Path | None = None) -> dic
     ]
     if not lacking:
         return {}
-    with closing(sqlite3.connect(path)) as connection:
-        told = read_told(connection, best)
-    again = {}
-    for number, shard, one in lacking:
-        with closing(sqlite3.connect(shard)) as connection:
-            if count_alone(connection, one, told) > _WORTH * one.count:
-                again[number] = replace(outcomes[number].job, told=told, keep=None, export_to=None)
-    return again
+    told = _asked(path, base, partial(read_told, one=best))
+    return {
+        number: replace(outcomes[number].job, told=told, keep=None, export_to=None)
+        for number, shard, one in lacking
+        if _asked(shard, base, partial(count_alone, one=one, told=told)) > _WORTH * one.count
+    }
 
 
-def _matched(path: Path) -> list[Matched]:
-    with closing(sqlite3.connect(path)) as connection:
-        return read_matched(connection)
+def _asked(
+    path: Path, base: Path | None, question: Callable[[sqlite3.Connection], Answer]
+) -> Answer:
+    """What a shard of ours says, or the database that is added to, which anybody may have made."""
+    with opened(path) if path == base else closing(sqlite3.connect(path)) as connection:
+        return question(connection)

@@ -68,10 +68,9 @@ def count_alone(connection: sqlite3.Connection, one: Matched, told: Told) -> int
         {
             text(name)
             for [name] in connection.execute(
-                f"{_named(nodes)} AND node_id NOT IN (SELECT {column} FROM match)"
-                " AND node_id NOT IN (SELECT node_id FROM group_member)".replace(
-                    "SELECT node_id,", "SELECT", 1
-                )
+                f"SELECT name FROM ({_named(nodes)})"
+                f" WHERE node_id NOT IN (SELECT {column} FROM match)"
+                " AND node_id NOT IN (SELECT node_id FROM group_member)"
             )
         }
         for nodes, column in ((one.npu, "npu_node"), (one.bench, "bench_node"))

@@ -43,9 +43,7 @@ def stale(flow: Flow) -> dict[int, Place]:
             if first == last:
                 continue
             for row in _rows_like(flow, side, before, rows_by_shape[first:last]):
-                read = int(flow.bench.table.node[flow.bench_of[row]]) if side else row
-                reader = read if side else int(flow.npu.table.node[row])
-                if reader > node:
+                if part.table.node[flow.bench_of[row] if side else row] > node:
                     found[row] = Place(side, node, cause)  # the last that wrote
     return found
 
