@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from msprobe_builder import BuildConfig, build
+from msprobe_builder.align.told import with_told
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import format_name, parse_name
+from msprobe_builder.dump.source import InMemoryDump
+from msprobe_builder.match.matching import Alignment, Told
+from msprobe_builder.pipeline.compare import read_rank
 from tests.alignment.respell import (
     Change,
     Recording,
@@ -22,6 +29,7 @@ from tests.alignment.respell import (
 )
 from tests.alignment.test_real_pairs import rank
 from tests.builder.integrity import check
+from tests.builder.small_dumps import forward, tensor
 
 OTHER_RANK = 8  # match.evidence
 
@@ -160,3 +168,29 @@ def test_the_order_of_ranks_does_not_matter(pairs: Path, tmp_path: Path) -> None
     """Whichever is built first: the rank with most pairs tells the others."""
     database = compared(pairs, "gpt2", tmp_path, [shifted_from_its_start, None, other_seed(5)])
     assert partners(database, 0) == partners(database, 1) == partners(database, 2)
+
+
+def test_no_modules_become_a_pair_of_which_one_holds_the_partner_of_what_the_other_lacks() -> None:
+    texts = Texts()
+    modules = ["Module.a.Linear.forward.0", "Module.b.Linear.forward.0"]
+    data: dict[str, Any] = {}
+    parent: dict[str, str | None] = {}
+    for number, module in enumerate(modules):
+        call = f"Functional.linear.{number}.forward"
+        data |= {call: forward([tensor(1.0)], [tensor(2.0)])}
+        data |= {module: forward([tensor(1.0)], [tensor(2.0)])}
+        parent |= {call: module, module: None}
+    source = InMemoryDump({"task": "statistics", "level": "mix", "data": data}, parent)
+    npu, bench = (read_rank(source, texts)[0] for _ in range(2))
+    node = {name: number for number, name in enumerate(npu.tree.names)}
+    partner = np.full(len(npu.tree), -1)
+    partner[0] = 0
+    # The call in the first module of this side is that in the second one of the other.
+    partner[node["Functional.linear.0.forward"]] = node["Functional.linear.1.forward"]
+    none = np.zeros(len(partner), dtype=np.int64)
+    counts = Counter((name.stem, int(name.direction)) for name in npu.tree.parsed)
+    pairs = [(modules[0], modules[0], 0.9), (modules[0], modules[1], 0.8)]
+    told = Told(tuple(pairs), (), (counts, counts))
+    found = with_told(Alignment(partner, none, np.zeros(len(partner))), npu, bench, told)
+    assert found.partner[node[modules[0]]] == node[modules[1]]
+    assert found.partner[node[modules[1]]] == -1
