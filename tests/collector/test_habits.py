@@ -144,3 +144,25 @@ def test_a_graph_of_an_earlier_step_is_none_of_this_one(task: str, tmp_path: Pat
         if task == "tensor":
             assert saved_tensor(directory, gradient["data_name"]).max() == 5.0
     assert "backward" not in (tmp_path / "dump" / "step0" / "rank" / "dump.json").read_text()
+
+
+class Counting(nn.Module):
+    """Returns nothing, as modules do that only keep something of what passes."""
+
+    def forward(self, x: torch.Tensor) -> None:
+        if x.shape[0] > 2:
+            raise ValueError("too many at once")
+
+
+def test_a_call_in_the_handler_of_an_exception_is_none_that_raised(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"count": Counting()})
+
+    def step() -> None:
+        try:
+            model["count"](torch.ones(4, 2))
+        except ValueError:
+            model["count"](torch.ones(2, 2))
+
+    dump = record(tmp_path, step, model, level="L0")
+    outputs = [dump.data[f"Module.count.Counting.forward.{n}"]["output"] for n in (0, 1)]
+    assert outputs == [[], [None]]
