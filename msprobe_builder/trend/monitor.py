@@ -83,6 +83,9 @@ def _reference_ranks(path: Path) -> dict[int, Path]:
 
 def require_ranks(path: Path) -> dict[int, Path]:
     """The same; UsageError when there are none."""
+    if not path.is_dir():
+        kind = "is no directory" if path.exists() else "does not exist"
+        raise UsageError(f"{path} {kind}; give the dump_path of a monitor.")
     ranks = monitored_ranks(path)
     if not ranks:
         raise UsageError(

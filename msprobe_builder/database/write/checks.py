@@ -15,6 +15,7 @@ from msprobe_builder.database.open import (
     begin_writing,
     connect,
     prepare_writing,
+    require_file,
     store,
 )
 from msprobe_builder.database.problems import DamagedError, FileError, file_error
@@ -44,8 +45,7 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
     All of them or nothing is written. UsageError when the file has no such graph, BuildError
     when it cannot be written.
     """
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    require_file(path)
     try:
         with closing(connect(path, "mode=rw", BUSY_SECONDS)) as connection:
             begin_writing(connection)
