@@ -150,7 +150,7 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
 def _csv(path: Path) -> Iterator[Sequence[Any]]:
     if path.stat().st_size > LARGEST_JSON:
         raise BuildError(f"{path} is larger than a table may be; record with format parquet.")
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")
