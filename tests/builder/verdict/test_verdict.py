@@ -45,6 +45,25 @@ def told(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.parametrize("framework", ["pytorch", "mindspore"])
+def test_calls_that_torch_does_not_have_are_not_to_be_run_again(
+    framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``msprobe-operators`` is named only where it could test the call."""
+    for name, data in (
+        ("n", chain(middle=WRONG, last=LATER, factor=3.0)),
+        ("b", chain()),
+    ):
+        path = write_dump(tmp_path / name, data) / "dump.json"
+        path.write_text(path.read_text().replace('"pytorch"', f'"{framework}"'))
+    result = build(BuildConfig(tmp_path / "n", tmp_path / "b"), tmp_path, workers=1)
+    answer = told(result.path, capsys)
+    assert (answer["suspects"][0]["command"] is None) == (framework == "mindspore")
+    assert (answer["operator_check"] is None) == (framework == "mindspore")
+    assert main(["verdict", str(result.path)]) == 0
+    assert ("msprobe-operators" in capsys.readouterr().out) == (framework == "pytorch")
+
+
 def test_equal_runs_are_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = verdict_of(tmp_path, chain(), chain())
     answer = told(found["path"], capsys)
