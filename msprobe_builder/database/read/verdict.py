@@ -11,6 +11,8 @@ from typing import Any
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import standing_at
+from msprobe_builder.database.read.meta import read_meta
+from msprobe_builder.dump.task import Task
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
@@ -112,8 +114,17 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         compared=int(whole[2]),
         suspects=tuple(map(_suspect, rows)),
         places=tuple(PlaceVerdict(*row) for row in places),
-        next_dump=None if whole[3] is None else _object(whole[3]),
+        next_dump=_next_dump(connection, whole[3]),
     )
+
+
+def _next_dump(connection: sqlite3.Connection, text: str | None) -> dict[str, Any] | None:
+    """What to record next, where the dumps do not hold it already."""
+    found = None if text is None else _object(text)
+    config = (found or {}).get("config")
+    asks_for_tensors = isinstance(config, dict) and config.get("task") == Task.TENSOR.value
+    is_there = asks_for_tensors and read_meta(connection).get("task") == Task.TENSOR.value
+    return None if is_there else found
 
 
 def _suspect(row: tuple[Any, ...]) -> Suspect:
