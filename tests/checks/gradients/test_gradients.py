@@ -305,6 +305,8 @@ def test_the_command_prints_the_first_place(
         ({"bounds": [1, 0]}, "must rise"),
         ({"bounds": "0"}, "bounds is '0'"),
         ({"bounds": [2**63]}, "64-bit"),
+        ({"bounds": [10**400]}, "64-bit"),
+        ({"bounds": [float("nan")]}, "64-bit"),
         ({"param_list": "a"}, "param_list is 'a'"),
         ({"sign_format": "x"}, "sign_format is 'x'"),
         ({"sketch": -1}, "sketch is -1"),
