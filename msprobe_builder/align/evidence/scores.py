@@ -23,6 +23,7 @@ Bool = NDArray[np.bool_]
 
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
+_AROUND = 0.2  # for each radius of the flow of tensors at which what is around is alike
 
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 
@@ -107,6 +108,10 @@ def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
 _ALL = Trust(2.0, 1.0)
 
 
+def _nothing() -> Int:
+    return np.empty((0, 0), dtype=np.int64)
+
+
 @dataclass
 class Known:
     """What is known while pairs are made.
@@ -144,6 +149,8 @@ class Known:
     other_hands_on: Int
     same_code: bool = True
     one_code: bool = True
+    around: Int = field(default_factory=_nothing)
+    other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -171,7 +178,7 @@ def _of_calls(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
     result = np.full((len(a), len(b)), 2.0)
-    result += _flow(npu, bench, a, b, known.trust)
+    result += _flow(npu, bench, a, b, known.trust) + _surroundings(known, a, b)
     result += 0.5 * (npu.arguments[a][:, None] == bench.arguments[b])
     result += 0.6 * (depth[:, None] == other_depth)
     same_stem = known.stem[a][:, None] == known.other_stem[b]
@@ -211,6 +218,14 @@ def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool 
         equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
         result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
         result += weight * agreement(mine, theirs, a, b, trust)
+    return result
+
+
+def _surroundings(known: Known, a: Int, b: Int) -> Float:
+    """The weight of who makes what two nodes take in, and of who takes in what they put out."""
+    result = np.zeros((len(a), len(b)))
+    for mine, theirs in zip(known.around, known.other_around, strict=True):
+        result += _AROUND * ((mine[a][:, None] == theirs[b]) & (theirs[b] != 0))
     return result
 
 
@@ -306,7 +321,7 @@ def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
 def _of_modules(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
-    result = 0.8 + _flow(npu, bench, a, b, known.trust, True)
+    result = 0.8 + _flow(npu, bench, a, b, known.trust, True) + _surroundings(known, a, b)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
