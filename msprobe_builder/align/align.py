@@ -36,6 +36,7 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_values,
     with_first_results,
 )
+from msprobe_builder.align.pairing.rounds import in_one_round
 from msprobe_builder.align.pairing.same import pair_same
 from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
@@ -82,6 +83,7 @@ def align_by_evidence(
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
+    left, right = in_one_round(left, right)
     stems: dict[str, int] = {}
     known = Known(
         partner.copy(),
