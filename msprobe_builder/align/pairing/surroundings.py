@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.flow import is_leaf
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.edges import Edges
 from msprobe_builder.match.hashing import mixed
@@ -25,6 +26,7 @@ def surroundings(edges: Edges, side: Traits) -> Int:
 
     Shape (2 · radius, nodes): what a node comes from, then what takes in its results. 0 where
     nothing is known. Calls that hand a tensor on are seen through; terms that commute have no place.
+    A module comes from what its first call does, and goes where its last one does.
     """
     flat = [(maker, node, place) for maker, taken in edges.taken.items() for node, place in taken]
     maker, taker, place = np.array(flat, dtype=np.int64).reshape(-1, 3).T
@@ -39,4 +41,14 @@ def surroundings(edges: Edges, side: Traits) -> Int:
             np.add.at(sums, node, mixed(seen[other], place))  # wraps around
             seen = mixed(own, sums.view(np.int64)).view(np.int64)
             result[direction, radius] = np.where(known, seen | 1, 0)
+    leaves = np.flatnonzero(is_leaf(side))
+    if len(leaves):
+        nodes = np.flatnonzero(side.outline.tree.subtree_end > np.arange(len(side)))
+        place = np.searchsorted(leaves, nodes)
+        first = leaves[np.minimum(place, len(leaves) - 1)]
+        end = np.searchsorted(leaves, side.outline.tree.subtree_end[nodes], side="right")
+        holds = end > place
+        result[:, :, nodes] = 0
+        result[0][:, nodes[holds]] = result[0][:, first[holds]]
+        result[1][:, nodes[holds]] = result[1][:, leaves[end[holds] - 1]]
     return result.reshape(2 * _RADIUS, len(side))
