@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.contradictions.passes import passes_in_another_order
 from msprobe_builder.align.evidence.scores import MORE, levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
@@ -35,6 +36,8 @@ def take_back(pairs: Pairs) -> None:
         pairs.take_back(node)
     for node in _of_other_number(pairs, nodes).tolist():
         _drop_with_content(pairs, node, for_good=False)
+    for node in passes_in_another_order(pairs).tolist():
+        pairs.take_back(node)
     nodes = nodes[pairs.partner[nodes] > 0]
     sized = sized[pairs.partner[sized] > 0]
     torn = _torn(pairs, nodes)
