@@ -256,6 +256,16 @@ def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, tr
     return result
 
 
+def _given_other_sizes(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
+    """Where two modules with weights take in one tensor each, which are of other sizes."""
+    alone = [
+        (side.parameters.count[nodes] > 0) & (side.inputs.count[nodes] == 1)
+        for side, nodes in ((npu, a), (bench, b))
+    ]
+    differs = npu.inputs.numel[a][:, None] != bench.inputs.numel[b]
+    return np.asarray(differs & alone[0][:, None] & alone[1] & trust.same_sizes)
+
+
 def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
     """Where one takes in a tensor more than the other, which is no number."""
     mine, theirs = npu.inputs, bench.inputs
@@ -324,6 +334,7 @@ def _of_modules(
     result = 0.8 + _flow(npu, bench, a, b, known.trust, True) + _surroundings(known, a, b)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
+    result -= 1.5 * _given_other_sizes(npu, bench, a, b, known.trust)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
     result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]
