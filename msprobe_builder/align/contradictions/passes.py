@@ -46,7 +46,7 @@ def passes_in_another_order(pairs: Pairs) -> Int:
 
 
 def _passes(side: Traits, stem: Int) -> Int:
-    """Calls of modules with weights that are called more often than what holds them, but no loops."""
+    """Calls of modules with weights that what holds them calls more than once, but no loops."""
     modules = np.flatnonzero(
         side.forward & (side.outline.kind == Kind.MODULE) & (side.parameters_below[1] > 0)
     )

@@ -1,8 +1,8 @@
 """Rounds of forward and backward that are no micro-steps, for each does something else.
 
-Micro-steps repeat the same work, and the first of one side is the first of the other. A network that
-is trained against another one goes back once for each loss: one author for what is real and what is
-made apart, another one for both at once. Such rounds are one sequence.
+Micro-steps repeat the same work, and the first of one side is the first of the other. A network
+that is trained against another one goes back once for each loss: one author for what is real and
+what is made apart, another one for both at once. Such rounds are one sequence.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ def _near(some: Float, others: Float) -> bool:
 
 
 def _work(side: Traits) -> Float:
-    """By round how many weights its modules have, counted with each call, relative to the first."""
+    """By round with weights how many its modules have, each call counted, relative to the first."""
     tree = side.outline.tree
     modules = np.flatnonzero(side.forward & (side.outline.kind == Kind.MODULE))
     weights = side.parameters.numel[modules]
     result = np.bincount(tree.micro_step[modules], weights=weights, minlength=tree.micro_steps)
-    return np.asarray(result / max(float(result[0]), 1.0))
+    result = result[result > 0]
+    return np.asarray(result / result[:1])
 
 
 def _joined(side: Traits) -> Traits:

@@ -25,8 +25,8 @@ def surroundings(edges: Edges, side: Traits) -> Int:
     """For each direction and radius a number of each node, equal where what is around is alike.
 
     Shape (2 · radius, nodes): what a node comes from, then what takes in its results. 0 where
-    nothing is known. Calls that hand a tensor on are seen through; terms that commute have no place.
-    A module comes from what its first call does, and goes where its last one does.
+    nothing is known. Calls that hand a tensor on are seen through; terms that commute have no
+    place. A module comes from what its first call does, and goes where its last one does.
     """
     flat = [(maker, node, place) for maker, taken in edges.taken.items() for node, place in taken]
     maker, taker, place = np.array(flat, dtype=np.int64).reshape(-1, 3).T
