@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.sites import at_other_sites
+from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
 from msprobe_builder.align.evidence.traits import Tensors, Traits
 from msprobe_builder.align.evidence.words import Words
@@ -196,7 +197,7 @@ def _of_calls(
     result -= np.where(padded | (same & ~layout), 2.0, 4.0) * other_sizes
     result -= 5.0 * (far_more & ~same)
     if known.trust.same_shapes and not known.trust.equal:
-        result -= 3.0 * (layout & _other_form(npu, bench, a, b))
+        result -= 3.0 * (layout & other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
@@ -256,32 +257,6 @@ def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, tr
     return result
 
 
-def _given_other_sizes(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
-    """Where two modules with weights take in one tensor each, which are of other sizes."""
-    alone = [
-        (side.parameters.count[nodes] > 0) & (side.inputs.count[nodes] == 1)
-        for side, nodes in ((npu, a), (bench, b))
-    ]
-    differs = npu.inputs.numel[a][:, None] != bench.inputs.numel[b]
-    return np.asarray(differs & alone[0][:, None] & alone[1] & trust.same_sizes)
-
-
-def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where one takes in a tensor more than the other, which is no number."""
-    mine, theirs = npu.inputs, bench.inputs
-    more = mine.count[a][:, None] - theirs.count[b]
-    elements = mine.numel[a][:, None] - theirs.numel[b]
-    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
-
-
-def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where two calls give another form to one they do not share, or exchange other dimensions."""
-    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
-    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
-    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
-    return np.asarray(~out & (~given | exchanges))
-
-
 def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
     """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
     if not trust.equal and not trust.near:
@@ -334,7 +309,7 @@ def _of_modules(
     result = 0.8 + _flow(npu, bench, a, b, known.trust, True) + _surroundings(known, a, b)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
-    result -= 1.5 * _given_other_sizes(npu, bench, a, b, known.trust)
+    result -= 1.5 * known.trust.same_sizes * given_other_sizes(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
     result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.hands_on import HAND_ON
 from msprobe_builder.align.evidence.operators import MOVES
-from msprobe_builder.align.evidence.scores import takes_more
+from msprobe_builder.align.evidence.sizes import takes_more
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.edges import FAR, Edge, Edges, Kinds, makers
