@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.sites import at_other_sites
+from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
 from msprobe_builder.align.evidence.traits import Tensors, Traits
 from msprobe_builder.align.evidence.words import Words
@@ -23,6 +24,7 @@ Bool = NDArray[np.bool_]
 
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
+_AROUND = 0.2  # for each radius of the flow of tensors at which what is around is alike
 
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 
@@ -107,6 +109,10 @@ def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
 _ALL = Trust(2.0, 1.0)
 
 
+def _nothing() -> Int:
+    return np.empty((0, 0), dtype=np.int64)
+
+
 @dataclass
 class Known:
     """What is known while pairs are made.
@@ -144,6 +150,8 @@ class Known:
     other_hands_on: Int
     same_code: bool = True
     one_code: bool = True
+    around: Int = field(default_factory=_nothing)
+    other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -171,7 +179,7 @@ def _of_calls(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
     result = np.full((len(a), len(b)), 2.0)
-    result += _flow(npu, bench, a, b, known.trust)
+    result += _flow(npu, bench, a, b, known.trust) + _surroundings(known, a, b)
     result += 0.5 * (npu.arguments[a][:, None] == bench.arguments[b])
     result += 0.6 * (depth[:, None] == other_depth)
     same_stem = known.stem[a][:, None] == known.other_stem[b]
@@ -190,7 +198,7 @@ def _of_calls(
     result -= np.where(padded | (same & ~layout), 2.0, 4.0) * other_sizes
     result -= 5.0 * (far_more & ~same)
     if known.trust.same_shapes and not known.trust.equal:
-        result -= 3.0 * (layout & _other_form(npu, bench, a, b))
+        result -= 3.0 * (layout & other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
@@ -220,6 +228,14 @@ def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool 
     return result
 
 
+def _surroundings(known: Known, a: Int, b: Int) -> Float:
+    """The weight of who makes what two nodes take in, and of who takes in what they put out."""
+    result = np.zeros((len(a), len(b)))
+    for mine, theirs in zip(known.around, known.other_around, strict=True):
+        result += _AROUND * ((mine[a][:, None] == theirs[b]) & (theirs[b] != 0))
+    return result
+
+
 def _other_outputs(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust) -> Bool:
     """Where models of equal sizes put out tensors of other sizes: one does more than the other."""
     if not trust.same_sizes:
@@ -245,22 +261,6 @@ def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, tr
         i, j = np.nonzero(wanted)
         result[i, j] = levels(npu.inputs, bench.inputs, a[i], b[j]) == 2
     return result
-
-
-def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where one takes in a tensor more than the other, which is no number."""
-    mine, theirs = npu.inputs, bench.inputs
-    more = mine.count[a][:, None] - theirs.count[b]
-    elements = mine.numel[a][:, None] - theirs.numel[b]
-    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
-
-
-def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where two calls give another form to one they do not share, or exchange other dimensions."""
-    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
-    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
-    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
-    return np.asarray(~out & (~given | exchanges))
 
 
 def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
@@ -309,9 +309,10 @@ def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
 def _of_modules(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
-    result = 0.8 + _flow(npu, bench, a, b, known.trust, True)
+    result = 0.8 + _flow(npu, bench, a, b, known.trust, True) + _surroundings(known, a, b)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
+    result -= 1.5 * known.trust.same_sizes * given_other_sizes(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
     result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]
