@@ -12,6 +12,7 @@ import type {
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
 import type { FileHits, Hits } from './hits';
+import type { Measuring } from './measuring';
 import { pairIn, type Unmet } from './nearest';
 import type { ViewState } from './state';
 
@@ -22,6 +23,8 @@ export interface AppState {
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
   readonly measures: Measured | null;
+  /** Why the measures are not there, where that is worth a word. */
+  readonly measuring: Measuring;
   /** What nodes put out, while both sides are one tree; null also where there is no reference. */
   readonly values: Values | null;
   /** Calls that only together have a counterpart; comes after the graphs. */
@@ -65,6 +68,7 @@ export type News = 'changed' | 'gone' | 'broken';
 export const NOTHING_SHOWN = {
   graphs: null,
   measures: null,
+  measuring: null,
   values: null,
   groups: null,
   selected: null,

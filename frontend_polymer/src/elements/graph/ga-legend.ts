@@ -103,6 +103,15 @@ export class GaLegend extends LocalizedElement {
           font-size: 12px;
           line-height: 18px;
         }
+        .waiting {
+          flex: 1 0 100%;
+          padding: 0 8px;
+          font-size: 12px;
+          line-height: 18px;
+        }
+        .waiting:empty {
+          display: none;
+        }
         @media (max-height: 760px) {
           .meaning {
             display: none;
@@ -187,6 +196,7 @@ export class GaLegend extends LocalizedElement {
         </button>
       </template>
       <span class="total muted">[[position]]</span>
+      <span class="waiting muted" role="status">[[_waiting(state.measuring, text)]]</span>
       <span class="meaning muted cut" title="[[_meaning(state, text)]]"
         >[[_meaning(state, text)]]</span
       >`;
@@ -235,6 +245,13 @@ export class GaLegend extends LocalizedElement {
 
   _isLone(state: AppState): boolean {
     return colourModesOf(state).length < 2;
+  }
+
+  /** Why there are not all ways to colour yet. */
+  _waiting(measuring: AppState['measuring'], { colours }: Texts): string {
+    if (measuring === null) return '';
+    if (measuring === 'late') return colours.late;
+    return colours.failed(`${measuring.message} ${measuring.remedy}`.trim());
   }
 
   _meaning({ view }: AppState, text: Texts): string {
