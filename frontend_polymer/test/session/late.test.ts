@@ -2,7 +2,12 @@
 // state of the file.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { MeasuresSchema, ProblemSchema, SearchResultSchema, Side } from '../../src/generated/graph_pb';
+import {
+  MeasuresSchema,
+  ProblemSchema,
+  SearchResultSchema,
+  Side,
+} from '../../src/generated/graph_pb';
 import { at, catalog, detail, Line, opened, SKELETONS } from './line';
 
 const measures = (revision: string) =>
