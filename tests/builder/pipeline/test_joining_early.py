@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from msprobe_builder.pipeline.early import Joined, joining_early
 from msprobe_builder.pipeline.executors.attempt import Outcome
 from msprobe_builder.pipeline.executors.processes import longest_first
 from msprobe_builder.pipeline.executors.run import run_jobs
-from msprobe_builder.pipeline.join import gather
+from msprobe_builder.pipeline.join import gather, of_one_task
 from msprobe_builder.pipeline.kept import Keep
 from msprobe_builder.pipeline.progress import Progress
 from msprobe_builder.pipeline.store import store_pair
@@ -43,9 +45,9 @@ def config(tmp_path: Path) -> BuildConfig:
 def outcomes(config: BuildConfig, tmp_path: Path) -> list[Outcome]:
     assert isinstance(config.npu_path, Path)
     assert isinstance(config.bench_path, Path)
-    sides = config.npu_path, config.bench_path
-    ranks = [[side / f"rank{rank}" for side in sides] for rank in range(RANKS)]
-    jobs = [PairJob(0, rank, *directories) for rank, directories in enumerate(ranks)]
+    npu, bench = config.npu_path, config.bench_path
+    ranks = [(rank, f"rank{rank}") for rank in range(RANKS)]
+    jobs = [PairJob(0, rank, npu / name, bench / name) for rank, name in ranks]
     (tmp_path / "shards").mkdir()
     return run_jobs(jobs, tmp_path / "shards", store_pair, Progress(1, quiet=True), 1)
 
@@ -86,6 +88,23 @@ def test_a_rank_that_failed_is_left_out(
         for number, outcome in enumerate(outcomes):
             joined.take(number, outcome)
         gather(*(tmp_path / "early.db", outcomes, config, []), keep_shards=True, joined=joined)
+    assert content(tmp_path / "early.db") == content(tmp_path / "at_once.db")
+
+
+def test_a_rank_of_another_task_is_left_out(
+    outcomes: list[Outcome], config: BuildConfig, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(outcomes[1].shard)) as connection, connection:
+        connection.execute("UPDATE meta SET value = 'md5' WHERE key = 'task'")
+    of_one = of_one_task(outcomes)
+    assert [outcome.problem is None for outcome in of_one] == [True, False, True, True]
+    joined_at_once(of_one, config, tmp_path / "at_once.db")
+    with joining_early(tmp_path) as joined:
+        for number, outcome in enumerate(outcomes):
+            joined.take(number, outcome)
+        gather(*(tmp_path / "early.db", of_one, config, []), keep_shards=False, joined=joined)
+        left = sorted(path.name for path in (tmp_path / "shards").iterdir())
+    assert left == [outcomes[1].shard.name]
     assert content(tmp_path / "early.db") == content(tmp_path / "at_once.db")
 
 
