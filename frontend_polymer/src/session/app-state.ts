@@ -12,7 +12,6 @@ import type {
 import type { NodeRef } from '../layout/hierarchy';
 import type { Graphs } from '../layout/sides';
 import type { FileHits, Hits } from './hits';
-import type { Measuring } from './measuring';
 import { pairIn, type Unmet } from './nearest';
 import type { ViewState } from './state';
 
@@ -55,6 +54,9 @@ export interface AppState {
   /** Where jumps to other steps and ranks set out from, the last one at the end. */
   readonly trail: readonly ViewState[];
 }
+
+/** Why the measures are not there: they take long, or cannot be had. */
+export type Measuring = 'late' | ProblemError | null;
 
 /** Where the tensors of a node come from and go. */
 export interface Flow {

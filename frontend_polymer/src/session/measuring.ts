@@ -1,14 +1,12 @@
 import { ask, type Fetch } from '../data/api';
-import { asProblem, type ProblemError } from '../data/problem';
+import { asProblem } from '../data/problem';
 import { Side } from '../generated/graph_pb';
-import { pairOf, type AppState } from './app-state';
+import type { Texts } from '../i18n';
+import { pairOf, type AppState, type Measuring } from './app-state';
 import type { Store } from './state';
 
 /** Milliseconds after which is said that they are on their way: of a million nodes they take long. */
 const LATE = 10_000;
-
-/** Why the measures are not there yet. */
-export type Measuring = 'late' | ProblemError | null;
 
 /** Fetches the measures of the graph that is shown: colours can do without them until then. */
 export async function loadMeasures(
@@ -48,3 +46,10 @@ export async function loadMeasures(
 
 /** They have no measures; colours are then the documented ones. */
 const OF_OLDER_SERVERS = 404;
+
+/** Why there are not all ways to colour yet, in words; nothing where they are, or will be soon. */
+export function whyLate(measuring: Measuring, { notices }: Texts): string {
+  if (measuring === null) return '';
+  if (measuring === 'late') return notices.coloursLate;
+  return notices.coloursFailed(`${measuring.message} ${measuring.remedy}`.trim());
+}

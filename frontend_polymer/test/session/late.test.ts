@@ -8,6 +8,10 @@ import {
   SearchResultSchema,
   Side,
 } from '../../src/generated/graph_pb';
+import { ProblemError } from '../../src/data/problem';
+import { en } from '../../src/i18n/en';
+import { zh } from '../../src/i18n/zh';
+import { whyLate } from '../../src/session/measuring';
 import { at, catalog, detail, Line, opened, SKELETONS } from './line';
 
 const measures = (revision: string) =>
@@ -203,6 +207,16 @@ describe('measures that take long', () => {
     const fields = { code: 'too_slow', message: 'It took too long.', remedy: 'Try again.' };
     await measured.answer(toBinary(ProblemSchema, create(ProblemSchema, fields)), 503);
     expect(session.state.measuring).toMatchObject(fields);
+  });
+
+  test.each([
+    [en, 'chosen here once they are there', 'cannot be had: It took too long. Try again.'],
+    [zh, '完成后即可在此选择', '：It took too long. Try again.'],
+  ])('are told of in one sentence', (texts, late, failed) => {
+    const problem = new ProblemError('too_slow', 'It took too long.', 'Try again.');
+    expect(whyLate('late', texts)).toContain(late);
+    expect(whyLate(problem, texts)).toContain(failed);
+    expect(whyLate(null, texts)).toBe('');
   });
 
   test('are not missed where a server is too old to have them', async () => {

@@ -30,15 +30,10 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
-from msprobe_builder.verdict.roles.columns import (
-    Worst,
-    at_least_one,
-    elements,
-    first_rows,
-    rows_by_node,
-)
+from msprobe_builder.verdict.roles.columns import at_least_one, elements, first_rows, rows_by_node
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
 from msprobe_builder.verdict.roles.onesided import Movers, calls_of_one_side, modules_inside
+from msprobe_builder.verdict.roles.worst import Worst
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]

@@ -117,8 +117,6 @@ export const en = {
         'Error: how far the outputs are off as a share of their tensor: extremes of its largest value, mean and norm of their typical size.',
       overflow: 'Overflow: where NaN, infinity or abnormal growth comes in and goes out.',
     },
-    late: 'The other ways to colour are still being worked out; they can be chosen here once they are there.',
-    failed: (why: string) => `The other ways to colour cannot be had: ${why}`,
     nearZero: 'Near zero',
     nearZeroHint:
       'Less than 5 % of the tensor: the relative error is large because the value is nearly zero',

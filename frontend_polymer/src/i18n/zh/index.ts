@@ -115,8 +115,6 @@ export const zh: Texts = {
       scaled: '误差：输出偏差占其张量的比例：最值相对最大元素，均值与范数相对典型大小。',
       overflow: '溢出：NaN、无穷或异常增长在何处进入与传出。',
     },
-    late: '其他着色方式仍在计算中，完成后即可在此选择。',
-    failed: (why) => `无法使用其他着色方式：${why}`,
     nearZero: '接近零',
     nearZeroHint: '不到张量的 5 %：数值几乎为零，所以相对误差很大',
     hidden: '此前已错',
