@@ -178,9 +178,10 @@ def _of_calls(
     shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
     same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
-    layout = np.isin(npu.operator[a], known.layouts)[:, None]
-    padded = np.isin(npu.operator[a], known.padded)[:, None]
-    moving = np.isin(npu.operator[a], known.moving)[:, None]
+    operator = npu.operator[a]
+    layout = _among(operator, known.layouts)[:, None]
+    padded = _among(operator, known.padded)[:, None]
+    moving = _among(operator, known.moving)[:, None]
     result -= np.where(padded | moving, 0.0, 1.5) * takes_more(npu, bench, a, b)
     other_sizes = _other_outputs(npu, bench, a, b, known.trust)
     far_more = _far_more(npu, bench, a, b, known.trust)
@@ -193,8 +194,13 @@ def _of_calls(
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
-    result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
+    result[operator[:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
+
+
+def _among(operator: Int, kinds: Int) -> Bool:
+    """Which of a few operators are of some kinds; ``np.isin`` takes longer to begin than this."""
+    return np.asarray((operator[:, None] == kinds).any(axis=1))
 
 
 def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
@@ -274,22 +280,19 @@ def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
 
 def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
     """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
-    equal = np.ones(np.broadcast(a, b).shape, dtype=bool)
-    near, known = equal.copy(), ~equal
+    x, y = mine.values[:, a], theirs.values[:, b]
     with np.errstate(invalid="ignore", over="ignore"):
-        scale = np.zeros(equal.shape)
-        for line in range(3):
-            sizes = np.fmax(np.abs(mine.values[line, a]), np.abs(theirs.values[line, b]))
-            scale = np.fmax(scale, np.where(np.isfinite(sizes), sizes, 0.0))
-        for line in range(3):
-            x, y = mine.values[line, a], theirs.values[line, b]
-            both = ~(np.isnan(x) | np.isnan(y))
-            distance = np.where(x == y, 0.0, np.abs(x - y))
-            unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
-            unit = np.where(np.isfinite(unit), unit, 1.0)
-            equal &= ~both | (distance <= EQUAL * unit)
-            near &= ~both | (distance <= NEAR * unit)
-            known |= both & (x != 0)
+        sizes = np.fmax(np.abs(x), np.abs(y))
+        finite = np.isfinite(sizes)
+        # A norm is measured by itself, what may be near zero by the largest of the three.
+        unit = np.empty_like(sizes)
+        unit[0] = np.where(finite[0], sizes[0], 1.0)
+        unit[1:] = np.where(finite, sizes, 0.0).max(axis=0)
+        apart = np.where(x == y, 0.0, np.abs(x - y))
+        both = ~(np.isnan(x) | np.isnan(y))
+        equal = (~both | (apart <= EQUAL * unit)).all(axis=0)
+        near = (~both | (apart <= NEAR * unit)).all(axis=0)
+    known = (both & (x != 0)).any(axis=0)
     known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
     same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])
     return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
