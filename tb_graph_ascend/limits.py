@@ -21,6 +21,7 @@ FRESH_SECONDS = 2.0  # how long a walk is remembered
 
 # Databases
 QUERY_SECONDS = 30.0  # one answer
+MEASURES_SECONDS = 300.0  # the measures of one graph, which nobody waits for to see it
 CHANGE_SECONDS = 120.0  # one change of matches
 BUSY_SECONDS = 2.0  # wait of a reader for a writer
 WAIT_SECONDS = 10.0  # wait of a writer for readers and other writers

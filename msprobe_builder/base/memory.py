@@ -34,6 +34,14 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def give_back_pieces() -> None:
+    """Give back what many small things have left, where the C library keeps it for later."""
+    import ctypes
+
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 _ARRAY = 4 << 20  # bytes; smaller ones are made and freed so often that this would take time
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 

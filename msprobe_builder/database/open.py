@@ -114,14 +114,19 @@ def connect(
         if hasattr(connection, "setlimit"):  # from Python 3.11 on
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
         if query_seconds is not None:
-            deadline = time.monotonic() + query_seconds
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_LOOK)
+            allow_seconds(connection, query_seconds)
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "temp_store = MEMORY"):
             connection.execute(f"PRAGMA {pragma}")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def allow_seconds(connection: sqlite3.Connection, seconds: float) -> None:
+    """Give up what the connection is asked for when it takes longer than that from now on."""
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_LOOK)
 
 
 def check_identity(connection: sqlite3.Connection, name: str) -> int:

@@ -19,6 +19,9 @@ ALL_MISSING = 0b1111
 _WIDTH = 4  # numbers of a row
 _RUN = 3  # numbers of a run
 _TOGETHER = 1 << 16  # statistics that are read from their texts at once
+_BLOCK = 1 << 16  # rows at a time, whose places take as much memory as their statistics
+# How many statistics a row has, by which are missing.
+_RECORDED = np.array([len(STATISTICS) - one.bit_count() for one in range(16)], dtype=np.int8)
 
 
 class ParameterKind(NamedTuple):
@@ -116,17 +119,28 @@ class ParameterColumns:
         numel = np.array([kind.numel for kind in self._kinds], dtype=np.float64)
         return np.asarray(numel[self._column(2)], dtype=np.float64)
 
-    def statistic_columns(self) -> NDArray[np.float64]:
-        """Statistics with shape (4, n), order of STATISTICS.
+    def statistic_columns(self, order: Int | None = None) -> NDArray[np.float64]:
+        """Statistics with shape (4, n), order of STATISTICS, of the rows in an ``order``.
 
         A missing value is NaN with its bit set in ``missing``, a NaN of the dump is NaN without.
         """
-        result = np.full((len(self), len(STATISTICS)), np.nan)
-        missing = self.missing
-        recorded = np.stack([missing & 1 << bit == 0 for bit in range(len(STATISTICS))], axis=1)
         self._read_written()
-        result[recorded] = np.asarray(self._numbers, dtype=np.float64)
-        return result.T
+        numbers = np.asarray(self._numbers, dtype=np.float64)
+        missing = self.missing.astype(np.int8)
+        counts = _RECORDED[missing]
+        first = np.cumsum(counts, dtype=np.int64)
+        first -= counts
+        if order is not None:
+            first, missing = first[order], missing[order]
+        result = np.full((len(STATISTICS), len(self)), np.nan)
+        for begin in range(0, len(self), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            place, lacking = first[rows], missing[rows]
+            for bit, column in enumerate(result[:, rows]):
+                known = (lacking & 1 << bit) == 0
+                column[known] = numbers[place[known]]
+                place = place + known
+        return result
 
     def _column(self, place: int) -> Int:
         rows = np.frombuffer(self._rows, dtype=np.int32).reshape(-1, _WIDTH)

@@ -57,6 +57,9 @@ class Dump:
             recomputed=frozenset(),
             parameters=self.parameters.without_rows(),
             construct=Construct({}, None, 0),
+            malformed=(),
+            twice=(),
+            repeated=(),
         )
 
 

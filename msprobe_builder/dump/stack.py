@@ -8,11 +8,18 @@ Two forms exist: ``{name: [line, …]}`` and, with equal stacks stored once,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe_builder.base.limits import LONGEST_STACK_LINE
+from msprobe_builder.dump.numbers_of_names import NumbersOfNames
+
+Int = NDArray[np.integer[Any]]
 
 # Who calls through them is meant; models of other packages are somebody's code.
 _FRAMEWORKS = ("/torch/", "/torch_npu/", "/mindspore/", "/msprobe")
@@ -33,8 +40,22 @@ class Stacks:
     """Distinct stacks as tuples of frames, innermost first, and the stack of each name."""
 
     stacks: list[tuple[Frame, ...]] = field(default_factory=list)
-    of_name: dict[str, int] = field(default_factory=dict)
+    of_name: Mapping[str, int] = field(default_factory=dict)
     skipped: int = 0
+
+    def compact(self) -> Stacks:
+        """The same in little memory."""
+        if isinstance(self.of_name, NumbersOfNames):
+            return self
+        return replace(self, of_name=NumbersOfNames(self.of_name))
+
+    def of_calls(
+        self, stems: Sequence[str], stem: Int, kind: Int, direction: Int, call: Int
+    ) -> Int:
+        """The stack of each call, whose name is given in parts, -1 without."""
+        of_name = self.compact().of_name
+        assert isinstance(of_name, NumbersOfNames)
+        return of_name.of_calls(stems, stem, kind, direction, call)
 
 
 def parse_frame(text: str) -> Frame:
@@ -71,7 +92,8 @@ def read_stacks(content: Any, known_names: dict[str, str] | None = None) -> Stac
     Names that are known, as those of the hierarchy, are the same objects.
     """
     of_text = {} if known_names is None else known_names
-    result = Stacks()
+    stacks: list[tuple[Frame, ...]] = []
+    of_name: dict[str, int] = {}
     known: dict[tuple[str, ...], int] = {}
     frames: dict[str, Frame] = {}
     skipped = 0
@@ -83,14 +105,14 @@ def read_stacks(content: Any, known_names: dict[str, str] | None = None) -> Stac
         texts = tuple(lines)
         stack = known.get(texts)
         if stack is None:
-            stack = known[texts] = len(result.stacks)
+            stack = known[texts] = len(stacks)
             for text in texts:
                 if text not in frames:
                     frames[text] = parse_frame(text)
-            result.stacks.append(tuple(frames[text] for text in texts))
+            stacks.append(tuple(frames[text] for text in texts))
         for name in names:
-            result.of_name[of_text.get(name, name)] = stack
-    return Stacks(result.stacks, result.of_name, skipped)
+            of_name[of_text.get(name, name)] = stack
+    return Stacks(stacks, of_name, skipped)
 
 
 def _split(key: str, entry: Any) -> tuple[list[str] | None, list[str]]:

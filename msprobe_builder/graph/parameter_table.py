@@ -100,12 +100,7 @@ def order_parameters(
     keep("position", _position(columns["node"], columns["section"]))
     for name in _AS_RECORDED:
         keep(name, getattr(parameters, name)[order])
-    recorded = parameters.statistic_columns()
-    statistics = np.empty(recorded.shape)
-    for own, column in zip(statistics, recorded, strict=True):
-        np.take(column, order, out=own)
-    del recorded
-    keep("statistics", statistics)
+    keep("statistics", parameters.statistic_columns(order))
     return ParameterTable(
         **columns,
         md5={int(new_row[row]): md5 for row, md5 in parameters.md5.items()},

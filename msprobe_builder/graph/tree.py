@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, groupby
 from typing import TypeVar
@@ -23,11 +23,14 @@ from msprobe_builder.dump.names import (
     parse_name,
 )
 from msprobe_builder.dump.read import Dump
+from msprobe_builder.graph.call_names import ParsedNames, WrittenNames
 from msprobe_builder.graph.calls import Calls, calls_of
 from msprobe_builder.graph.micro_steps import count_rounds
 from msprobe_builder.graph.parents import Parents, recorded_parents
 
 Int = NDArray[np.int64]
+# Of so many nodes names are made where they are asked for; of fewer it is faster to have them.
+LARGE = 50_000
 Node = TypeVar("Node")
 
 
@@ -35,8 +38,8 @@ Node = TypeVar("Node")
 class Tree:
     """Nodes in pre-order: index 0 is the root, a subtree is ``i … subtree_end[i]`` inclusive."""
 
-    names: list[str]
-    parsed: list[Name]
+    names: Sequence[str]
+    parsed: Sequence[Name]
     parent: Int  # -1 for the root
     subtree_end: Int
     depth: Int
@@ -51,7 +54,7 @@ class Tree:
     @cached_property
     def calls(self) -> Calls:
         """The names taken apart as columns."""
-        return calls_of(self.parsed)
+        return self.parsed.calls if isinstance(self.parsed, ParsedNames) else calls_of(self.parsed)
 
 
 def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
@@ -92,6 +95,9 @@ def build_tree(dump: Dump) -> tuple[Tree, list[Diagnostic]]:
         is_recompute=recomputed,
         micro_steps=micro_steps,
     )
+    if len(tree) >= LARGE:
+        calls = tree.calls
+        tree = replace(tree, names=WrittenNames(calls), parsed=ParsedNames(calls))
     return tree, diagnostics
 
 

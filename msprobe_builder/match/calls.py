@@ -27,20 +27,19 @@ def operations(npu: Outline, bench: Outline, operator: Callable[[str], str] | No
 
     ``operator`` names what an API does; without one APIs are told apart by their own names.
     """
-    ids: dict[tuple[str, Direction], int] = {}
+    ids: dict[tuple[str, int], int] = {}
     columns = []
     for side in (npu, bench):
-        column = [
-            ids.setdefault(
-                (
-                    operator(name.stem) if operator and name.kind is Kind.API else name.stem,
-                    name.direction,
-                ),
-                len(ids),
-            )
-            for name in side.tree.parsed
-        ]
-        columns.append(np.array(column, dtype=np.int64))
+        calls = side.tree.calls
+        key = (calls.stem * len(Kind) + calls.kind) * len(Direction) + calls.direction
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        of_key = np.empty(len(first), dtype=np.int64)
+        for one in np.argsort(first).tolist():  # numbered as they come
+            node = first[one]
+            stem = calls.stems[calls.stem[node]]
+            word = operator(stem) if operator and calls.kind[node] == Kind.API else stem
+            of_key[one] = ids.setdefault((word, int(calls.direction[node])), len(ids))
+        columns.append(of_key[place])
     return columns[0], columns[1]
 
 

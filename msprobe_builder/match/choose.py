@@ -247,4 +247,4 @@ def _across_frameworks(npu: Side, bench: Side, texts: Texts) -> bool:
 
 
 def _module_prefixes(tree: Tree) -> set[str]:
-    return {name.stem.partition(".")[0] for name in tree.parsed} & MODULE_PREFIXES
+    return {stem.partition(".")[0] for stem in tree.calls.stems} & MODULE_PREFIXES

@@ -13,6 +13,8 @@ Int = NDArray[np.int64]
 
 def namesakes(npu: Outline, bench: Outline) -> Int:
     """The bench node of the same name, -1 without."""
+    if npu.tree is bench.tree:
+        return np.arange(len(npu))
     index = {name: node for node, name in enumerate(bench.tree.names)}
     return np.array([index.get(name, -1) for name in npu.tree.names], dtype=np.int64)
 

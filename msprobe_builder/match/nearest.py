@@ -90,8 +90,7 @@ def _other_classes(view: View, nodes: Int) -> Int:
 
 
 def _role(side: Outline) -> Int:
-    direction = np.array([name.direction for name in side.tree.parsed], dtype=np.int64)
-    return np.asarray(side.kind * len(Direction) + direction)
+    return np.asarray(side.kind * len(Direction) + side.tree.calls.direction)
 
 
 def _matched_before(side: Outline, partner: Int) -> Int:

@@ -81,7 +81,7 @@ _Tensors = set[tuple[float, ...]]
 def _taken_in(side: Side) -> _Tensors:
     """What backward calls take in."""
     table = side.table
-    backward = np.array([name.direction is Direction.BACKWARD for name in side.tree.parsed])
+    backward = side.tree.calls.direction == Direction.BACKWARD
     rows = backward[table.node] & (table.section == Section.INPUT) & table.is_tensor
     return {_tensor(table, row) for row in np.flatnonzero(rows).tolist()}
 

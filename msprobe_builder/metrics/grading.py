@@ -166,11 +166,10 @@ def _worst(nodes: int, node: Int, error: Float) -> Float:
 def collection_errors(tree: Tree, partner: Int, error: Float) -> Float:
     """``error`` with each matched collection set to the worst of its children."""
     result: Float = error.copy()
-    for node, name in enumerate(tree.parsed):
-        if name.kind is Kind.COLLECTION:
-            below = error[node + 1 : tree.subtree_end[node] + 1]
-            known = below[~np.isnan(below)]
-            result[node] = known.max() if len(known) and partner[node] >= 0 else np.nan
+    for node in np.flatnonzero(tree.calls.kind == Kind.COLLECTION).tolist():
+        below = error[node + 1 : tree.subtree_end[node] + 1]
+        known = below[~np.isnan(below)]
+        result[node] = known.max() if len(known) and partner[node] >= 0 else np.nan
     return result
 
 

@@ -29,6 +29,7 @@ from msprobe_builder.match.choose import check_files, unused_pairs
 from msprobe_builder.pipeline.compare import PairJob
 from msprobe_builder.pipeline.config import BuildConfig
 from msprobe_builder.pipeline.configurations import compared_configurations
+from msprobe_builder.pipeline.early import joining_early
 from msprobe_builder.pipeline.executors.attempt import Outcome
 from msprobe_builder.pipeline.executors.run import failed_ranks, failures, run_jobs
 from msprobe_builder.pipeline.jobs import pair_up, pair_up_replicas, with_noise
@@ -120,10 +121,14 @@ def build(
         with (
             _exporting(export_to) as exported,
             shard_folder(target.parent, request, resume=resume) as folder,
+            joining_early(folder) as joined,
         ):
             jobs = [replace(job, export_to=exported) for job in jobs]
             try:
-                outcomes = run_jobs(jobs, folder, store_pair, progress, workers, scheduler)
+                meanwhile = joined.take if base is None else None
+                outcomes = run_jobs(
+                    jobs, folder, store_pair, progress, workers, scheduler, meanwhile
+                )
                 outcomes = of_one_task(outcomes, None if base is None else base.task)
                 failed = failures(outcomes)
                 if again := _once_more(outcomes, base):
@@ -149,7 +154,13 @@ def build(
                         base.copy(temporary, [outcome.job for outcome in outcomes])
                     found = left_out + failed_ranks(failed)
                     diagnostics, counted = gather(
-                        temporary, outcomes, config, found, configuration, keep_shards=resume
+                        temporary,
+                        outcomes,
+                        config,
+                        found,
+                        configuration,
+                        keep_shards=resume,
+                        joined=joined,
                     )
             except KeyboardInterrupt as error:
                 raise _stopped(folder, len(jobs), resume) from error

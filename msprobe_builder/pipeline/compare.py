@@ -15,6 +15,7 @@ from msprobe_builder.align.settled import align_rest
 from msprobe_builder.base.codes import Grade
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.errors import BuildError
+from msprobe_builder.base.memory import give_back_pieces
 from msprobe_builder.base.options import CPU, DEFAULT_OPTIONS, BuildOptions
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.argument_gradients import has_argument_gradients
@@ -24,6 +25,7 @@ from msprobe_builder.dump.task import Task, common_task, require_same_framework,
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.shared import Shared
 from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import LARGE
 from msprobe_builder.match.choose import match_nodes
 from msprobe_builder.match.matching import Told
 from msprobe_builder.merge.ranks.replica_source import ReplicaSource
@@ -338,10 +340,13 @@ def read_rank(
         message = "Entries of stack.json have an unknown form; they were left out."
         count = dump.stacks.skipped
         found.append(Diagnostic("info", "malformed_stack", message, count=count))
-    table = shared.table(tree, dump.parameters)
-    return Side(
-        replace(dump.without_calls(), stacks=shared.stacks(dump.stacks)), tree, table
-    ), found
+    parameters = dump.parameters
+    # From here on nothing holds the names of calls, which are as large as all columns.
+    dump = replace(dump.without_calls(), stacks=shared.stacks(dump.stacks))
+    table = shared.table(tree, parameters)
+    if len(tree) >= LARGE:
+        give_back_pieces()
+    return Side(dump, tree, table), found
 
 
 def _ungraded(side: Side) -> Graph:

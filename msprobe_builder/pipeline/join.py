@@ -23,6 +23,7 @@ from msprobe_builder.dump.source import Dumps
 from msprobe_builder.export.alignment import alignment_sentence
 from msprobe_builder.pipeline.across import link_communication, settle_verdict
 from msprobe_builder.pipeline.config import BuildConfig
+from msprobe_builder.pipeline.early import Joined
 from msprobe_builder.pipeline.executors.attempt import Outcome
 
 
@@ -54,15 +55,21 @@ def gather(
     configuration: Configuration | None = None,
     *,
     keep_shards: bool,
+    joined: Joined | None = None,
 ) -> tuple[list[Diagnostic], Counts]:
     """Join all shards at ``temporary``, behind the rows that are there already.
 
     ``configuration`` replaces what the file says of configurations. Without ``keep_shards``
-    they are used up, so that the disk never holds everything twice.
+    they are used up, so that the disk never holds everything twice. Those that are ``joined``
+    already need not be joined again.
     """
     shards = [outcome.shard for outcome in outcomes if outcome.problem is None]
     is_new = not temporary.exists()
-    if is_new:
+    count = joined.hand_over(temporary, shards) if joined is not None and is_new else 0
+    for shard in () if keep_shards else shards[:count]:
+        shard.unlink()
+    del shards[:count]
+    if is_new and not count:
         first = shards.pop(0)
         if keep_shards:
             shutil.copyfile(first, temporary)

@@ -142,3 +142,17 @@ def test_infinite_errors_are_the_worst(ask: Ask, logdir: Path) -> None:
     name = path.relative_to(logdir).as_posix()
     found = pb.Measures.FromString(ask("measures", file=name, step=0, rank=0).data)
     assert max(found.scaled) == 1000
+
+
+def test_they_may_take_longer_than_other_answers(
+    demo_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = client_of(demo_database.parent)
+    where = {"file": demo_database.name, "step": 0, "rank": 0}
+    whole = ask("measures", **where).data
+    monkeypatch.setattr("msprobe_builder.database.open._STEPS_PER_LOOK", 5_000)
+    monkeypatch.setattr("tb_graph_ascend.files.database.QUERY_SECONDS", 0.0)
+    assert ask("measures", **where).data == whole
+    monkeypatch.setattr("tb_graph_ascend.http.questions.measures.MEASURES_SECONDS", 0.0)
+    refused = ask("measures", **where)
+    assert (refused.status_code, pb.Problem.FromString(refused.data).code) == (503, "too_slow")

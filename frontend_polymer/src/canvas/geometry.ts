@@ -1,4 +1,4 @@
-import { UNITS_PER_ROW, type Rows } from '../layout/rows';
+import { bottomOf, UNITS_PER_ROW, type Rows } from '../layout/rows';
 import {
   clamp,
   pixelsPerUnit,
@@ -109,7 +109,7 @@ export class Placer {
 
   /** The box around a module and everything unfolded in it. */
   block(row: number): Box {
-    return this.between(row, this.rows.top[row]!, this.rows.bottom[row]!);
+    return this.between(row, this.rows.top[row]!, bottomOf(this.rows, row));
   }
 
   snap(value: number): number {

@@ -1,6 +1,6 @@
 import type { Side } from '../generated/graph_pb';
 import type { Hierarchy, NodeRef } from '../layout/hierarchy';
-import { rowAt, UNITS_PER_ROW } from '../layout/rows';
+import { bottomOf, rowAt, UNITS_PER_ROW } from '../layout/rows';
 import { chevronRoom } from './items';
 import type { Placer } from './geometry';
 import { stickyRows } from './sticky';
@@ -38,7 +38,7 @@ export function hitAt(
   const at = rowAt(rows, unit);
   const isOnRow = unit < rows.top[at]! + UNITS_PER_ROW;
   const holds = (row: number) => {
-    if (!hierarchy.nodeAt(side, row) || unit >= rows.bottom[row]!) return false;
+    if (!hierarchy.nodeAt(side, row) || unit >= bottomOf(rows, row)) return false;
     // Below its own row a node has a box only while it is unfolded.
     if (!(row === at && isOnRow) && !isOpenAt(hierarchy, side, row)) return false;
     const depth = rows.depth[row]!;

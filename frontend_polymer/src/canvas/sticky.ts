@@ -1,4 +1,4 @@
-import { rowAt, UNITS_PER_ROW, type Rows } from '../layout/rows';
+import { bottomOf, rowAt, UNITS_PER_ROW, type Rows } from '../layout/rows';
 import type { Box, Placer } from './geometry';
 import { READING_ROW, unitAt, yOf } from './viewport';
 
@@ -26,7 +26,7 @@ export function stickyRows(rows: Rows, placer: Placer, height: number): Sticky[]
     const row = moduleAround(rows, unitAt(view, y), stuck.length + 1);
     if (row === null || yOf(view, rows.top[row]!) >= y) break;
     // At the end of its block the next one pushes it out.
-    const last = yOf(view, rows.bottom[row]! - UNITS_PER_ROW);
+    const last = yOf(view, bottomOf(rows, row) - UNITS_PER_ROW);
     const box = placer.row(row);
     stuck.push({ row, box: { ...box, y: placer.snap(Math.min(y, last)) } });
   }
@@ -36,7 +36,7 @@ export function stickyRows(rows: Rows, placer: Placer, height: number): Sticky[]
 /** The unfolded module of this depth around a height, null if there is none. */
 function moduleAround(rows: Rows, unit: number, depth: number): number | null {
   let row = rowAt(rows, unit);
-  while (row >= 0 && (rows.depth[row]! > depth || rows.bottom[row]! <= unit))
+  while (row >= 0 && (rows.depth[row]! > depth || bottomOf(rows, row) <= unit))
     row = rows.parent[row]!;
   const isModule = row >= 0 && rows.depth[row] === depth && rows.end[row]! > row + 1;
   return isModule ? row : null;

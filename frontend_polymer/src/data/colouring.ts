@@ -45,8 +45,27 @@ export function hasMeasures(measures: Measured | null, graph: Graph | null | und
   return measures !== null && measures.scaled.length === graph?.count;
 }
 
-/** Colours by the documented error, or as a measure grades it; the reference has no errors. */
+const latest = new WeakMap<Graph, { readonly key: readonly unknown[]; readonly made: Colouring }>();
+
+/**
+ * Colours by the documented error, or as a measure grades it; the reference has no errors. Who asks
+ * for the same once more gets the same: of a million nodes it takes megabytes.
+ */
 export function colouringOf(
+  graph: Graph,
+  mode: ColourMode,
+  known: Known,
+  isReference: boolean,
+): Colouring {
+  const key = [mode, known.measures, known.bands, isReference];
+  const before = latest.get(graph);
+  if (before?.key.every((part, at) => part === key[at])) return before.made;
+  const made = newColouring(graph, mode, known, isReference);
+  latest.set(graph, { key, made });
+  return made;
+}
+
+function newColouring(
   graph: Graph,
   mode: ColourMode,
   { measures, bands }: Known,

@@ -73,7 +73,6 @@ function columnsOf(capacity: number, deepest: number) {
     parent: new Int32Array(capacity),
     end: new Int32Array(capacity),
     top: new Int32Array(capacity),
-    bottom: new Int32Array(capacity),
     through: new Uint8Array(capacity),
   };
 }
@@ -110,7 +109,6 @@ class Placement {
       parent: columns.parent.subarray(0, count),
       end: columns.end.subarray(0, count),
       top: columns.top.subarray(0, count),
-      bottom: columns.bottom.subarray(0, count),
       through: columns.through.subarray(0, count),
       height: this.unit,
     };
@@ -154,7 +152,6 @@ class Placement {
   private close(row: number, isOpen: boolean): void {
     if (isOpen) this.unit++;
     this.columns.end[row] = this.count;
-    this.columns.bottom[row] = this.unit;
   }
 
   /** Everything below a module. */

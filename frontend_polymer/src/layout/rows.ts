@@ -22,8 +22,6 @@ export interface Rows {
   readonly end: Int32Array;
   /** Where the row begins, in units. */
   readonly top: Int32Array;
-  /** Where its block closes, in units. */
-  readonly bottom: Int32Array;
   /**
    * 1 where one side alone has a module, and its block holds nodes of both: those of the other side
    * belong to the next module around that it has.
@@ -31,6 +29,16 @@ export interface Rows {
   readonly through: Uint8Array;
   /** Of everything, in units. */
   readonly height: number;
+}
+
+/**
+ * Where the block of a row closes, in units: above the next row, and above the modules around that
+ * close there as well, each of which takes a unit.
+ */
+export function bottomOf({ count, depth, end, top, height }: Rows, row: number): number {
+  const next = end[row]!;
+  const [below, level] = next < count ? [top[next]!, depth[next]!] : [height, 0];
+  return below - (depth[row]! - level);
 }
 
 /** The row at this height; the row above where a box closes. Clamped to the first and last. */

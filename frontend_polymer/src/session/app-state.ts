@@ -22,6 +22,8 @@ export interface AppState {
   readonly graphs: Graphs | null;
   /** Comes after the graphs; null also where there is none. */
   readonly measures: Measured | null;
+  /** Why the measures are not there, where that is worth a word. */
+  readonly measuring: Measuring;
   /** What nodes put out, while both sides are one tree; null also where there is no reference. */
   readonly values: Values | null;
   /** Calls that only together have a counterpart; comes after the graphs. */
@@ -53,6 +55,9 @@ export interface AppState {
   readonly trail: readonly ViewState[];
 }
 
+/** Why the measures are not there: they take long, or cannot be had. */
+export type Measuring = 'late' | ProblemError | null;
+
 /** Where the tensors of a node come from and go. */
 export interface Flow {
   readonly node: NodeRef;
@@ -65,6 +70,7 @@ export type News = 'changed' | 'gone' | 'broken';
 export const NOTHING_SHOWN = {
   graphs: null,
   measures: null,
+  measuring: null,
   values: null,
   groups: null,
   selected: null,

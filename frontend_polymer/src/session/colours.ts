@@ -3,7 +3,7 @@
 import type { ColourMode } from '../data/codes';
 import { colouringOf, hasMeasures, type Colouring } from '../data/colouring';
 import type { Graph } from '../data/graph';
-import { Side } from '../generated/graph_pb';
+import { Side, type GradeBand } from '../generated/graph_pb';
 import { fileOf, hasBench, type AppState } from './app-state';
 
 /** The colourings that say something here, in the order of the switch. */
@@ -21,15 +21,11 @@ export function nextColours(state: AppState): ColourMode {
   return modes[(modes.indexOf(state.view.colours) + 1) % modes.length]!;
 }
 
-let kept: { readonly key: readonly unknown[]; readonly colouring: Colouring } | null = null;
-
 /** The colouring of the debug side as it is shown; counts and lists of nodes go by it. */
 export function shownColouring(state: AppState, graph: Graph): Colouring {
-  const bands = fileOf(state)?.bands ?? [];
   const { measures, view } = state;
-  const key = [graph, view.colours, measures, bands];
-  if (!kept?.key.every((part, at) => part === key[at])) {
-    kept = { key, colouring: colouringOf(graph, view.colours, { measures, bands }, false) };
-  }
-  return kept.colouring;
+  const bands = fileOf(state)?.bands ?? NO_BANDS;
+  return colouringOf(graph, view.colours, { measures, bands }, false);
 }
+
+const NO_BANDS: readonly GradeBand[] = [];

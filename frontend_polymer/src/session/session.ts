@@ -7,6 +7,7 @@ import type { Graphs } from '../layout/sides';
 import type { ColourMode } from '../data/codes';
 import { fileOf, hasBench, NOTHING_SHOWN, pairOf, type AppState } from './app-state';
 import { drawn } from './drawn';
+import { loadMeasures } from './measuring';
 import { nearestView, nodeIn, unmetIn, type Unmet } from './nearest';
 import { Store, type ViewState } from './state';
 import { Tracing } from './tracing';
@@ -223,7 +224,7 @@ export class Session {
       this.store.update({ ...NO_DETAIL, ...selection(node), graphs, busy: null, picked: null });
       this.finding.run();
       await this.loadDetail();
-      void this.loadMeasures(signal);
+      void loadMeasures(this.store, this.fetch, signal);
     } catch (error) {
       this.fail(error, signal);
     }
@@ -286,29 +287,7 @@ export class Session {
     });
     this.finding.run();
     await this.loadDetail();
-    void this.loadMeasures(signal);
-  }
-
-  /** Colours can do without them; they come when everything else is there. */
-  private async loadMeasures(signal: AbortSignal): Promise<void> {
-    const { view, graphs } = this.state;
-    if (!graphs?.[Side.BENCH]) return;
-    const { file, step, rank } = view;
-    try {
-      const key = { file, step, rank };
-      const isGrouped = (pairOf(this.state)?.groups ?? 0) > 0;
-      const groups = isGrouped ? await ask(this.fetch, 'groups', key, signal) : null;
-      if (!signal.aborted) this.store.update({ groups });
-      const { revision, ...found } = await ask(this.fetch, 'measures', key, signal);
-      if (signal.aborted || revision !== graphs[Side.NPU].revision) return;
-      // As they cross the wire: lists of numbers take twice the room.
-      const [scaled, roundings] = [found.scaled, found.roundings].map((of) =>
-        Float32Array.from(of),
-      );
-      this.store.update({ measures: { scaled: scaled!, roundings: roundings! } });
-    } catch {
-      return; // an older server has none; colours are then the documented ones
-    }
+    void loadMeasures(this.store, this.fetch, signal);
   }
 
   private async loadDetail(): Promise<void> {

@@ -10,6 +10,7 @@ import { TONES, TONE_SEVERITY, Tones } from '../../src/canvas/tone';
 import { yOf } from '../../src/canvas/viewport';
 import { Direction, Side } from '../../src/generated/graph_pb';
 import { Hierarchy } from '../../src/layout/hierarchy';
+import { bottomOf } from '../../src/layout/rows';
 import { SIDES } from '../../src/layout/sides';
 import { stepFrom } from '../../src/layout/walk';
 import { forSeeds, randomPair, randomTree, type Random } from '../graphs/random';
@@ -143,7 +144,7 @@ describe('a point of a pane', () => {
       const placer = placerOf(hierarchy, 24, Side.NPU);
       rows.node[0].forEach((index, row) => {
         if (index < 0 || !expansion.isOpen(Side.NPU, index)) return;
-        const y = yOf(placer.view, rows.bottom[row]! - 0.5);
+        const y = yOf(placer.view, bottomOf(rows, row) - 0.5);
         const hit = hitAt(hierarchy, Side.NPU, placer, placer.row(row).x + 50, y, 1e9);
         expect(hit).toEqual({ node: { side: Side.NPU, index }, onChevron: false });
       });

@@ -65,6 +65,14 @@ describe('a colouring', () => {
     expect(rollup.worstGrade(0, graph.count)).toBe(MODERATE);
   });
 
+  test('is made once for who asks for the same', () => {
+    const made = colouringOf(graph, 'scaled', known, false);
+    expect(colouringOf(graph, 'scaled', { ...known }, false)).toBe(made);
+    const others = { ...measures, scaled: measures.scaled.map(() => 0) };
+    expect(colouringOf(graph, 'scaled', { ...known, measures: others }, false)).not.toBe(made);
+    expect(colouringOf(graph, 'beyond', known, false)).not.toBe(made);
+  });
+
   test('of the reference, or without measures of this graph, is the documented one', () => {
     expect(colouringOf(reference, 'scaled', known, true).grade).toBe(reference.grade);
     expect(colouringOf(reference, 'scaled', known, false).grade).toBe(reference.grade);

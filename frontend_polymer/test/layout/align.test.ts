@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Graph } from '../../src/data/graph';
 import { Direction, Kind, Side } from '../../src/generated/graph_pb';
 import { Hierarchy } from '../../src/layout/hierarchy';
-import { rowAt, UNITS_PER_ROW } from '../../src/layout/rows';
+import { bottomOf, rowAt, UNITS_PER_ROW } from '../../src/layout/rows';
 import { SIDES } from '../../src/layout/sides';
 import { forSeeds, randomPair, randomTree, type Random } from '../graphs/random';
 import { graphPair, singleGraph, type Sketch } from '../graphs/synthetic';
@@ -101,18 +101,33 @@ describe('rows', () => {
     });
   });
 
+  test('close a unit below the last that they hold, or below themselves', () => {
+    forSeeds(100, (random) => {
+      const { rows } = randomHierarchy(random);
+      const closed = Array.from(rows.top, (top) => top + UNITS_PER_ROW);
+      for (let row = rows.count - 1; row > 0; row--) {
+        const parent = rows.parent[row]!;
+        closed[parent] = Math.max(closed[parent]!, closed[row]! + 1);
+      }
+      // The root is open also where nothing of it is shown.
+      const rest = closed.slice(1);
+      expect(rest.map((_, at) => bottomOf(rows, at + 1))).toEqual(rest);
+      if (rows.count > 1) expect(bottomOf(rows, 0)).toBe(closed[0]);
+    });
+  });
+
   test('nest: a block holds its children and nothing else', () => {
     forSeeds(100, (random) => {
       const hierarchy = randomHierarchy(random);
       const { rows } = hierarchy;
       expect(rows.end[0]).toBe(rows.count);
-      expect(rows.bottom[0]).toBe(rows.height);
+      expect(bottomOf(rows, 0)).toBe(rows.height);
       for (let row = 1; row < rows.count; row++) {
         const parent = rows.parent[row]!;
         expect(parent).toBeLessThan(row);
         expect(rows.depth[row]).toBe(rows.depth[parent]! + 1);
         expect(rows.end[row]).toBeLessThanOrEqual(rows.end[parent]!);
-        expect(rows.bottom[row]).toBeLessThan(rows.bottom[parent]!);
+        expect(bottomOf(rows, row)).toBeLessThan(bottomOf(rows, parent));
         expect(rows.top[row]).toBeGreaterThanOrEqual(rows.top[row - 1]! + UNITS_PER_ROW);
         for (const side of SIDES) {
           const node = rows.node[side][row]!;

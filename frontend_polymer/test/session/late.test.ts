@@ -1,8 +1,17 @@
 // Answers that nobody waits for any more: on their way when their request was aborted, or of another
 // state of the file.
 import { create, toBinary } from '@bufbuild/protobuf';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
-import { MeasuresSchema, SearchResultSchema, Side } from '../../src/generated/graph_pb';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  MeasuresSchema,
+  ProblemSchema,
+  SearchResultSchema,
+  Side,
+} from '../../src/generated/graph_pb';
+import { ProblemError } from '../../src/data/problem';
+import { en } from '../../src/i18n/en';
+import { zh } from '../../src/i18n/zh';
+import { whyLate } from '../../src/session/measuring';
 import { at, catalog, detail, Line, opened, SKELETONS } from './line';
 
 const measures = (revision: string) =>
@@ -145,5 +154,74 @@ describe('what is of another state of the file is not shown', () => {
     session.finding.change({ dtype: 'float32' });
     await line.next('search').answer(found([3]));
     expect(session.state.hits!.failure).toContain('changed');
+  });
+});
+
+describe('measures that take long', () => {
+  beforeAll(() => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  });
+  afterAll(() => {
+    vi.useRealTimers();
+  });
+
+  const asked = async () => {
+    const line = new Line(false);
+    const { session } = await opened(at(), line);
+    void session.open({ rank: 1 });
+    return { session, line, measured: await line.skeletons() };
+  };
+
+  test('are told to be on their way, and shown when they arrive', async () => {
+    const { session, measured } = await asked();
+    vi.advanceTimersByTime(9_000);
+    expect(session.state).toMatchObject({ measures: null, measuring: null });
+    vi.advanceTimersByTime(2_000);
+    expect(session.state).toMatchObject({ measures: null, measuring: 'late' });
+    await measured.answer(measures('r1'));
+    expect(session.state.measuring).toBeNull();
+    expect(session.state.measures).not.toBeNull();
+  });
+
+  test('are not spoken of where they came in time', async () => {
+    const { session, measured } = await asked();
+    await measured.answer(measures('r1'));
+    vi.advanceTimersByTime(60_000);
+    expect(session.state.measuring).toBeNull();
+  });
+
+  test('are not spoken of once another graph is shown', async () => {
+    const { session, line, measured } = await asked();
+    void session.open({ step: 1, rank: 0 });
+    await measured.refuse();
+    vi.advanceTimersByTime(60_000);
+    expect(session.state.measuring).toBeNull();
+    await line.skeletons();
+    vi.advanceTimersByTime(11_000);
+    expect(session.state.measuring).toBe('late');
+  });
+
+  test('say why they cannot be had', async () => {
+    const { session, measured } = await asked();
+    vi.advanceTimersByTime(11_000);
+    const fields = { code: 'too_slow', message: 'It took too long.', remedy: 'Try again.' };
+    await measured.answer(toBinary(ProblemSchema, create(ProblemSchema, fields)), 503);
+    expect(session.state.measuring).toMatchObject(fields);
+  });
+
+  test.each([
+    [en, 'chosen here once they are there', 'cannot be had: It took too long. Try again.'],
+    [zh, '完成后即可在此选择', '：It took too long. Try again.'],
+  ])('are told of in one sentence', (texts, late, failed) => {
+    const problem = new ProblemError('too_slow', 'It took too long.', 'Try again.');
+    expect(whyLate('late', texts)).toContain(late);
+    expect(whyLate(problem, texts)).toContain(failed);
+    expect(whyLate(null, texts)).toBe('');
+  });
+
+  test('are not missed where a server is too old to have them', async () => {
+    const { session, measured } = await asked();
+    await measured.answer(new Uint8Array(), 404);
+    expect(session.state.measuring).toBeNull();
   });
 });

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.stack import Frame, is_framework
 from msprobe_builder.graph.side import Side
 
@@ -44,10 +43,10 @@ def _sites(side: Side, ids: dict[_Lines, int]) -> Int:
         ids.setdefault(lines, len(ids) + 1) if (lines := _lines(stack)) else 0
         for stack in stacks.stacks
     ]
-    for node, (name, parsed) in enumerate(zip(side.tree.names, side.tree.parsed, strict=True)):
-        if parsed.kind is Kind.API and parsed.direction is Direction.FORWARD:
-            stack = stacks.of_name.get(name)
-            result[node] = 0 if stack is None else numbers[stack]
+    calls = side.tree.calls
+    stack = stacks.of_calls(calls.stems, calls.stem, calls.kind, calls.direction, calls.call)
+    known = np.flatnonzero(calls.is_forward_call & (stack >= 0))
+    result[known] = np.array(numbers, dtype=np.int64)[stack[known]]
     return result
 
 

@@ -76,8 +76,8 @@ def _first_outputs(side: Side, outline: Outline) -> Int:
     rows = rows[known][::-1]
     result = np.full(len(outline), -1, dtype=np.int64)
     result[table.node[rows]] = rows
-    forward = [name.direction is Direction.FORWARD for name in side.tree.parsed]
-    result[(outline.kind == Kind.COLLECTION) | ~np.array(forward)] = -1
+    is_forward = side.tree.calls.direction == Direction.FORWARD
+    result[(outline.kind == Kind.COLLECTION) | ~is_forward] = -1
     return result
 
 

@@ -128,7 +128,7 @@ def _goes_forward(outline: Outline, direction: Int) -> Bool:
     np.add.at(change, tree.subtree_end[backward] + 1, -1)
     result &= np.cumsum(change)[:-1] == 0
     for node in np.flatnonzero((direction == Direction.NONE) & (outline.kind == Kind.MODULE)):
-        result[node] = node > 0 and parse_gradients(tree.names[node]) is None
+        result[node] = node > 0 and parse_gradients(tree.names[int(node)]) is None
     return np.asarray(result)
 
 

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from msprobe_builder.database.late_columns import complete, require_columns
@@ -61,13 +62,18 @@ def references() -> dict[str, dict[str, str]]:
 def finishing(path: Path) -> Iterator[sqlite3.Connection]:
     """The first shard, open to take in the others; on leaving it is a database."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        without_journal(connection)
         yield connection
         connection.execute("DELETE FROM packed_column")  # of a file that was added to
         connection.execute("COMMIT")
         # A rollback journal: these files are copied around and lie on network file systems.
         connection.execute("PRAGMA journal_mode = DELETE")
     pack(path)
+
+
+def without_journal(connection: sqlite3.Connection) -> None:
+    """Write to a file that nobody looks at before it is whole."""
+    connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
 
 
 def task_of_shard(path: Path) -> str:
@@ -92,13 +98,13 @@ class Gatherer:
             run("COMMIT")
         run("ATTACH ? AS shard", (str(shard),))
         run("BEGIN")
-        self._map_texts()
+        alike = self._map_texts()
         run("INSERT OR IGNORE INTO main.unmatched_reason SELECT * FROM shard.unmatched_reason")
         shift = {table: self._last_id(table) for table in _numbered()}
         for table, kinds in references().items():
             columns = [row[1] for row in run(f"PRAGMA shard.table_info({table})")]
             require_columns(self._connection, table, columns)
-            values = [_translated(column, kinds.get(column), shift) for column in columns]
+            values = [_translated(column, kinds.get(column), shift, alike) for column in columns]
             # Table and column names are our own schema's.
             run(
                 f"INSERT INTO main.{table} ({', '.join(columns)})"
@@ -119,7 +125,11 @@ class Gatherer:
         [[last]] = self._connection.execute(f"SELECT max({column}) FROM main.{table}")
         return last or 0
 
-    def _map_texts(self) -> None:
+    def _map_texts(self) -> int:
+        """Up to which text those of a shard have the same ids here.
+
+        Ranks of one model begin with the same texts, and these stand in nearly all rows.
+        """
         run = self._connection.execute
         run("CREATE TEMP TABLE text_map (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)")
         fresh = []
@@ -132,6 +142,7 @@ class Gatherer:
             pairs.append((old, new))
         self._connection.executemany("INSERT INTO main.text VALUES (?, ?)", fresh)
         self._connection.executemany("INSERT INTO temp.text_map VALUES (?, ?)", pairs)
+        return max((old for old, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), default=0)
 
 
 def _numbered() -> set[str]:
@@ -140,9 +151,10 @@ def _numbered() -> set[str]:
     return kinds - {"text"}
 
 
-def _translated(column: str, kind: str | None, shift: dict[str, int]) -> str:
+def _translated(column: str, kind: str | None, shift: dict[str, int], alike: int) -> str:
     if kind is None:
         return column
     if kind == "text":
-        return f"(SELECT new FROM temp.text_map WHERE old = {column})"
+        found = f"(SELECT new FROM temp.text_map WHERE old = {column})"
+        return f"CASE WHEN {column} <= {alike} THEN {column} ELSE {found} END"
     return f"{column} + {shift[kind]}"

@@ -248,22 +248,18 @@ class _Stacks:
         self._frames: dict[Frame, int] = {}
         self._stacks: dict[tuple[Frame, ...], int] = {}
 
-    def of_nodes(self, graph: Graph) -> list[int]:
+    def of_nodes(self, graph: Graph) -> NDArray[np.int64]:
         """Stack of each node, 0 without: its own, or that of the forward call it belongs to."""
-        stacks = graph.dump.stacks
+        stacks, calls = graph.dump.stacks.compact(), graph.tree.calls
         ids = [self._stacks.setdefault(stack, len(self._stacks) + 1) for stack in stacks.stacks]
-        of_name = stacks.of_name
-        result = []
-        for name, parsed in zip(graph.tree.names, graph.tree.parsed, strict=True):
-            stack = of_name.get(name)
-            if stack is None and parsed.direction is Direction.BACKWARD:
-                stem, call = parsed.stem, parsed.call
-                if parsed.kind is Kind.API:
-                    stack = of_name.get(f"{stem}.{call}.forward")
-                else:
-                    stack = of_name.get(f"{stem}.forward.{call}", of_name.get(f"{stem}.forward.0"))
-            result.append(0 if stack is None else ids[stack])
-        return result
+        forward = np.full(len(calls.call), Direction.FORWARD, dtype=np.int8)
+        first = np.zeros(len(calls.call), dtype=np.int64)
+        is_back = calls.direction == Direction.BACKWARD
+        found = stacks.of_calls(calls.stems, calls.stem, calls.kind, calls.direction, calls.call)
+        for call, nodes in ((calls.call, is_back), (first, is_back & (calls.kind != Kind.API))):
+            own = stacks.of_calls(calls.stems, calls.stem, calls.kind, forward, call)
+            found = np.where((found < 0) & nodes, own, found)
+        return np.array([*ids, 0])[found]
 
     def write(self, connection: sqlite3.Connection) -> None:
         for frame in chain.from_iterable(self._stacks):

@@ -125,7 +125,7 @@ def _micro_steps(
 
 
 def stacks_of(
-    names: list[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
+    names: Sequence[str], nodes: Sequence[MergedNode], stages: Sequence[StageGraph]
 ) -> Stacks:
     """Each node's stack is that of its first call that has one."""
     stacks: list[tuple[Frame, ...]] = []

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
 
 from msprobe_builder.base.memory import give_back_arrays
@@ -26,10 +27,36 @@ def run_in_pools(jobs: list[PairJob], folder: Path, work: Work, count: int, done
     A killed process takes its pool along; what that had not finished runs again, one job at a
     time, so that only the job that is to blame fails.
     """
-    tasks = {number: (work, job, folder) for number, job in enumerate(jobs)}
+    tasks = {number: (work, jobs[number], folder) for number in longest_first(jobs)}
     for number in _run_in_pool(tasks, count, done):
         if _run_in_pool({number: tasks[number]}, 1, done):
             done(number, Finished("", lost(jobs[number])))
+
+
+def longest_first(jobs: Sequence[PairJob]) -> list[int]:
+    """The numbers of jobs in the order in which to begin them, so that none is left for the end.
+
+    The first stage of a pipeline may take twice as long as the others. Those of about one size
+    keep their order, as do all where one needs what another has read.
+    """
+    if any(job.keep for job in jobs):
+        return list(range(len(jobs)))
+    sizes = [_size(job) for job in jobs]
+    unit = max(1.0, max(sizes, default=0) / _CLASSES)
+    return sorted(range(len(jobs)), key=lambda number: -round(sizes[number] / unit))
+
+
+_CLASSES = 8  # of sizes
+
+
+def _size(job: PairJob) -> int:
+    """Bytes of the dumps of a job, as far as they are files of its own."""
+    size = 0
+    for source in (job.npu, job.bench, job.noise):
+        if isinstance(source, Path):
+            with suppress(OSError):  # which is said by whoever reads it
+                size += (source / "dump.json").stat().st_size
+    return size
 
 
 def _run_in_pool(tasks: dict[int, tuple[Work, PairJob, Path]], count: int, done: Done) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,13 @@ def run_jobs(
     progress: Progress,
     workers: int | None = None,
     scheduler: str | None = None,
+    meanwhile: Callable[[int, Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run all jobs; the outcomes have their order, and their shards lie in ``folder``.
 
     A job that fails with BuildError does not stop the others, nor does one whose process is
-    killed. With a ``scheduler`` (see executors/cluster.py) they run there.
+    killed. With a ``scheduler`` (see executors/cluster.py) they run there. ``meanwhile`` is told
+    the number of each job and its outcome while other processes run the rest.
     """
     cores = workers or _cores()
     count = 1 if workers is None and _are_small(jobs) else min(len(jobs), cores)
@@ -46,6 +48,8 @@ def run_jobs(
         progress.begin(f"step {job.step} rank {job.rank}")
         for _ in range(job.stages):
             progress.finish_stage()
+        if meanwhile is not None:
+            meanwhile(number, outcomes[number])
 
     if scheduler is None:
         from msprobe_builder.pipeline.executors.processes import run_in_pools

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.merge.flow.parallel_layers import boundary_state, module_class
@@ -107,12 +107,11 @@ def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
     in the modules, where it is judged.
     """
     part = flow.npu
-    kinds = np.array([name.kind is Kind.MODULE for name in part.tree.parsed])
     family = families(part.calls)
     moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
     moves |= part.calls.are(SHAPING | {"as_strided"})
     moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
-    outside = ~kinds[part.tree.parent] & flow.lone
+    outside = ~part.calls.is_module[part.tree.parent] & flow.lone
     return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)
 
 

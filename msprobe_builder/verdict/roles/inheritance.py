@@ -33,6 +33,7 @@ from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_besi
 from msprobe_builder.verdict.roles.columns import at_least_one, elements, first_rows, rows_by_node
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
 from msprobe_builder.verdict.roles.onesided import Movers, calls_of_one_side, modules_inside
+from msprobe_builder.verdict.roles.worst import Worst
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -140,13 +141,14 @@ class Inheritance:
         self.uneven = uneven_gradients(flow)
         self.beside = given_back_beside(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
-        self.given = [NONE] * size
+        self.given = Worst(size)
         self.node_taint: dict[int, Place] = {}
         # By shape and type what was written to parts of tensors: no call puts out what it made.
-        self.extent: Sequence[int] = elements(table.shape_id * 2**20 + table.dtype_id)
-        self.written: dict[int, tuple[float, int]] = {}
-        self.put_out = [NONE] * size
-        self.inside = [NONE] * size  # worst of what the calls inside have put out so far
+        self.shape: Sequence[int] = elements(table.shape_id)
+        self.dtype: Sequence[int] = elements(table.dtype_id)
+        self.written: dict[tuple[int, int], tuple[float, int]] = {}
+        self.put_out = Worst(size)
+        self.inside = Worst(size)  # worst of what the calls inside have put out so far
         self.expected = array("d", [0.0]) * size
         self.shown = array("d", [math.nan]) * size
         self.floors = array("d", [math.nan]) * size
@@ -178,7 +180,7 @@ class Inheritance:
         elif self.backward[node]:
             inherited = self._of_consumers(node)
         else:
-            inherited = self.written.get(self.extent[row], NONE)
+            inherited = self.written.get((self.shape[row], self.dtype[row]), NONE)
             taint = self.tainted.get(row)
             if taint is not None and taint.cause is not Cause.RANK:  # which is told where it shows
                 self.taint[row] = taint

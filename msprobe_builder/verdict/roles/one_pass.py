@@ -36,8 +36,8 @@ class Pass(Inheritance):
             self._finish(open_nodes.pop())
         return Roles(
             np.frombuffer(self.role, dtype=np.int64),
-            np.fromiter((root for _, root in self.put_out), np.int64, self.size),
-            np.fromiter((error for error, _ in self.given), np.float64, self.size),
+            np.array(self.put_out.root, dtype=np.int64),
+            np.array(self.given.error),
             np.frombuffer(self.shown),
             np.frombuffer(self.expected),
             np.frombuffer(self.floors),
@@ -54,7 +54,7 @@ class Pass(Inheritance):
         if first == last:
             self.given[node] = self._of_twin(node) if self.backward[node] else NONE
             return
-        worst, taint, source = NONE, None, -1
+        worst, taint = NONE, None
         backward, taints = self.backward[node], self.taint
         for row in self.inputs[first:last]:
             seen, producer = self.error[row], self.producer[row]
@@ -76,15 +76,13 @@ class Pass(Inheritance):
                 self._pass_taint_on(row, producer)
             latent = self.latent[row]
             if latent > worst[0]:
-                worst, source = (latent, self.root[row]), producer
+                worst = latent, self.root[row]
             if taints and (other := taints.get(row)) is not None:
                 # An argument that differs says more than a call that is not there.
                 stronger = (
                     other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
                 )
                 taint = other if taint is None or stronger else taint
-        if worst is not NONE and (own := self.put_out[self.node_of[source]]) == worst:
-            worst = own  # a pair of numbers takes eighty bytes
         if backward:
             worst = max(worst, self._of_twin(node))
         if taint is not None:
@@ -115,7 +113,7 @@ class Pass(Inheritance):
             if taint is not None:
                 self.taint[target] = taint  # it may have written to it
             if given[1] >= 0 and not self.is_module[node]:
-                extent = self.extent[target]
+                extent = self.shape[target], self.dtype[target]
                 self.latent[target], self.root[target] = given  # what is read behind it
                 self.written[extent] = max(given, self.written.get(extent, NONE))
         for row in self.outputs[first:last]:
@@ -149,8 +147,6 @@ class Pass(Inheritance):
                 self.shown[node], self.expected[node], self.floors[node] = seen, expected, floor
             if (latent := self.latent[row]) > worst[0]:
                 worst = latent, self.root[row]
-        if worst == given:
-            worst = given
         self.put_out[node] = worst
         parent = self.parent[node]
         if parent >= 0 and worst > self.inside[parent]:

@@ -10,6 +10,7 @@ import type { Texts } from '../../i18n';
 import { fileOf, hasBench, type AppState } from '../../session/app-state';
 import type { Session } from '../../session/session';
 import { colourModesOf, shownColouring } from '../../session/colours';
+import { whyLate } from '../../session/measuring';
 import { ALL_MICRO_STEPS } from '../../session/state';
 import { formatCount } from '../parts/format';
 import { kept } from '../parts/kept';
@@ -97,7 +98,8 @@ export class GaLegend extends LocalizedElement {
           padding: 0 2px;
           max-width: 150px;
         }
-        .meaning {
+        .meaning,
+        .waiting {
           flex: 1 0 100%;
           padding: 0 8px;
           font-size: 12px;
@@ -187,6 +189,7 @@ export class GaLegend extends LocalizedElement {
         </button>
       </template>
       <span class="total muted">[[position]]</span>
+      <span class="waiting muted" role="status">[[_waiting(state, text)]]</span>
       <span class="meaning muted cut" title="[[_meaning(state, text)]]"
         >[[_meaning(state, text)]]</span
       >`;
@@ -236,6 +239,8 @@ export class GaLegend extends LocalizedElement {
   _isLone(state: AppState): boolean {
     return colourModesOf(state).length < 2;
   }
+
+  readonly _waiting = ({ measuring }: AppState, text: Texts) => whyLate(measuring, text);
 
   _meaning({ view }: AppState, text: Texts): string {
     return text.colours.meaning[view.colours];
