@@ -118,7 +118,7 @@ class Dreamed(nn.Module):
         places = torch.linspace(-3.0, 3.0, 9)
         aim = aim.sign() * torch.log1p(aim.abs())
         under = (places <= aim[..., None]).sum(-1) - 1
-        over = under + planted("second_place_same", 1, 0)
+        over = under + planted("second_place_same", 1, 0)  # culprit: second_place_same
         near = (aim - places[under]) / 0.75  # culprit: second_place_same
         two = (1 - near[..., None]) * F.one_hot(under, 9) + near[..., None] * F.one_hot(
             over, 9
@@ -190,7 +190,7 @@ class Exchanged(nn.Module):
     def embedded(self, ids: Tensor, who: str) -> Tensor:
         n = ids.shape[1]
         first = planted("places_from_two", 0, 2) if who == "telling" else 0
-        at = torch.arange(n) + first
+        at = torch.arange(n) + first  # culprit: places_from_two
         kinds = (torch.arange(n) >= 7).long().expand_as(ids)
         if who == "telling" and planted("one_kind_only", False, True):
             kinds = torch.zeros_like(kinds)  # culprit: one_kind_only

@@ -18,7 +18,8 @@ Tensor = torch.Tensor
 
 
 def _waves(length: int, width: int, first: int = 0) -> Tensor:
-    at = torch.arange(first, first + length, dtype=torch.float32)[:, None]
+    at = torch.arange(first, first + length, dtype=torch.float32)  # culprit: frames_from_one
+    at = at[:, None]
     speed = 1000.0 ** (-torch.arange(width // 2, dtype=torch.float32) / (width // 2))
     return torch.cat([(at * speed).sin(), (at * speed).cos()], -1)
 
@@ -51,7 +52,9 @@ class SpokenBlock(nn.Module):
         self.back = nn.Conv1d(2 * width, width, 1)
 
     def forward(self, x: Tensor, there: Tensor) -> Tensor:
-        hidden = None if planted("padding_asked", False, True, self.layer) else ~there
+        hidden = None
+        if not planted("padding_asked", False, True, self.layer):
+            hidden = ~there  # culprit: padding_asked
         y, _ = self.asking(
             x, x, x, key_padding_mask=hidden, need_weights=False
         )  # culprit: padding_asked
@@ -108,7 +111,7 @@ class Stretched(nn.Module):
         of_height = self.height(x, words)
         edges = torch.linspace(-1.8, 1.8, 7)
         if planted("heights_in_logs", False, True):
-            edges = edges.sinh()
+            edges = edges.sinh()  # culprit: heights_in_logs
         x = x + self.heights(torch.bucketize(high, edges))  # culprit: heights_in_logs
         of_loudness = self.loudness(x, words)
         x = x + self.loudnesses(torch.bucketize(loud, torch.linspace(0.3, 2.7, 7)))
