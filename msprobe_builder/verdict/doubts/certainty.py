@@ -15,13 +15,10 @@ from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.differences.arguments import MAKERS
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS, Family, families
+from msprobe_builder.verdict.differences.operators import ATTENTION, CASTS, Family, families
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 
-_ATTENTION = frozenset(
-    "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
-)
 _HALF = 2.0**-12  # between the units of single and half precision
 _SEVERAL = 4  # tensors from which a habit can be told
 _MOST = 0.5
@@ -93,7 +90,7 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
         if finding.error < CERTAIN * unit:
             return True
     first, last = np.searchsorted(flow.npu.table.node, [node, node + 1]).tolist()
-    if backward and operator_of(flow.npu.tree.parsed[node].stem) in _ATTENTION and last > first:
+    if backward and operator_of(flow.npu.tree.parsed[node].stem) in ATTENTION and last > first:
         # Where values are alike the gradient of the scores cancels: what is left is rounding.
         absolute = finding.error * float(flow.scale[finding.row])
         if absolute < CERTAIN * unit * float(flow.scale[first]):

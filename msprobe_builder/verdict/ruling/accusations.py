@@ -33,8 +33,13 @@ from msprobe_builder.verdict.doubts.reordered import may_have_moved_before, move
 from msprobe_builder.verdict.doubts.second_pass import made_later
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
 from msprobe_builder.verdict.doubts.unshown import unshown
-from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
-from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
+from msprobe_builder.verdict.roles.gradients import (
+    cut_off,
+    is_unrecorded_leaf,
+    kept_history,
+    lost_gradients,
+)
 from msprobe_builder.verdict.roles.onesided import in_common
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
 
@@ -182,7 +187,9 @@ def accusations(
     )
     lost = None if is_given_back else lost_gradients(flow)
     hardly = lost is not None and lost <= 2.0  # each side is off by as much
-    for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
+    for place, row in cut_off(flow, kept_history(flow, rows)):
+        if lost == 0.0 and not is_unrecorded_leaf(flow, row):
+            continue
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)
         ):
@@ -227,16 +234,16 @@ def accusations(
     return found
 
 
-def _of_movers(one: Accusation, makers: tuple[int, ...]) -> list[Accusation]:
+def _of_movers(one: Accusation, makers: tuple[Place, ...]) -> list[Accusation]:
     """The same of those that may have moved what a call shows."""
     return [
         replace(
             one,
             number=-1 if place else one.number,
-            finding=replace(one.finding, node=node, cause=Cause.ORDER),
+            finding=replace(one.finding, side=side, node=node, cause=cause),
             order=(*one.order, float(place)),
         )
-        for place, node in enumerate(makers)
+        for place, (side, node, cause) in enumerate(makers)
     ]
 
 

@@ -247,19 +247,17 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
 
 def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
     """The same, with the forward call where one side alone makes it, instead of its gradient's."""
-    known = {(one.finding.side, one.finding.node) for one in found}
-    result = []
-    for each in found:
+    result: dict[tuple[int, int], Accusation] = {}
+    for each in sorted(found, key=lambda one: one.order):
         one = each.finding
         part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
         twin = int(part.calls.twin[one.node])
         is_back = part.calls.direction[one.node] == Direction.BACKWARD
         is_told = one.cause in (Cause.EXTRA, Cause.MISSING) and is_back and twin >= 0
-        if is_told and lone[twin] and (one.side, twin) not in known:
-            known.add((one.side, twin))
+        if is_told and lone[twin]:
             each = replace(each, finding=replace(one, node=twin))
-        result.append(each)
-    return result
+        result.setdefault((one.side, each.finding.node), each)
+    return list(result.values())
 
 
 def _suspect(

@@ -94,7 +94,9 @@ class AdaptedBlock(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, document: Tensor) -> Tensor:
         b, n, c = x.shape
         epsilon = planted("kernel_epsilon", 1e-5, 1e-2, self.layer)
-        h = Rooted.apply(x, self.norm, self.layer, epsilon)
+        h = Rooted.apply(
+            x, self.norm, self.layer, epsilon
+        )  # culprit: kernel_epsilon, mean_not_taken_off, weight_from_raw
         q = self.q(h, x).view(b, n, 4, self.size).transpose(1, 2)
         k = self.k(h, x).view(b, n, 2, self.size).transpose(1, 2)
         v = self.v(h, x).view(b, n, 2, self.size).transpose(1, 2)
