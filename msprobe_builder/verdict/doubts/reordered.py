@@ -24,7 +24,7 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    ATTENTION,
+    NEIGHBOURLY,
     PICKING,
     TRANSPOSING,
     Family,
@@ -207,17 +207,18 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
 
 
 def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
-    """Transpositions that one side alone makes before an attention that is off, nearest first.
+    """Transpositions that one side alone makes before what is off, nearest first.
 
-    Attention does not say which rows belong to which other ones: where one side turns what the
-    other merely gives another shape, its rows stand elsewhere. A sum would have shown that before.
+    Attention and convolutions are made of what stands beside one another: where one side turns
+    what the other gives its shape by other means, it may stand elsewhere. A sum would have shown
+    that before.
     """
     node = finding.at
     if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
         return []
     inputs, partner = inputs_of(flow.npu.table, node), int(flow.partner[node])
     is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
-    if is_told or not flow.npu.calls.are(ATTENTION)[node] or (bits[inputs] == 1).all():
+    if is_told or not flow.npu.calls.are(NEIGHBOURLY)[node] or (bits[inputs] == 1).all():
         return []
     own = _turned(flow.npu, flow.producer, flow.lone | (flow.grouped.npu >= 0), node)
     alone = flow.bench_lone | (flow.grouped.bench >= 0)
