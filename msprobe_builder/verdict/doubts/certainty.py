@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
@@ -18,6 +20,8 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import ATTENTION, CASTS, Family, families
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
+
+Float = NDArray[np.float64]
 
 _HALF = 2.0**-12  # between the units of single and half precision
 _SEVERAL = 4  # tensors from which a habit can be told
@@ -99,6 +103,38 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     if summed and not flow.npu.calls.is_api.any() and flow.in_norm[finding.row] < CERTAIN * unit:
         return True  # how far it has cancelled is told by calls that nobody recorded
     return summed and finding.error < math.sqrt(2.0 * unit)
+
+
+def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
+    """Findings, by number, of calls that are given each other's tensors, as far as halves tell.
+
+    Whether they were exchanged, or what was made for them, or calls before were paired crosswise
+    as their tensors are nearly alike, nobody knows.
+    """
+    table, bench = flow.npu.table.statistics, flow.bench.table.statistics
+    rows = {
+        number: one.row
+        for number, one in enumerate(findings)
+        if one.cause is Cause.WIRING
+        and max(one.expected, float(flow.floor[one.row])) > _HALF
+        and flow.bench_of[one.row] >= 0
+    }
+    found = set()
+    for (first, own), (second, other) in combinations(rows.items(), 2):
+        unit = SUSPICIOUS * max(findings[first].expected, findings[second].expected)
+        if flow.npu.table.shape_id[own] == flow.npu.table.shape_id[other] and all(
+            _is_about(table[:, one], bench[:, flow.bench_of[there]], unit)
+            for one, there in ((own, other), (other, own))
+        ):
+            found |= {first, second}
+    return found
+
+
+def _is_about(own: Float, theirs: Float, unit: float) -> bool:
+    """Whether maximum, minimum and norm are the same but for rounding."""
+    size = float(np.abs(theirs[:2]).max())
+    off = np.abs(own - theirs)[[0, 1, 3]]
+    return bool((off <= unit * np.array([size, size, theirs[3]])).all())
 
 
 def resized_inputs(flow: Flow, finding: Finding) -> list[int]:

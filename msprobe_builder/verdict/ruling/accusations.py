@@ -22,6 +22,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_given_unknown,
     is_open,
     is_within,
+    paired_crosswise,
     resized_inputs,
     was_given_more,
     works_on_other_parts,
@@ -96,6 +97,7 @@ def accusations(
         if is_open(flow, one, result.npu.provenance)
     }
     elsewhere = made_elsewhere(flow, roles.findings, result)
+    elsewhere |= paired_crosswise(flow, roles.findings)
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
