@@ -53,13 +53,6 @@ def test_a_call_that_nothing_replaces_is_named_where_no_number_tells(
     assert "and none in its place" in found.verdict.suspects[0].evidence
 
 
-def test_a_parameter_that_no_module_uses_may_lack_a_part_of_its_gradient(tmp_path: Path) -> None:
-    """All gradients that were recorded agree; that of shared words is none of them."""
-    found = score(Case("exchanged", "shared_is_cut", kind=SAME, seed=1867), tmp_path)
-    assert found.place == 1
-    assert found.verdict.suspects[0].cause == "gradient"
-
-
 def test_what_is_put_at_other_places_is_no_strong_suspect(tmp_path: Path) -> None:
     """Rows were picked by another index; the call that adds them up by one shows it."""
     found = score(Case("molecule", "receiver_told", 1, kind=SAME, seed=1143), tmp_path)

@@ -23,7 +23,7 @@ from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 
 Float = NDArray[np.float64]
 
-_HALF = 2.0**-12  # between the units of single and half precision
+HALF = 2.0**-12  # between the units of single and half precision
 _SEVERAL = 4  # tensors from which a habit can be told
 _MOST = 0.5
 _MANY = 0.25  # of the products: parts of a model stay in single precision
@@ -32,7 +32,7 @@ _MANY = 0.25  # of the products: parts of a model stay in single precision
 def half_unit(flow: Flow, texts: Texts) -> float:
     """The unit of the half precision in which both sides make many of their products, else 0."""
     units = [unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
-    return max(units) if min(units) > _HALF else 0.0
+    return max(units) if min(units) > HALF else 0.0
 
 
 def unit_of_products(part: Part, texts: Texts) -> float:
@@ -63,7 +63,7 @@ def is_cast_once(flow: Flow, finding: Finding) -> bool:
     table, node, row = flow.npu.table, finding.at, finding.row
     twin = int(flow.twin[node])
     is_back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
-    if row < 0 or not is_back or twin < 0 or flow.floor[row] < _HALF:
+    if row < 0 or not is_back or twin < 0 or flow.floor[row] < HALF:
         return False
     given = inputs_of(table, twin)
     given = given[table.position[given] == table.position[row]]
@@ -116,7 +116,7 @@ def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
         number: one.row
         for number, one in enumerate(findings)
         if one.cause is Cause.WIRING
-        and max(one.expected, float(flow.floor[one.row])) > _HALF
+        and max(one.expected, float(flow.floor[one.row])) > HALF
         and flow.bench_of[one.row] >= 0
     }
     found = set()

@@ -1,8 +1,7 @@
 """Where two programs part and meet again: another formula for the same is no fault.
 
 Calls in between are off, as they compute something else; what comes of them agrees. Where both
-sides make the same calls in between, a fault may be hidden, by a gate that is closed as yet: not
-where the gradients of all parameters agree, too.
+sides make the same calls in between, a fault may be hidden, by a gate that is closed as yet.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.doubts.certainty import HALF
 from msprobe_builder.verdict.findings import SUSPICIOUS, Finding
-from msprobe_builder.verdict.roles.gradients import lost_gradients
 
 Int = NDArray[np.int64]
 
@@ -36,9 +35,7 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     before = _that_are_off(flow, node)
     alone = (flow.lone | (flow.grouped.npu >= 0))[[*between, *before]].any()
     own = bool(alone) or _is_other_name(flow, before)
-    if (own or not finding.side) and _theirs(flow, finding, [*between, *met]):
-        return True
-    return lost_gradients(flow) == 0.0  # that of a closed gate would tell what it hides
+    return bool((own or not finding.side) and _theirs(flow, finding, [*between, *met]))
 
 
 def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int], list[int]]:
@@ -71,7 +68,8 @@ def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int
 def _behind(flow: Flow, node: int) -> list[int]:
     """The calls of the same pass that are given what a call puts out, and read it.
 
-    What goes into a module or out of one is read by the calls in it, or behind it.
+    What goes into a module or out of one is read by the calls in it, or behind it. In halves a
+    fault is thinned out until nothing tells it from rounding, so that ways end at modules there.
     """
     calls, table = flow.npu.calls, flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
@@ -92,7 +90,7 @@ def _behind(flow: Flow, node: int) -> list[int]:
             if flow.producer[one] != row or calls.direction[reader] != calls.direction[node]:
                 continue
             if calls.is_module[reader]:
-                waiting.append(one)
+                waiting += [one] if flow.floor[one] < HALF else []
             elif not operator_of(flow.npu.tree.parsed[reader].stem).endswith("_like"):
                 found[reader] = None
     return list(found)

@@ -99,20 +99,6 @@ def lost_gradients(flow: Flow) -> float | None:
     return float(far.max(initial=np.finfo(float).tiny))
 
 
-def is_unrecorded_leaf(flow: Flow, row: int) -> bool:
-    """Whether a call is given what no call has made, and gives a gradient back on one side alone.
-
-    A parameter that no module uses has no gradient of its own in a dump: that all which were
-    recorded agree says nothing of it.
-    """
-    node, other = int(flow.npu.table.node[row]), int(flow.bench_of[row])
-    partner = int(flow.partner[node])
-    if other < 0 or partner < 0:
-        return False
-    is_leaf = flow.producer[row] < 0 or flow.bench_producer[other] < 0
-    return bool(is_leaf and (flow.twin[node] < 0) != (flow.bench.calls.twin[partner] < 0))
-
-
 _HABIT = 0.25  # share of the parameters from which on this is how the run is trained
 
 

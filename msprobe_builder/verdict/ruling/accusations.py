@@ -35,12 +35,7 @@ from msprobe_builder.verdict.doubts.second_pass import made_later
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
 from msprobe_builder.verdict.doubts.unshown import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
-from msprobe_builder.verdict.roles.gradients import (
-    cut_off,
-    is_unrecorded_leaf,
-    kept_history,
-    lost_gradients,
-)
+from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
 
@@ -189,9 +184,7 @@ def accusations(
     )
     lost = None if is_given_back else lost_gradients(flow)
     hardly = lost is not None and lost <= 2.0  # each side is off by as much
-    for place, row in cut_off(flow, kept_history(flow, rows)):
-        if lost == 0.0 and not is_unrecorded_leaf(flow, row):
-            continue
+    for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)
         ):
