@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from build import APART, REPOSITORY, Cost, measure, repeated
+from build import APART, REPOSITORY, Cost, in_own_process, measure, repeated
 from msprobe_builder.dump.names import format_name, parse_name
 from tests.alignment.respell import (
     Change,
@@ -89,9 +89,15 @@ def deepened(source: Path, target: Path, copies: int) -> None:
 def write(target: Path, content: Recording) -> None:
     """Write a recording as the files of a dump."""
     target.mkdir(parents=True)
-    (target / "dump.json").write_text(json.dumps({**content.head, "data": content.data}))
-    (target / "construct.json").write_text(json.dumps(content.parent))
+    # As collectors write it, a value on each line: other layouts are slower to read.
+    (target / "dump.json").write_text(json.dumps({**content.head, "data": content.data}, indent=1))
+    (target / "construct.json").write_text(json.dumps(content.parent, indent=1))
     (target / "stack.json").write_text("{}")
+
+
+def changed(source: Path, target: Path, change: Change) -> None:
+    """Write the dump in ``source`` as it is after a change."""
+    write(target, change(recording(source)))
 
 
 def build(folder: Path, npu: Path, bench: Path) -> Cost:
@@ -121,7 +127,7 @@ def main() -> None:
         for nodes in options.nodes:
             plain = folder / str(nodes)
             copies = max(1, round(nodes / calls * (2.5 if options.deep else 1)))
-            (deepened if options.deep else repeated)(source, plain, copies)
+            in_own_process(deepened if options.deep else repeated, source, plain, copies)
             first = None
             for kind, (change, other) in KINDS.items():
                 sides = []
@@ -129,10 +135,11 @@ def main() -> None:
                     sides.append(plain)
                     if one is not None:
                         sides[-1] = folder / f"{nodes} {kind} {side}"
-                        write(sides[-1], one(recording(plain)))
+                        in_own_process(changed, plain, sides[-1], one)
                 cost = build(folder, *sides)
                 first = first or cost
-                made = len(json.loads((sides[0] / "construct.json").read_text()))
+                with (sides[0] / "construct.json").open() as file:
+                    made = sum(1 for _ in file) - 2  # a line for each and two braces
                 print(
                     f"{made:8,} nodes  {kind:24}{cost.cpu:8.1f} s {cost.cpu / first.cpu:6.2f}"
                     f"{cost.memory / 2**20:8,.0f} MB",

@@ -159,8 +159,10 @@ def _check(options: argparse.Namespace) -> int:
 
     dump = find_dump(options.dump)
     devices = [_device(name) for name in options.device.split(",")]
-    if options.database is not None and not options.database.is_file():
-        raise UsageError(f"{options.database} does not exist; give a .vis.db file.")
+    if options.database is not None:
+        from msprobe_builder.database.write.checks import require_graph
+
+        require_graph(options.database, options.step, options.rank)
     rows = check_dump(
         dump,
         CheckOptions(source_of(dump), reference=options.reference),

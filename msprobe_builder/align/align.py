@@ -26,6 +26,7 @@ from msprobe_builder.align.pairing.anchors import (
     modules_of_leaves,
 )
 from msprobe_builder.align.pairing.by_flow import by_flow, take_back_moved
+from msprobe_builder.align.pairing.edges import Edges, Kinds
 from msprobe_builder.align.pairing.inside import Lists, pair_inside
 from msprobe_builder.align.pairing.kept import let_go_of_collections, stays, with_content
 from msprobe_builder.align.pairing.pairs import Pairs, note
@@ -35,7 +36,9 @@ from msprobe_builder.align.pairing.results import (
     take_back_other_values,
     with_first_results,
 )
+from msprobe_builder.align.pairing.rounds import in_one_round
 from msprobe_builder.align.pairing.same import pair_same
+from msprobe_builder.align.pairing.surroundings import surroundings
 from msprobe_builder.align.pairing.twins import modules_apart
 from msprobe_builder.align.pairing.way_back import pair_way_back
 from msprobe_builder.align.pairing.weights import (
@@ -80,6 +83,7 @@ def align_by_evidence(
     operators: dict[str, int] = {}
     left = traits_of(npu, outline, operators, texts)
     right = traits_of(bench, other_outline, operators, texts)
+    left, right = in_one_round(left, right)
     stems: dict[str, int] = {}
     known = Known(
         partner.copy(),
@@ -125,6 +129,11 @@ def align_by_evidence(
     _pair_around(pairs, core, other_core)
     for node in np.flatnonzero((pairs.partner >= 0) & (outline.kind == Kind.MODULE)).tolist():
         note(pairs, node, int(pairs.partner[node]))
+    if not known.trust.equal and has_values(left) and has_values(right):
+        commuting = Kinds.of(operators).commuting
+        flows = flow_of(left, npu.table), flow_of(right, bench.table)
+        known.around = surroundings(Edges.of(flows[0], left, commuting), left)
+        known.other_around = surroundings(Edges.of(flows[1], right, commuting), right)
     if not known.trust.equal and not left.below[0].any():
         known.same_code = same_code(pairs, core, other_core)
     if not known.trust.equal and not (left.below[0].any() and has_values(left)):

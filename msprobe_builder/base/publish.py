@@ -20,19 +20,23 @@ _LONGEST_NAME = 200  # bytes; the temporary name beside it is longer, and may ha
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[0-9a-z-]+)\.(?P<process>[0-9]+)\.building(?:-journal)?\Z")
 
 
-def file_name(name: str) -> str:
+def file_name(name: str, *, suffix: str = SUFFIX) -> str:
     """The name of a result as the user chose it, with its suffix; UsageError when it is none."""
     is_plain = name not in ("", ".", "..") and not re.search(r"[/\\\0]", name) and is_text(name)
     if not is_plain:
         raise UsageError(
             f"The output name {name!r} must be a plain file name; give the directory apart from it."
         )
-    whole = name if name.endswith(SUFFIX) else f"{name}{SUFFIX}"
-    if len(whole.encode("utf-8")) > _LONGEST_NAME:
+    whole = name if name.endswith(suffix) else f"{name}{suffix}"
+    _require_short(whole)
+    return whole
+
+
+def _require_short(name: str) -> None:
+    if len(os.fsencode(name)) > _LONGEST_NAME:
         raise UsageError(
             f"The output name {name[:40]}… is longer than {_LONGEST_NAME} bytes; shorten it."
         )
-    return whole
 
 
 def free_name(directory: Path, name: str) -> str:
@@ -70,6 +74,8 @@ def _host() -> str:
 
 def reserve(directory: Path, name: str) -> Path:
     """The path of a file to be written; raises BuildError when it cannot be."""
+    _require_short(name)
+    made = [one for one in (directory, *directory.parents) if not os.path.lexists(one)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -77,6 +83,9 @@ def reserve(directory: Path, name: str) -> Path:
             f"{directory} is not a directory; choose another output with -o."
         ) from error
     except OSError as error:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
         raise BuildError(
             f"Cannot create {directory}: {error.strerror}; choose another -o."
         ) from error
@@ -128,6 +137,8 @@ def written(output: Path) -> Iterator[BinaryIO]:
     Missing directories are made, and removed again on any exception; BuildError when the file
     cannot be written.
     """
+    if not output.name:
+        raise BuildError(f"{output} is a directory; choose another output.")
     folders = output.parent, *output.parent.parents
     made = [folder for folder in folders if not os.path.lexists(folder)]
     try:

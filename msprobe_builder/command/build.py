@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.printable import printable
 from msprobe_builder.base.publish import file_name
 from msprobe_builder.base.version import __version__
 from msprobe_builder.command.frame import EXIT_INCOMPLETE, EXIT_OK, whole_number
@@ -217,10 +218,8 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     give_back_arrays()
-    if options.write_mapping is not None and options.write_mapping.exists():
-        raise UsageError(
-            f"{options.write_mapping} exists already; give --write-mapping another name."
-        )
+    if options.write_mapping is not None:
+        _check_free(options.write_mapping)
     name = None if options.output_name is None else file_name(options.output_name)
     config = read_config(options.input_path)
     config = replace(
@@ -278,6 +277,20 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("-o/--output-path is required: the directory of the result.")
     if options.scheduler is not None and options.workers is not None:
         raise UsageError("--workers counts processes here; with --scheduler leave it out.")
+
+
+def _check_free(mapping: Path) -> None:
+    """Refuse a file that could not be written after the build, before it."""
+    try:
+        mapping.open("x").close()
+        mapping.unlink()
+    except FileExistsError as error:
+        raise UsageError(f"{mapping} exists already; give --write-mapping another name.") from error
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {printable(str(mapping))}: {error.strerror}; give --write-mapping "
+            "another name."
+        ) from error
 
 
 def _write_mapping(path: Path, file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ EXIT_OK = 0
 EXIT_CANNOT_BUILD = 1
 EXIT_USAGE = 2
 EXIT_INCOMPLETE = 3
+_LONGEST = 300  # characters of a path in a sentence
 
 
 class Command(Protocol):
@@ -52,6 +54,11 @@ def run_command(command: Command, name: str, arguments: Sequence[str]) -> int:
         return _fail(str(error), EXIT_USAGE)
     except BuildError as error:
         return _fail(str(error), EXIT_CANNOT_BUILD)
+    except OSError as error:  # of a path that nobody foresaw, or a disk that fails
+        where = f" {os.fsdecode(error.filename)[:_LONGEST]}" if error.filename else ""
+        return _fail(f"Cannot read or write{where}: {error.strerror or error}.", EXIT_CANNOT_BUILD)
+    except MemoryError:
+        return _fail("There is not enough memory for this.", EXIT_CANNOT_BUILD)
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or "Stopped; nothing was written.", EXIT_CANNOT_BUILD)
 

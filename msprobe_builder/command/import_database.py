@@ -28,9 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Import one file."""
     from msprobe_builder.command.summary import summary_lines
+    from msprobe_builder.database.open import require_file
     from msprobe_builder.importers.reference import import_reference
 
     old: Path = options.database
+    require_file(old)
     beside = old.with_name(f"{old.name.removesuffix('.vis.db')}.imported.vis.db")
     print_lines(summary_lines(import_reference(old, options.output or beside)))
     return EXIT_OK

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from msprobe_builder.command.frame import EXIT_OK, whole_number
+from msprobe_builder.command.output import print_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,4 +33,5 @@ def run(options: argparse.Namespace) -> int:
     from msprobe_builder.export.report import write_report
 
     write_report(options.database, options.output, options.nodes)
+    print_lines([f"Written   {options.output}"])
     return EXIT_OK

@@ -31,8 +31,7 @@ def opened(path: Path, *, as_it_is: bool = False) -> Iterator[sqlite3.Connection
     only while it is read.
     """
     name = str(path)
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    require_file(path)
     try:
         header, size = _read_header(path)
         check_header(name, header, size)
@@ -49,6 +48,15 @@ def opened(path: Path, *, as_it_is: bool = False) -> Iterator[sqlite3.Connection
     # A message of SQLite that quotes the file may be no text.
     except (sqlite3.Error, DamagedError, UnicodeDecodeError) as error:
         raise BuildError(str(file_error(name, error))) from error
+
+
+def require_file(path: Path) -> None:
+    """UsageError, saying what is there instead, where there is no file."""
+    if not path.is_file():
+        kind = "is a directory" if path.is_dir() else "is no regular file"
+        raise UsageError(
+            f"{path} {kind if path.exists() else 'does not exist'}; give a .vis.db file."
+        )
 
 
 def check_header(name: str, header: bytes, size: int) -> None:

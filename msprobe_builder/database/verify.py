@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from msprobe_builder.base.errors import BuildError, UsageError
+from msprobe_builder.base.errors import BuildError
 from msprobe_builder.base.files import open_regular
 from msprobe_builder.database.layout import current_layout, read_layout
 from msprobe_builder.database.migrations import SCHEMA_VERSION
-from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode
+from msprobe_builder.database.open import BUSY_SECONDS, connect, opened, read_mode, require_file
 
 _MOST = 20  # findings of one kind
 _KINDS = {
@@ -69,6 +69,7 @@ def verify(path: Path) -> list[str]:
 
     UsageError when there is no file; BuildError when it cannot be looked into at all.
     """
+    require_file(path)
     for suffix in ("-journal", "-wal"):
         beside = path.with_name(path.name + suffix)
         try:
@@ -137,8 +138,7 @@ def _odd_values(connection: sqlite3.Connection) -> Iterator[str]:
 
 def saved_matches(path: Path) -> list[dict[str, object]]:
     """Pairs matched by hand or by a file, as far as a damaged file can still tell them."""
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    require_file(path)
     found: dict[tuple[object, ...], dict[str, object]] = {}
     descriptor = open_regular(path)
     with open(descriptor, "rb") as stream:  # noqa: PTH123

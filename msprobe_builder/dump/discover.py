@@ -4,7 +4,7 @@
 layout                  what is given
 ======================  ==================================================
 one rank                the directory that holds dump.json
-ranks of one step       ``rank0``, ``rank1``, … or a single ``rank``
+ranks of one step       ``rank0``, ``rank1``, … or a single ``rank`` or ``proc1234``
 steps                   ``step0``, ``step1``, …, each one of the two above
 ======================  ==================================================
 
@@ -25,6 +25,8 @@ from msprobe_builder.dump.source import Dumps, InMemoryDump, Place, Source
 # At most nine digits: what has more is no number that a program of many ranks would give.
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})?\Z")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,8})?\Z")
+# As newer recorders call a process that has no rank, by its number in the system.
+_PROCESS = re.compile(r"proc[0-9]+\Z")
 _DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data", "debug.json")
 
 
@@ -78,7 +80,10 @@ def _below(root: Path, key: str) -> DumpTree:
     if steps:
         strays += _others(root, _STEP)
         for step, step_dir in steps:
-            for rank, rank_dir in _ranks(step_dir, strays):
+            ranks = _ranks(step_dir, strays)
+            if not ranks:  # of a run that still writes, or was stopped there
+                strays.append(step_dir)
+            for rank, rank_dir in ranks:
                 _add(directories, Place(step, rank), rank_dir)
     else:
         for rank, rank_dir in _ranks(root, strays):
@@ -96,6 +101,18 @@ def _ranks(directory: Path, strays: list[Path]) -> list[tuple[int, Path]]:
     if _is_dump(directory):
         return [(0, directory)]
     ranks = _numbered(directory, _RANK)
+    if not ranks:
+        entries = _entries(directory)
+        processes = [one for one in entries if _PROCESS.match(one.name) and one.is_dir()]
+        if len(processes) > 1:
+            raise BuildError(
+                f"{directory} holds dumps of several processes without rank, {processes[0].name} "
+                f"and {processes[1].name}; give the directory of one of them, or rename them to "
+                "rank0, rank1, …"
+            )
+        if processes:
+            strays += [one for one in entries if one not in processes]
+            return [(0, processes[0])]
     strays += _others(directory, _RANK)
     return ranks
 

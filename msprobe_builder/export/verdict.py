@@ -40,6 +40,8 @@ def verdict_lines(verdict: Verdict) -> list[str]:
 def operator_check(verdict: Verdict) -> str | None:
     """The command that runs the calls of the next dump again one by one, when it holds tensors."""
     config = (verdict.next_dump or {}).get("config")
+    if not all(one.is_of_torch for one in verdict.suspects):
+        return None
     if not isinstance(config, dict) or config.get("task") != "tensor" or not config.get("step"):
         return None
     return f"msprobe-operators check {config['dump_path']}/step{config['step'][0]}/rank*"

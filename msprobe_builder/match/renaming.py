@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.options import BuildOptions
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.text_files import parse_yaml, read_text_file
 from msprobe_builder.dump.names import Kind, Name, format_name, parse_gradients
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.match_file import ChosenPair
@@ -159,12 +157,7 @@ def _cells(rules: Mapping[str, str], npu: Tree) -> Iterator[tuple[str, str]]:
 
 def _load(file: Path, form: str) -> Any:
     text = read_text_file(file, "give the path of a mapping file")
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{file} is not valid YAML{where}; write '{form}' lines.") from error
+    return parse_yaml(file, text, f"write '{form}' lines")
 
 
 def _names(file: Path, form: str) -> tuple[tuple[str, str], ...]:

@@ -189,7 +189,9 @@ def _as_number(parameter: Parameter) -> float | int | None:
         return None
     try:
         if parameter.type == "int":
-            return int(parameter.value)
+            number = int(parameter.value)
+            float(number)  # what no float holds is shown as text
+            return number
         return float(parameter.value) if parameter.type == "float" else None
     except (ValueError, OverflowError):
         return None

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from msprobe_builder.base.errors import BuildError, UsageError
-from msprobe_builder.base.publish import published
+from msprobe_builder.base.publish import file_name, published, reserve
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.base.version import __version__
 from msprobe_builder.database.problems import DamagedError, FileError, file_error
@@ -54,17 +54,16 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
     UsageError when the source holds nothing to show; BuildError when it cannot be read.
     """
     now = datetime.now(tz=timezone.utc)
-    stem = (name or f"trend_{now:%Y%m%d%H%M%S}").removesuffix(SUFFIX)
-    if not stem or Path(stem).name != stem:
-        raise UsageError(f"The output name {name!r} must be a plain file name.")
-    target = directory / f"{stem}{SUFFIX}"
+    target = directory / file_name(
+        f"trend_{now:%Y%m%d%H%M%S}" if name is None else name, suffix=SUFFIX
+    )
     if target.exists():
         raise UsageError(f"{target} exists already; remove it or choose another --output-name.")
     if not source.exists():
         raise UsageError(f"{source} does not exist; give a directory of a monitor or of dumps.")
     is_new = not directory.exists()
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        reserve(directory, target.name)
         with published(target) as temporary:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666))
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
@@ -81,7 +80,8 @@ def build_trend(source: Path, directory: Path, name: str | None = None) -> Trend
                 writer.finish(meta)
                 counts = len(writer.targets), len(writer.ranks), len(writer.steps)
     except OSError as error:
-        raise BuildError(f"Cannot write {target}: {error.strerror}.") from error
+        at = error.filename or target
+        raise BuildError(f"Cannot read or write {at}: {error.strerror}.") from error
     except sqlite3.Error as error:
         raise BuildError(f"Cannot write {target}: {error}.") from error
     finally:

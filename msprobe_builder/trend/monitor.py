@@ -83,6 +83,9 @@ def _reference_ranks(path: Path) -> dict[int, Path]:
 
 def require_ranks(path: Path) -> dict[int, Path]:
     """The same; UsageError when there are none."""
+    if not path.is_dir():
+        kind = "is no directory" if path.exists() else "does not exist"
+        raise UsageError(f"{path} {kind}; give the dump_path of a monitor.")
     ranks = monitored_ranks(path)
     if not ranks:
         raise UsageError(
@@ -147,7 +150,7 @@ def _files(directory: Path) -> list[tuple[int, Path]]:
 def _csv(path: Path) -> Iterator[Sequence[Any]]:
     if path.stat().st_size > LARGEST_JSON:
         raise BuildError(f"{path} is larger than a table may be; record with format parquet.")
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         rows = csv.reader(file)
         if tuple(next(rows, ())) != _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")

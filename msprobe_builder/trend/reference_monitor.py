@@ -74,7 +74,7 @@ def _metric(path: Path) -> str:
 def _lines(path: Path) -> Iterator[tuple[int, str, list[float]]]:
     if path.stat().st_size > LARGEST_JSON:
         raise BuildError(f"{path} is larger than a table may be; record fewer steps a file.")
-    with path.open(encoding="utf-8", newline="", errors="replace") as file:
+    with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         rows = csv.DictReader(file)
         if not set(rows.fieldnames or ()) >= _COLUMNS:
             raise BuildError(f"{path} is no record of a monitor: its columns are others.")

@@ -200,7 +200,8 @@ def _measured(
         if math.isnan(worst) or worst > relative:
             relative = worst
         # Numbers below the normal range are written in equal steps.
-        is_rounding = is_rounding and bool(((apart <= step * larger) | (apart <= 1e-37)).all())
+        within = (apart <= step * larger) & apart.isfinite()
+        is_rounding = is_rounding and bool((within | (apart <= 1e-37)).all())
     cosine = 1.0 if of_x == of_y == 0 else None
     if of_x > 0 and of_y > 0:
         cosine = max(-1.0, min(1.0, dot / math.sqrt(of_x) / math.sqrt(of_y)))

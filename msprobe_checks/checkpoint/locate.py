@@ -104,7 +104,7 @@ def _groups(directory: Path) -> int | None:
     """Groups of query heads by Hugging Face's configuration beside the weights."""
     try:
         content = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict):
         return None

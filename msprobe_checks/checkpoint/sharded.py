@@ -31,7 +31,7 @@ def read_indexed(index: Path) -> dict[str, Parameter]:
         content = json.loads(index.read_text(encoding="utf-8"))
         places = content["weight_map"]
         files = {_inside(index.parent, str(name)) for name in places.values()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(f"{index} is damaged: it has no weight_map of file names.") from error
     found: dict[str, Parameter] = {}
     for path in sorted(files):

@@ -11,11 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import yaml
-
 from msprobe_builder.base.errors import UsageError
 from msprobe_builder.base.publish import written
-from msprobe_builder.base.text_files import read_text_file
+from msprobe_builder.base.text_files import parse_yaml, read_text_file
 from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
 from msprobe_checks.configuration.shell import read_script
 
@@ -81,10 +79,7 @@ def options_in(path: Path) -> dict[str, object]:
         return without_secrets(read_script(text).options)
     if path.suffix not in (".yaml", ".yml", ".json"):
         raise UsageError(f"{path} is neither a script (.sh) nor a configuration (.yaml, .json).")
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from error
+    content = parse_yaml(path, text, "correct it there")
     return without_secrets(dict(flat(content)))
 
 
@@ -102,4 +97,15 @@ def flat(content: object, prefix: str = "", depth: int = 0) -> Iterable[tuple[st
         for key, value in content.items():
             yield from flat(value, f"{prefix}.{key}" if prefix else str(key), depth + 1)
     elif prefix:
-        yield prefix, content
+        yield prefix, _writable(content)
+
+
+def _writable(content: object, depth: int = 0) -> object:
+    """A value as JSON has them: with texts for keys, and with an end though it holds itself."""
+    if not isinstance(content, Mapping | list | tuple | set):
+        return content
+    if depth >= _DEEPEST:
+        return "…"
+    if isinstance(content, Mapping):
+        return {str(key): _writable(value, depth + 1) for key, value in content.items()}
+    return [_writable(value, depth + 1) for value in content]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 
 from msprobe_checks.configuration.levels import ERROR, PASS, WARNING
 from msprobe_checks.configuration.pack import Values
@@ -83,10 +84,12 @@ def _is_place(name: str) -> bool:
 
 
 def _is_equal(a: object, b: object) -> bool:
-    """Equal as written, or as numbers: 1e-4 is 0.0001."""
+    """Equal as written, or as numbers: 1e-4 is 0.0001; whole ones to the last of their digits."""
     if a == b or str(a).lower() == str(b).lower():
         return True
     try:
-        return float(str(a)) == float(str(b))
-    except ValueError:
+        x, y = Decimal(str(a)), Decimal(str(b))
+        is_whole = x == x.to_integral_value() and y == y.to_integral_value()
+        return x == y or (not is_whole and float(x) == float(y))
+    except (ArithmeticError, ValueError):
         return False

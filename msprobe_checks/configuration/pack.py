@@ -8,8 +8,10 @@ are left out: other tools write all of them.
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,12 +88,13 @@ def _read_file(path: Path) -> Pack:
     try:
         with zipfile.ZipFile(path) as archive:
             return _read(path, archive)
-    except (zipfile.BadZipFile, EOFError, UnicodeDecodeError, NotImplementedError) as error:
-        raise BuildError(f"{path} is damaged: it is no zip file of a configuration.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BuildError(
             f"{path} is damaged: a file in it does not hold what it should."
         ) from error
+    # RuntimeError: it is encrypted, or compressed in a way that Python does not know.
+    except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error, lzma.LZMAError) as error:
+        raise BuildError(f"{path} is damaged: it is no zip file of a configuration.") from error
 
 
 def _read(path: Path, archive: zipfile.ZipFile) -> Pack:

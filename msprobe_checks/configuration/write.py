@@ -12,6 +12,7 @@ from msprobe_checks.configuration.compare import ConfigurationComparison
 from msprobe_checks.configuration.conclusion import conclusion
 from msprobe_checks.configuration.levels import ERROR, WARNING
 
+_LARGEST_NUMBER = 1e15  # from there on a spreadsheet shows other digits; a seed must keep its own
 _MOST_ROWS = 2000  # of one part on the page; the workbook has all
 
 
@@ -47,7 +48,7 @@ def _fill(sheet: Any, columns: Any, rows: Any, head: Any, fills: Any) -> None:
         for place, cell in enumerate(row):
             if isinstance(cell, bool):
                 sheet.write_boolean(line, place, cell, fills.get(level))
-            elif isinstance(cell, int | float):
+            elif isinstance(cell, int | float) and abs(cell) < _LARGEST_NUMBER:
                 sheet.write_number(line, place, cell, fills.get(level))
             else:
                 text = "" if cell is None else str(cell)[:32_767]

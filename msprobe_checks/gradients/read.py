@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from msprobe_builder.base.limits import HIGHEST_NUMBER, LARGEST_TEXT_FILE
 from msprobe_checks.gradients.file_names import plain_name
 
 _SUMMARY = re.compile(r"grad_summary_(\d{1,9})\.csv\Z")
+_MOST_ELEMENTS = 1 << 62
 _RANK = re.compile(r"rank_?(\d{1,9})\Z")
 
 
@@ -84,12 +86,15 @@ def _gradient(row: Mapping[str, str]) -> Gradient:
     shape = row["shape"].strip()
     if not re.fullmatch(r"\[[0-9, ]*\]|torch\.Size\(\[[0-9, ]*\]\)", shape):
         raise ValueError(shape)
+    sizes = tuple(int(size) for size in re.findall(r"\d+", shape))
+    if prod(sizes) > _MOST_ELEMENTS:
+        raise ValueError(shape)
     return Gradient(
         row["param_name"],
         float(row["max"]),
         float(row["min"]),
         float(row["norm"]),
-        tuple(int(size) for size in re.findall(r"\d+", shape)),
+        sizes,
         row.get("md5"),
     )
 
@@ -102,7 +107,7 @@ def read_signs(
     None without a file; BuildError when it does not fit the summary.
     """
     stem = plain_name(gradient.name)
-    count = int(np.prod(gradient.shape, dtype=np.int64))
+    count = prod(gradient.shape)
     for suffix in ("", ".bits"):
         path = record.directory / f"step{step}" / f"{stem}{suffix}.npy"
         if path.is_file():

@@ -158,7 +158,7 @@ def _partners(names: Iterable[str], others: Iterable[str]) -> dict[str, str]:
 
 def _alike(a: tuple[RankRecord, Gradient], b: tuple[RankRecord, Gradient], step: int) -> Alike:
     (of_a, x), (of_b, y) = a, b
-    count = int(np.prod(x.shape, dtype=np.int64))
+    count = math.prod(x.shape)
     ratio = x.norm / y.norm if y.norm else (1.0 if x.norm == 0 else math.inf)
     cosine = _cosine(read_sketch(of_a, step, x.name), read_sketch(of_b, step, y.name))
     signs_x, signs_y = read_signs(of_a, step, x), read_signs(of_b, step, y)

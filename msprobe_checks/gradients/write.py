@@ -45,7 +45,8 @@ def summary_lines(comparison: GradientComparison) -> list[str]:
         return [*lines, f"Verdict   the gradients agree within the documented limits{end}."]
     first = comparison.breaks[0]
     others = len(first.names) - 1
-    more = f"; {others} other parameters break a limit at this step too" if others else ""
+    words = "other parameter breaks" if others == 1 else "other parameters break"
+    more = f"; {others} {words} a limit at this step too" if others else ""
     begin = f"{missing}; " if missing else ""
     lines.append(
         f"Verdict   {begin}the runs part at step {first.step}, rank {first.rank}, {first.worst}: "

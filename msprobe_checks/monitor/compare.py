@@ -95,7 +95,8 @@ def compare_monitors(first: Path, second: Path, tolerance: float = TOLERANCE) ->
     lonely = sorted(ours.keys() ^ theirs.keys())
     if lonely:
         notes.append(f"Only one of the runs has rank {', '.join(map(str, lonely[:8]))}.")
-    pairs = [_pair(rank, read_rank(ours[rank]), read_rank(theirs[rank])) for rank in both]
+    read = [(rank, read_rank(ours[rank]), read_rank(theirs[rank])) for rank in both]
+    pairs = [_pair(*one) for one in read if all(len(values.step) for values in one[1:])]
     pairs = [pair for pair in pairs if len(pair.step)]
     if not pairs:
         raise UsageError(f"{first} and {second} have no step and name in common.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,10 +55,10 @@ def parse_gradients(section: Mapping[str, Any]) -> GradientSettings:
 def _bounds(section: Mapping[str, Any]) -> tuple[float, ...]:
     value = section.get("bounds", [-1, 0, 1])
     is_list = isinstance(value, (list, tuple)) and all(
-        isinstance(one, (int, float)) and not isinstance(one, bool) and math.isfinite(one)
+        isinstance(one, (int, float)) and not isinstance(one, bool) and abs(one) < 2**63
         for one in value
     )
-    if not is_list or any(abs(one) >= 2**63 for one in value):
+    if not is_list:
         raise CollectorError(f"bounds is {value!r}; write a list of numbers of 64-bit integers.")
     if any(low >= high for low, high in pairwise(value)):
         raise CollectorError(f"bounds is {value!r}; the numbers must rise.")

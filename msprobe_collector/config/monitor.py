@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -20,6 +19,7 @@ KINDS = (
 )
 FORMATS = ("tensorboard", "csv", "parquet")
 RULES = {"nan": 1.0, "jump": 10.0, "vanishing": 1000.0}
+_LARGEST_FACTOR = 1e300
 _KEYS = {"record", "every", "formats", "alerts"}
 _EVERYTHING = dict.fromkeys(KINDS, ("*",))
 
@@ -48,7 +48,11 @@ def parse_monitor(section: Any) -> MonitorSettings:
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise CollectorError(f"monitor.every is {every!r}; write a number of steps, from 1 on.")
     formats = section.get("formats", ["tensorboard", "csv"])
-    if not isinstance(formats, (list, tuple)) or not formats or not set(formats) <= set(FORMATS):
+    if (
+        not isinstance(formats, (list, tuple))
+        or not formats
+        or any(one not in FORMATS for one in formats)
+    ):
         raise CollectorError(
             f"monitor.formats is {formats!r}; write a list of some of {', '.join(FORMATS)}."
         )
@@ -85,7 +89,7 @@ def _alerts(value: Any) -> dict[str, float]:
         if limit is False:
             del limits[rule]
         elif limit is not True:
-            is_number = isinstance(limit, (int, float)) and math.isfinite(limit) and limit > 1
+            is_number = isinstance(limit, (int, float)) and 1 < limit < _LARGEST_FACTOR
             if not is_number or rule == "nan":
                 raise CollectorError(
                     f"monitor.alerts.{rule} is {limit!r}; write true or false"

@@ -165,7 +165,7 @@ def _read(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise CollectorError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CollectorError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
         raise CollectorError(f"{path} must hold a JSON object with the keys of a configuration.")

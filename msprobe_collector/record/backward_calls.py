@@ -219,6 +219,11 @@ class BackwardCalls:
     def end_step(self) -> None:
         self.settle()
         self.parameters.end_step()
+        # A later step may go through their graph, too, where the same names are of other calls.
+        for ref in self._watched:
+            backward = ref()
+            if backward is not None:
+                backward.done = True
         self._watched = []
 
 

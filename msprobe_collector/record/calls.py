@@ -69,13 +69,21 @@ class Held:
 class OpenModule:
     """A module call that has not returned yet, with the stack it stands on."""
 
-    __slots__ = ("base", "below", "call", "owner", "pending")
+    __slots__ = ("base", "below", "call", "handled", "owner", "pending")
 
-    def __init__(self, call: Call, base: FrameType | None, below: int, owner: object) -> None:
+    def __init__(
+        self,
+        call: Call,
+        base: FrameType | None,
+        below: int,
+        owner: object,
+        handled: BaseException | None,
+    ) -> None:
         self.call = call
         self.base = base
         self.below = below
         self.owner = owner
+        self.handled = handled  # the exception in whose handler the call is made
         self.pending: Pending | None = None
 
 

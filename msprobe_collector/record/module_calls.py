@@ -29,7 +29,7 @@ def enter_module(
     if parent is None:
         call.under_backward = session.recomputed_in(path)
     below = session.capture(base.f_back, outer_base, outer_below)
-    opened = OpenModule(call, base, below, module)
+    opened = OpenModule(call, base, below, module, sys.exc_info()[1])
     threads.modules.append(opened)
     try:
         stack = session.capture(base, base, below)
@@ -60,7 +60,7 @@ def leave_module(
     if opened is None or opened.pending is None:
         return
     try:
-        if result is None and sys.exc_info()[0] is not None:
+        if result is None and sys.exc_info()[1] is not opened.handled:
             session.fail(opened.pending)
         else:
             session.leave(opened.pending, result, parameters)

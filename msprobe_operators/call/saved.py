@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from msprobe_builder.base.files import open_regular
 from msprobe_operators.call.arguments import map_tensors
 from msprobe_operators.call.operator import find_operator, operator_name
 
@@ -82,7 +83,8 @@ def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
     """Read a call; SavedCallError when the file is none or asks for more than data."""
     remedy = "save the call again with dump_error_data."
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with os.fdopen(open_regular(path), "rb") as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
     except OSError as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.publish import written
-from msprobe_builder.database.open import opened
+from msprobe_builder.database.open import opened, require_file
 from msprobe_builder.database.read.graphs import BENCH, NPU, find_graph, other_side
 from msprobe_builder.database.read.groups import read_groups
 from msprobe_builder.database.read.measures import read_measures
@@ -66,8 +66,9 @@ def write_page(database: Path, output: Path, steps: Chosen, ranks: Chosen, most:
     """
     if output.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{output} has not the suffix .html; give the name of the page with -o.")
+    require_file(database)
     file = read_file(database.name, database)
-    if file is None:
+    if file is None:  # it went away
         raise BuildError(f"There is no file {database}; give the .vis.db file that a build wrote.")
     program = _program()
     try:

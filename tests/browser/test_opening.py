@@ -82,6 +82,9 @@ def test_opens_at_the_first_suspect_with_animations_too(
     frame.click("ga-verdict-line #nextSuspect")
     wait_for_details(frame, second)
     wait_for_row(frame, second)
+    # What is told is that of the suspect that was walked to.
+    expect(frame.locator("ga-verdict-line strong")).to_have_text("Suspect 2:")
+    expect(frame.locator("ga-verdict-line .sentence")).to_contain_text(f"{second} (")
     # The focus is in the graph, whatever led there.
     page.keyboard.press("V")
     wait_for_details(frame, first)

@@ -14,7 +14,7 @@ from torch import nn
 
 from msprobe_collector import PrecisionDebugger
 from msprobe_collector.intercept import redirect
-from tests.collector.recording import read_dump, record
+from tests.collector.recording import read_dump, record, saved_tensor, write_config
 
 
 class Failing(torch.autograd.Function):
@@ -120,3 +120,49 @@ def test_a_function_that_was_patched_between_two_windows_stays_patched(tmp_path:
         assert function.__code__ is patched.__code__
     finally:
         function.__code__ = before
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_graph_of_an_earlier_step_is_none_of_this_one(task: str, tmp_path: Path) -> None:
+    """Both steps have a call of this name: the gradient is that of the call in the same step."""
+    model = nn.Sequential(nn.Linear(2, 2))
+    debugger = PrecisionDebugger(config_path=write_config(tmp_path, task=task))
+    with debugger.start(model):
+        before = model(torch.ones(1, 2))
+    debugger.step()
+    with debugger.start(model):
+        after = model(torch.ones(1, 2))
+        (after * 5).sum().backward()
+        (before * 7).sum().backward()
+    debugger.close()
+    directory = tmp_path / "dump" / "step1" / "rank"
+    text = (directory / "dump.json").read_text()
+    for name in ("Module.0.Linear.backward.0", "Functional.linear.0.backward"):
+        assert text.count(f'"{name}": ') == 1
+        gradient = read_dump(directory).data[name]["input"][0]
+        assert gradient["Max"] == 5.0
+        if task == "tensor":
+            assert saved_tensor(directory, gradient["data_name"]).max() == 5.0
+    assert "backward" not in (tmp_path / "dump" / "step0" / "rank" / "dump.json").read_text()
+
+
+class Counting(nn.Module):
+    """Returns nothing, as modules do that only keep something of what passes."""
+
+    def forward(self, x: torch.Tensor) -> None:
+        if x.shape[0] > 2:
+            raise ValueError("too many at once")
+
+
+def test_a_call_in_the_handler_of_an_exception_is_none_that_raised(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"count": Counting()})
+
+    def step() -> None:
+        try:
+            model["count"](torch.ones(4, 2))
+        except ValueError:
+            model["count"](torch.ones(2, 2))
+
+    dump = record(tmp_path, step, model, level="L0")
+    outputs = [dump.data[f"Module.count.Counting.forward.{n}"]["output"] for n in (0, 1)]
+    assert outputs == [[], [None]]

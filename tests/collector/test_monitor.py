@@ -316,6 +316,8 @@ def test_a_training_without_trouble_raises_no_alert(tmp_path: Path) -> None:
     ("section", "key"),
     [
         ({"every": 0}, "every"),
+        ({"formats": [[]]}, "formats"),
+        ({"alerts": {"jump": 10**400}}, "jump"),
         ({"formats": ["xml"]}, "formats"),
         ({"record": ["weights"]}, "record"),
         ({"record": {"weight": "layers"}}, "record.weight"),

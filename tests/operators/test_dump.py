@@ -96,6 +96,23 @@ def test_findings_stand_beside_their_nodes(recorded: Path, tmp_path: Path) -> No
     assert ("Torch.rsqrt.0.forward", "passed", "recorded") in found
 
 
+def test_a_file_that_findings_cannot_go_to_is_named_before_anything_is_run(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0")
+    database = build(BuildConfig(dump), tmp_path / "built").path
+    (tmp_path / "text").write_text("no database")
+    command = ["check", str(dump), "-o", str(tmp_path / "out"), "--database"]
+    for file, more, words in (
+        (database, ["--step", "7"], "has no step 7 rank 0"),
+        (tmp_path / "text", [], "text is not a SQLite database."),
+        (tmp_path, [], "is a directory; give a .vis.db file."),
+    ):
+        assert main([*command, str(file), *more]) in (1, 2)
+        assert words in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
 def test_it_goes_on_where_it_stopped(recorded: Path, tmp_path: Path) -> None:
     dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0", "Torch.rsqrt.0")
     command = ["check", str(dump), "-o", str(tmp_path / "out")]

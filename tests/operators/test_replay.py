@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -98,7 +99,8 @@ def test_files_that_are_no_calls_are_refused_and_run_nothing(
     torch.save({"args": Hostile()}, "saved.pkl")
     torch.save({"args": [torch.ones(1)]}, "other.pkl")
     Path("text.pkl").write_text("no call")
-    for name in ("pickled.pkl", "saved.pkl", "other.pkl", "text.pkl", "missing.pkl"):
+    os.mkfifo("pipe.pkl")  # nobody waits for what is at its other end
+    for name in ("pickled.pkl", "saved.pkl", "other.pkl", "text.pkl", "missing.pkl", "pipe.pkl"):
         with pytest.raises(SavedCallError, match=name):
             load_call(Path(name))
         assert main(["replay", name]) == 1

@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.contradictions.passes import passes_in_another_order
 from msprobe_builder.align.evidence.scores import MORE, levels
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.pairs import Pairs
@@ -35,6 +36,8 @@ def take_back(pairs: Pairs) -> None:
         pairs.take_back(node)
     for node in _of_other_number(pairs, nodes).tolist():
         _drop_with_content(pairs, node, for_good=False)
+    for node in passes_in_another_order(pairs).tolist():
+        pairs.take_back(node)
     nodes = nodes[pairs.partner[nodes] > 0]
     sized = sized[pairs.partner[sized] > 0]
     torn = _torn(pairs, nodes)
@@ -114,14 +117,25 @@ def _torn(pairs: Pairs, nodes: Int) -> Int:
 def _of_other_number(pairs: Pairs, nodes: Int) -> Int:
     """Pairs of another call of one module than of the other, which is called as often.
 
-    Where values agree they tell; elsewhere the first call is the first.
+    Where values agree they tell, or what they come from; elsewhere the first call is the first.
     """
     if pairs.known.trust.equal or pairs.known.trust.near:
         return nodes[:0]
     place, count = _places(pairs.npu, pairs.known.stem)
     its, other_count = _places(pairs.bench, pairs.known.other_stem)
     other = pairs.partner[nodes]
-    return np.asarray(nodes[(count[nodes] == other_count[other]) & (place[nodes] != its[other])])
+    moved = (count[nodes] == other_count[other]) & (place[nodes] != its[other])
+    return np.asarray(nodes[moved & ~_come_from_alike(pairs, nodes, other)])
+
+
+def _come_from_alike(pairs: Pairs, nodes: Int, other: Int) -> Bool:
+    """Whether what two nodes come from is known, and alike as far as it is looked through."""
+    known = pairs.known
+    half = len(known.around) // 2
+    if not half:
+        return np.zeros(len(nodes), dtype=bool)
+    mine, theirs = known.around[:half, nodes], known.other_around[:half, other]
+    return np.asarray(((mine == theirs) & (mine != 0)).all(axis=0))
 
 
 def _places(side: Traits, stem: Int) -> tuple[Int, Int]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.align.evidence.sites import at_other_sites
+from msprobe_builder.align.evidence.sizes import given_other_sizes, other_form, takes_more
 from msprobe_builder.align.evidence.tolerances import EQUAL, NEAR
 from msprobe_builder.align.evidence.traits import Tensors, Traits
 from msprobe_builder.align.evidence.words import Words
@@ -23,6 +24,7 @@ Bool = NDArray[np.bool_]
 
 THRESHOLD = 1.5
 IMPOSSIBLE = -100.0
+_AROUND = 0.2  # for each radius of the flow of tensors at which what is around is alike
 
 MORE = 1.5  # times as much as another puts out or holds; an adapter, a bias or padding adds less
 
@@ -107,6 +109,10 @@ def _other_weights(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> bool:
 _ALL = Trust(2.0, 1.0)
 
 
+def _nothing() -> Int:
+    return np.empty((0, 0), dtype=np.int64)
+
+
 @dataclass
 class Known:
     """What is known while pairs are made.
@@ -144,6 +150,8 @@ class Known:
     other_hands_on: Int
     same_code: bool = True
     one_code: bool = True
+    around: Int = field(default_factory=_nothing)
+    other_around: Int = field(default_factory=_nothing)
     shift: dict[int, int] = field(default_factory=dict)
     stems: dict[int, int] = field(default_factory=dict)
     taken_stems: set[int] = field(default_factory=set)
@@ -171,16 +179,17 @@ def _of_calls(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
     result = np.full((len(a), len(b)), 2.0)
-    result += _flow(npu, bench, a, b, known.trust)
+    result += _flow(npu, bench, a, b, known.trust) + _surroundings(known, a, b)
     result += 0.5 * (npu.arguments[a][:, None] == bench.arguments[b])
     result += 0.6 * (depth[:, None] == other_depth)
     same_stem = known.stem[a][:, None] == known.other_stem[b]
     shift = np.array([known.shift.get(stem, 0) for stem in known.stem[a].tolist()], dtype=np.int64)
     same_shift = (known.call[a] - shift)[:, None] == known.other_call[b]
     result += 0.3 * same_stem + 0.3 * (same_stem & same_shift)
-    layout = np.isin(npu.operator[a], known.layouts)[:, None]
-    padded = np.isin(npu.operator[a], known.padded)[:, None]
-    moving = np.isin(npu.operator[a], known.moving)[:, None]
+    operator = npu.operator[a]
+    layout = _among(operator, known.layouts)[:, None]
+    padded = _among(operator, known.padded)[:, None]
+    moving = _among(operator, known.moving)[:, None]
     result -= np.where(padded | moving, 0.0, 1.5) * takes_more(npu, bench, a, b)
     other_sizes = _other_outputs(npu, bench, a, b, known.trust)
     far_more = _far_more(npu, bench, a, b, known.trust)
@@ -189,12 +198,17 @@ def _of_calls(
     result -= np.where(padded | (same & ~layout), 2.0, 4.0) * other_sizes
     result -= 5.0 * (far_more & ~same)
     if known.trust.same_shapes and not known.trust.equal:
-        result -= 3.0 * (layout & _other_form(npu, bench, a, b))
+        result -= 3.0 * (layout & other_form(npu, bench, a, b))
     site, other_site = known.site[a][:, None], known.other_site[b]
     result += 1.0 * ((site > 0) & (site == other_site))
     result -= 4.0 * at_other_sites(site, other_site)
-    result[npu.operator[a][:, None] != bench.operator[b]] = IMPOSSIBLE
+    result[operator[:, None] != bench.operator[b]] = IMPOSSIBLE
     return result
+
+
+def _among(operator: Int, kinds: Int) -> Bool:
+    """Which of a few operators are of some kinds; ``np.isin`` takes longer to begin than this."""
+    return np.asarray((operator[:, None] == kinds).any(axis=1))
 
 
 def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool = False) -> Float:
@@ -211,6 +225,14 @@ def _flow(npu: Traits, bench: Traits, a: Int, b: Int, trust: Trust, forms: bool 
         equal = 0.8 if trust.same_shapes or not trust.same_sizes else 0.5
         result += weight * np.where(extent, equal, np.where(ranks, 0.3, -0.6))
         result += weight * agreement(mine, theirs, a, b, trust)
+    return result
+
+
+def _surroundings(known: Known, a: Int, b: Int) -> Float:
+    """The weight of who makes what two nodes take in, and of who takes in what they put out."""
+    result = np.zeros((len(a), len(b)))
+    for mine, theirs in zip(known.around, known.other_around, strict=True):
+        result += _AROUND * ((mine[a][:, None] == theirs[b]) & (theirs[b] != 0))
     return result
 
 
@@ -241,22 +263,6 @@ def _given_the_same(npu: Traits, bench: Traits, a: Int, b: Int, wanted: Bool, tr
     return result
 
 
-def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where one takes in a tensor more than the other, which is no number."""
-    mine, theirs = npu.inputs, bench.inputs
-    more = mine.count[a][:, None] - theirs.count[b]
-    elements = mine.numel[a][:, None] - theirs.numel[b]
-    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
-
-
-def _other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
-    """Where two calls give another form to one they do not share, or exchange other dimensions."""
-    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
-    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
-    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
-    return np.asarray(~out & (~given | exchanges))
-
-
 def agreement(mine: Tensors, theirs: Tensors, a: Int, b: Int, trust: Trust) -> Float:
     """The weight of equal or near statistics of two sections, for each pair of ``a`` × ``b``."""
     if not trust.equal and not trust.near:
@@ -274,22 +280,19 @@ def disagreeing(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> int:
 
 def levels(mine: Tensors, theirs: Tensors, a: Int, b: Int) -> Int:
     """2 where the statistics of two sections are equal, 1 where they are near, else 0."""
-    equal = np.ones(np.broadcast(a, b).shape, dtype=bool)
-    near, known = equal.copy(), ~equal
+    x, y = mine.values[:, a], theirs.values[:, b]
     with np.errstate(invalid="ignore", over="ignore"):
-        scale = np.zeros(equal.shape)
-        for line in range(3):
-            sizes = np.fmax(np.abs(mine.values[line, a]), np.abs(theirs.values[line, b]))
-            scale = np.fmax(scale, np.where(np.isfinite(sizes), sizes, 0.0))
-        for line in range(3):
-            x, y = mine.values[line, a], theirs.values[line, b]
-            both = ~(np.isnan(x) | np.isnan(y))
-            distance = np.where(x == y, 0.0, np.abs(x - y))
-            unit = np.maximum(np.abs(x), np.abs(y)) if line == 0 else scale
-            unit = np.where(np.isfinite(unit), unit, 1.0)
-            equal &= ~both | (distance <= EQUAL * unit)
-            near &= ~both | (distance <= NEAR * unit)
-            known |= both & (x != 0)
+        sizes = np.fmax(np.abs(x), np.abs(y))
+        finite = np.isfinite(sizes)
+        # A norm is measured by itself, what may be near zero by the largest of the three.
+        unit = np.empty_like(sizes)
+        unit[0] = np.where(finite[0], sizes[0], 1.0)
+        unit[1:] = np.where(finite, sizes, 0.0).max(axis=0)
+        apart = np.where(x == y, 0.0, np.abs(x - y))
+        both = ~(np.isnan(x) | np.isnan(y))
+        equal = (~both | (apart <= EQUAL * unit)).all(axis=0)
+        near = (~both | (apart <= NEAR * unit)).all(axis=0)
+    known = (both & (x != 0)).any(axis=0)
     known &= (mine.numel[a] == theirs.numel[b]) | (mine.count[a] != theirs.count[b])
     same_data = (mine.checksum[a] != 0) & (mine.checksum[a] == theirs.checksum[b])
     return np.where(same_data | (equal & known), 2, np.where(near & known, 1, 0))
@@ -306,9 +309,10 @@ def repetition(side: Traits, stem: Int, a: Int, b: Int) -> Float:
 def _of_modules(
     npu: Traits, bench: Traits, a: Int, b: Int, depth: Int, other_depth: Int, known: Known
 ) -> Float:
-    result = 0.8 + _flow(npu, bench, a, b, known.trust, True)
+    result = 0.8 + _flow(npu, bench, a, b, known.trust, True) + _surroundings(known, a, b)
     result += _parameters(npu, bench, a, b, known.trust)
     result += _below(npu, bench, a, b)
+    result -= 1.5 * known.trust.same_sizes * given_other_sizes(npu, bench, a, b)
     sizes, other_sizes = npu.parameters_below[1, a][:, None], bench.parameters_below[1, b]
     result -= 5.0 * ((sizes != other_sizes) & _other_outputs(npu, bench, a, b, known.trust))
     mine, theirs = known.twin[a][:, None], known.other_twin[b]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from msprobe_builder.align.evidence.flow import Flow
 from msprobe_builder.align.evidence.hands_on import HAND_ON
 from msprobe_builder.align.evidence.operators import MOVES
-from msprobe_builder.align.evidence.scores import takes_more
+from msprobe_builder.align.evidence.sizes import takes_more
 from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.across import around
 from msprobe_builder.align.pairing.edges import FAR, Edge, Edges, Kinds, makers
@@ -56,12 +56,25 @@ def by_flow(
             kinds,
         )
         return 0
-    total = trade_twins(pairs, edges, kinds)
+    # What is half found must not give way to what only lacks less.
+    total = 0 if is_complete else _match_all(pairs, edges, (flow, other), kinds.commuting)
+    total += trade_twins(pairs, edges, kinds)
     if is_complete:
         return total
     _take_back(pairs, edges, kinds)
+    return total + _match_all(pairs, edges, (flow, other), kinds.commuting)
+
+
+def _match_all(
+    pairs: Pairs,
+    edges: tuple[Edges, Edges],
+    flows: tuple[Flow, Flow],
+    commuting: frozenset[int],
+) -> int:
+    """Match what follows from what was found, as long as there is more; how many were found."""
+    total = 0
     for _ in range(_ROUNDS):
-        found = _match(pairs, edges, (flow, other), kinds.commuting)
+        found = _match(pairs, edges, flows, commuting)
         total += found
         if not found:
             break

@@ -329,7 +329,7 @@ def _pair_traded(
     not be seen before. With ``other_calls`` only calls of modules that have the same name.
     """
     i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
-    if other_calls:
+    if other_calls and len(i) and len(j):
         stem, other_stem = pairs.known.stem[a[i]], pairs.known.other_stem[b[j]]
         i = i[(pairs.npu.operator[a[i]] < 0) & np.isin(stem, other_stem)]
         j = j[(pairs.bench.operator[b[j]] < 0) & np.isin(other_stem, stem)]
@@ -357,6 +357,8 @@ def _pair_moved(pairs: Pairs, a: Int, b: Int, depth: Int, other_depth: Int) -> N
     of them stands before what belongs to the other, and in no gap with its own.
     """
     i, j = np.flatnonzero(pairs.partner[a] < 0), np.flatnonzero(pairs.back[b] < 0)
+    if len(i) < _BLOCK or len(j) < _BLOCK:
+        return
     weights = pairs.npu.parameters_below[1, a[i]] > 0, pairs.bench.parameters_below[1, b[j]] > 0
     least = min(int(weights[0].sum()), int(weights[1].sum()))
     if least < _BLOCK or len(i) * len(j) > _LARGEST:

@@ -114,7 +114,8 @@ def read_calls(
         values = _values_of(connection, chunk, metrics=metrics)
         for node, *columns, partner, end, stack, grade, role, shown, expected in chunk:
             order = node - place.npu.start
-            while partner is not None and done < len(alone) and alone[done] < (end, -partner):
+            before = None if partner is None else (integer(end), -partner)
+            while before is not None and done < len(alone) and alone[done] < before:
                 yield from _only_bench(connection, -alone[done][1], order, groups)
                 done += 1
             pairs = pair_parameters(

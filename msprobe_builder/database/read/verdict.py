@@ -11,6 +11,8 @@ from typing import Any
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import standing_at
+from msprobe_builder.database.read.meta import read_meta
+from msprobe_builder.dump.task import Task
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
@@ -23,11 +25,14 @@ SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, ca
                    || coalesce(',' || group_concat(DISTINCT shown_rank), '')
             FROM disagreement WHERE disagreement.node_id = suspect.node_id AND is_origin),
            (SELECT group_concat(rank) FROM origin WHERE origin.node_id = suspect.node_id)
-       ) AS origins, kind, dump_dir, check_.status, check_.times
+       ) AS origins, kind, dump_dir, check_.status, check_.times, framework
 FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id) JOIN node_name USING (node_id)
 LEFT JOIN operator_check AS check_ USING (node_id)
 WHERE overall IS NOT NULL ORDER BY overall
 """
+
+_COMMUNICATION = "Distributed."  # which no rank can do alone
+_MINDSPORE = ("Cell.", "Mint", "Primitive.", "Jit.")
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class Suspect:
     ranks: tuple[int, ...]  # of a merged model: those that are off, else all it came from
     check: str | None  # passed, failed, not tested: what running it again alone has found
     command: str | None  # what runs it again alone
+    is_of_torch: bool  # whose calls msprobe-operators runs again
 
     @property
     def is_unrecorded(self) -> bool:
@@ -108,8 +114,17 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         compared=int(whole[2]),
         suspects=tuple(map(_suspect, rows)),
         places=tuple(PlaceVerdict(*row) for row in places),
-        next_dump=None if whole[3] is None else _object(whole[3]),
+        next_dump=_next_dump(connection, whole[3]),
     )
+
+
+def _next_dump(connection: sqlite3.Connection, text: str | None) -> dict[str, Any] | None:
+    """What to record next, where the dumps do not hold it already."""
+    found = None if text is None else _object(text)
+    config = (found or {}).get("config")
+    asks_for_tensors = isinstance(config, dict) and config.get("task") == Task.TENSOR.value
+    is_there = asks_for_tensors and read_meta(connection).get("task") == Task.TENSOR.value
+    return None if is_there else found
 
 
 def _suspect(row: tuple[Any, ...]) -> Suspect:
@@ -131,6 +146,7 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
         ranks=ranks,
         check=row[17],
         command=_command(row),
+        is_of_torch=_is_of_torch(row),
     )
 
 
@@ -150,11 +166,17 @@ def _told_of_check(row: tuple[Any, ...]) -> str:
 
 def _command(row: tuple[Any, ...]) -> str | None:
     """What runs a call of a dump on disk again; of a merged model there is no such dump."""
-    if row[15] != Kind.API or row[14] is not None or not row[16]:
+    if row[15] != Kind.API or row[14] is not None or not row[16] or not _is_of_torch(row):
+        return None
+    if str(row[5]).startswith(_COMMUNICATION):
         return None
     call = str(row[5]).rpartition(".")[0]
     folder = printable(str(row[16]))
     return f"msprobe-operators check {shlex.quote(folder)} --call {shlex.quote(call)}"
+
+
+def _is_of_torch(row: tuple[Any, ...]) -> bool:
+    return str(row[19] or "").lower() != "mindspore" and not str(row[5]).startswith(_MINDSPORE)
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -14,7 +14,9 @@ from msprobe_builder.database.open import (
     BUSY_SECONDS,
     begin_writing,
     connect,
+    opened,
     prepare_writing,
+    require_file,
     store,
 )
 from msprobe_builder.database.problems import DamagedError, FileError, file_error
@@ -38,21 +40,27 @@ class Row(Protocol):
     def reason(self) -> str: ...
 
 
+def require_graph(path: Path, step: int, rank: int, side: int = 0) -> None:
+    """UsageError or BuildError for a file beside whose nodes nothing could be stored."""
+    with opened(path) as connection:
+        if find_graph(connection, step, rank, side) is None:
+            raise _no_graph(path, step, rank)
+
+
 def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: int = 0) -> int:
     """Write rows beside the nodes of one step, rank and side; returns how many found their node.
 
     All of them or nothing is written. UsageError when the file has no such graph, BuildError
     when it cannot be written.
     """
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist; give a .vis.db file.")
+    require_file(path)
     try:
         with closing(connect(path, "mode=rw", BUSY_SECONDS)) as connection:
             begin_writing(connection)
             prepare_writing(connection, str(path))
             graph = find_graph(connection, step, rank, side)
             if graph is None:
-                raise UsageError(f"{path} has no step {step} rank {rank} on that side.")
+                raise _no_graph(path, step, rank)
             nodes = dict(
                 connection.execute(
                     "SELECT name, node_id FROM node_name JOIN node USING (node_id)"
@@ -79,3 +87,10 @@ def store_checks(path: Path, rows: Sequence[Row], step: int, rank: int, side: in
     except (sqlite3.Error, DamagedError, FileError) as error:
         problem = error if isinstance(error, FileError) else file_error(str(path), error)
         raise BuildError(f"Cannot write operator_check: {problem}") from error
+
+
+def _no_graph(path: Path, step: int, rank: int) -> UsageError:
+    return UsageError(
+        f"{path} has no step {step} rank {rank} on that side; give --step and --rank as it has "
+        "them."
+    )

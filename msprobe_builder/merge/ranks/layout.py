@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from msprobe_builder.base.errors import UsageError
+from msprobe_builder.base.printable import printable
 
 # Dimensions whose ranks hold the same weights and other tokens.
 _TOKENS = ("cp",)
@@ -161,7 +162,10 @@ def parse_layout(value: Any, where: str) -> ParallelLayout:
                 f"{where} lacks '{key}'; add it as in the training script, or \"auto\"."
             )
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise UsageError(f"{where}: '{key}' is {size!r}; it must be a whole number above 0.")
+            raise UsageError(
+                f"{where}: '{key}' is {printable(repr(size))}; it must be a whole number above 0, "
+                "without quotes."
+            )
         sizes[key] = size
     layout = ParallelLayout(**sizes, order=_parse_order(value.get("order"), sizes, where))
     model = prod(layout.size(name) for name in _MODEL)
@@ -197,7 +201,7 @@ def _parse_order(value: Any, sizes: dict[str, int], where: str) -> tuple[str, ..
     for word in words:
         if word not in _DIMENSIONS:
             raise UsageError(
-                f"{where}: 'order' holds the unknown word {word!r}; "
+                f"{where}: 'order' holds the unknown word {printable(repr(word))}; "
                 f"it lists {', '.join(_DIMENSIONS)} joined by hyphens."
             )
         if words.count(word) > 1:

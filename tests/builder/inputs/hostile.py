@@ -130,9 +130,9 @@ _CASES = [
          spoil=directory("npu/stack.json")),
     Case("construct is a directory", "Cannot read npu/construct.json: it is a directory.",
          spoil=directory("npu/construct.json")),
-    Case("compare.json is a pipe", "Cannot read compare.json: it is no regular file.", 2,
+    Case("compare.json is a pipe", "Cannot read compare.json: it is no regular file; give", 2,
          pipe("compare.json")),
-    Case("match file is a pipe", "Cannot read matches.json: it is no regular file.", 2,
+    Case("match file is a pipe", "Cannot read matches.json: it is no regular file; give", 2,
          pipe("matches.json"), MATCHES),
     # Damaged text.
     Case("dump cut off", "npu/dump.json is cut off or damaged; dump this step again",

@@ -51,6 +51,8 @@ def places(result: BuildResult) -> list[tuple[int, int, int]]:
         (["step/rank"], [(0, 0)]),
         (["step0", "step1"], [(0, 0), (1, 0)]),
         (["rank7"], [(0, 7)]),
+        (["proc1234"], [(0, 0)]),
+        (["step0/proc12", "step1/proc7"], [(0, 0), (1, 0)]),
     ],
 )
 def test_layouts(tmp_path: Path, directories: list[str], expected: list[tuple[int, int]]) -> None:
@@ -83,14 +85,21 @@ def test_inputs_are_only_read(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in [npu, *npu.rglob("*")]} == before
 
 
+def test_of_several_processes_without_rank_one_must_be_chosen(tmp_path: Path) -> None:
+    npu = dumps_at(tmp_path / "npu", "step0/proc12", "step0/proc7")
+    with pytest.raises(BuildError, match=r"several processes without rank, proc12 and proc7; give"):
+        built(tmp_path, npu)
+
+
 def test_strays_are_reported(tmp_path: Path) -> None:
     npu = dumps_at(tmp_path / "npu", "step0/rank0", "step1/rank0")
     (npu / "readme.txt").write_text("notes")
     (npu / "step1" / "rank01").mkdir()
     (npu / "step1" / "logs").mkdir()
+    (npu / "step2").mkdir()  # of a run that still writes
     result = built(tmp_path, npu)
     [stray] = [one for one in result.diagnostics if one.code == "stray_entry"]
-    assert (stray.count, stray.subject, stray.severity) == (3, "readme.txt", "info")
+    assert (stray.count, stray.subject, stray.severity) == (4, "readme.txt", "info")
     assert places(result) == [(0, 0, 0), (0, 1, 0)]
 
 

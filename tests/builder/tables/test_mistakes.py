@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 import msprobe_builder
+from msprobe_builder import BuildConfig, build
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.command.main import main
 from msprobe_builder.tables.export import TableOptions, export_tables
+from tests.builder.small_dumps import forward, tensor, write_dump
 from tests.conftest import BuildDatabase
 
 
@@ -66,3 +70,22 @@ def test_python_names_the_argument_that_leads_nowhere(tmp_path: Path) -> None:
         with pytest.raises(BuildError, match=f"{name} does not exist"):
             call(tmp_path / "out")
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("partner", ["'0'", "99999"])
+def test_a_partner_that_is_none_is_said_in_a_sentence(
+    partner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = {f"Torch.add.{number}.forward": forward([tensor()], [tensor()]) for number in (0, 1)}
+    npu = write_dump(tmp_path / "npu", calls)
+    more = {"Torch.exp.0.forward": forward([], [tensor()]), **calls}
+    bench = write_dump(tmp_path / "bench", more)
+    path = build(BuildConfig(npu, bench), tmp_path / "out", workers=1).path
+    with closing(sqlite3.connect(path)) as connection, connection:
+        last = "(SELECT max(npu_node) FROM match)"
+        connection.execute(f"UPDATE match SET bench_node = {partner} WHERE npu_node = {last}")
+    capsys.readouterr()
+    assert main(["table", str(path), "-o", str(tmp_path / "t"), "--format", "csv"]) == 1
+    said = capsys.readouterr().err
+    assert "is damaged" in said
+    assert len(said.splitlines()) == 1

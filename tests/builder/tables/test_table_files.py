@@ -23,7 +23,7 @@ from msprobe_builder.tables.columns import OWN, columns_of
 from msprobe_builder.tables.export import TableOptions, export_tables
 from msprobe_builder.tables.rows import Row
 from msprobe_builder.tables.verdicts import documented_accuracy
-from tests.builder.small_dumps import forward, tensor, write_dump
+from tests.builder.small_dumps import forward, number, tensor, write_dump
 from tests.conftest import BuildDatabase
 
 Cells = list[list[str]]
@@ -175,6 +175,21 @@ def test_nothing_of_a_dump_becomes_a_formula(tmp_path: Path) -> None:
     assert {row[0].removesuffix(".output.0") for row in rows_of_csv(table)[1:]} == {
         f"'{name}" for name in names
     }
+
+
+@pytest.mark.parametrize("form", ["xlsx", "csv"])
+def test_an_argument_that_no_float_holds_has_all_its_digits(tmp_path: Path, form: str) -> None:
+    large = 10**400
+    for side in ("npu", "bench"):
+        write_dump(tmp_path / side, {"Torch.add.0.forward": forward([number(large)], [tensor()])})
+    compare = tmp_path / "compare.json"
+    compare.write_text(
+        json.dumps({f"{side}_path": str(tmp_path / side) for side in ("npu", "bench")})
+    )
+    assert main(["table", "-i", str(compare), "-o", str(tmp_path / "t"), "--format", form]) == 0
+    [table] = (tmp_path / "t").glob(f"*.{form}")
+    [head, row] = (rows_of_csv(table) if form == "csv" else sheets(table)[0])[:2]
+    assert row[head.index("NPU max")] == str(large)
 
 
 def test_many_rows_go_on_in_further_sheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

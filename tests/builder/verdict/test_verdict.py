@@ -13,6 +13,7 @@ import pytest
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.command.main import main
 from tests.builder.small_dumps import Record, forward, number, tensor, write_dump
+from tests.conftest import BuildDatabase
 
 A, B, C, D = (tensor(norm, high=norm / 2, low=-norm / 3) for norm in (2.0, 3.0, 5.0, 7.0))
 WRONG = tensor(6.0, high=3.0, low=-2.0)
@@ -43,6 +44,35 @@ def told(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["verdict", str(path), "--json"]) == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "mindspore"])
+def test_calls_that_torch_does_not_have_are_not_to_be_run_again(
+    framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``msprobe-operators`` is named only where it could test the call."""
+    for name, data in (
+        ("n", chain(middle=WRONG, last=LATER, factor=3.0)),
+        ("b", chain()),
+    ):
+        path = write_dump(tmp_path / name, data) / "dump.json"
+        path.write_text(path.read_text().replace('"pytorch"', f'"{framework}"'))
+    result = build(BuildConfig(tmp_path / "n", tmp_path / "b"), tmp_path, workers=1)
+    answer = told(result.path, capsys)
+    assert (answer["suspects"][0]["command"] is None) == (framework == "mindspore")
+    assert (answer["operator_check"] is None) == (framework == "mindspore")
+    assert main(["verdict", str(result.path)]) == 0
+    assert ("msprobe-operators" in capsys.readouterr().out) == (framework == "pytorch")
+
+
+def test_tensors_that_are_there_are_not_to_be_recorded_again(
+    dumps: Path, build_database: BuildDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "llama_tensor"
+    sides = (f"{name}_wrong_attention_scale", name)
+    answer = told(build_database(*(dumps / side / "step0" / "rank" for side in sides)), capsys)
+    assert answer["suspects"][0]["command"] is not None
+    assert (answer["next_dump"], answer["operator_check"]) == (None, None)
 
 
 def test_equal_runs_are_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

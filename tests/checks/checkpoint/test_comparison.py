@@ -270,6 +270,9 @@ def test_an_index_cannot_lead_out_of_its_directory(tmp_path: Path) -> None:
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
     with pytest.raises(BuildError, match="lies outside of it"):
         read_checkpoint(directory)
+    index.write_text("[" * 100_000)
+    with pytest.raises(BuildError, match="is damaged: it has no weight_map"):
+        read_checkpoint(directory)
 
 
 def test_every_cut_of_a_file_is_one_sentence(tmp_path: Path) -> None:
@@ -363,3 +366,15 @@ def test_what_one_checkpoint_lacks_is_part_of_the_verdict(tmp_path: Path) -> Non
         "Verdict   all 1 common parameters agree up to rounding, but 2 are in one checkpoint only."
     )
     assert max(map(len, lines)) < 300
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("other", [1.0, math.inf])
+def test_infinity_and_nan_are_no_rounding(tmp_path: Path, value: float, other: float) -> None:
+    for name, number in (("a", value), ("b", other)):
+        torch.save({"w": torch.tensor([1.0, number])}, tmp_path / f"{name}.pt")
+    for first, second in (("a", "b"), ("b", "a")):
+        [verdict] = lines_of(tmp_path / f"{first}.pt", tmp_path / f"{second}.pt")[1:2]
+        is_equal = value == other
+        assert ("agree up to rounding" in verdict) == is_equal, verdict
+        assert ("NaN or infinity" in verdict) != is_equal, verdict

@@ -319,3 +319,39 @@ def test_odd_content_is_damage(tmp_path: Path, content: Any) -> None:
         pack.writestr("env", content)
     with pytest.raises(BuildError, match=r"x\.zip is damaged"):
         read_pack(tmp_path / "x.zip")
+
+
+def test_a_pack_behind_a_password_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as pack:
+        pack.writestr("env", "{}")
+    content = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + place] |= 1  # the flag of encryption
+    path.write_bytes(content)
+    with pytest.raises(BuildError, match=r"x\.zip is damaged"):
+        read_pack(path)
+
+
+def test_a_deflated_pack_that_is_spoilt_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as pack:
+        pack.writestr("env", json.dumps({f"HCCL_{number}": "x" for number in range(99)}))
+    content = bytearray(path.read_bytes())
+    content[40:60] = b"\xff" * 20
+    path.write_bytes(content)
+    with pytest.raises(BuildError, match=r"x\.zip is damaged"):
+        read_pack(path)
+
+
+@pytest.mark.parametrize("seed", [12345678901234567, 10**400])
+def test_a_large_number_keeps_its_digits(tmp_path: Path, seed: int) -> None:
+    for name, value in (("a", seed), ("b", seed + 1)):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as pack:
+            options = {"run.yaml": {"seed": value}}
+            pack.writestr("hyperparameters/hyperparameters_static.json", json.dumps(options))
+    paths = [str(tmp_path / name) for name in ("a.zip", "b.zip", "out")]
+    assert main(["config", "compare", *paths[:2], "-o", paths[2]]) == 0
+    book = openpyxl.load_workbook(tmp_path / "out" / "result.xlsx")
+    cells = [cell.value for cell in book["hyperparameters"][2]]
+    assert cells[3:5] == [str(seed), str(seed + 1)]

@@ -305,6 +305,8 @@ def test_the_command_prints_the_first_place(
         ({"bounds": [1, 0]}, "must rise"),
         ({"bounds": "0"}, "bounds is '0'"),
         ({"bounds": [2**63]}, "64-bit"),
+        ({"bounds": [10**400]}, "64-bit"),
+        ({"bounds": [float("nan")]}, "64-bit"),
         ({"param_list": "a"}, "param_list is 'a'"),
         ({"sign_format": "x"}, "sign_format is 'x'"),
         ({"sketch": -1}, "sketch is -1"),
@@ -326,10 +328,15 @@ def test_what_is_no_record_is_said(tmp_path: Path) -> None:
         compare_gradients(tmp_path, tmp_path)
     train(tmp_path / "a")
     summary = tmp_path / "a" / "dump" / "rank0" / "grad_summary_1.csv"
-    summary.write_text("nonsense")
-    summary.write_text("param_name,max\na,b\n")
-    with pytest.raises(BuildError, match=r"grad_summary_1\.csv is damaged"):
-        compare_gradients(tmp_path / "a" / "dump", tmp_path / "a" / "dump")
+    columns = "param_name,max,min,norm,shape"
+    for damaged in (
+        "nonsense\na",
+        "param_name,max\na,b\n",
+        f'{columns}\na,1,1,1,"[99999999999999999999]"\n',
+    ):
+        summary.write_text(damaged)
+        with pytest.raises(BuildError, match=r"grad_summary_1\.csv is damaged"):
+            compare_gradients(tmp_path / "a" / "dump", tmp_path / "a" / "dump")
 
 
 def test_signs_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -179,6 +179,12 @@ def test_what_cannot_be_compared_is_said(
     table.write_text(table.read_text().replace("activation", "actuation", 1))
     with pytest.raises(BuildError, match=r"values_step0\.csv is damaged in row"):
         compare_monitors(other, reference)
+    head, _, rows = (reference / "monitor" / "rank0" / table.name).read_text().partition("\n")
+    table.write_text(f"\ufeff{head}\n{rows}", encoding="utf-8")  # as spreadsheets save it
+    assert not compare_monitors(other, reference).departures
+    table.write_text(f"{head}\n")  # of a training that has just begun
+    with pytest.raises(UsageError, match="no step and name in common"):
+        compare_monitors(other, reference)
     table.write_text("a,b\n1,2\n")
     with pytest.raises(BuildError, match="no record of a monitor"):
         compare_monitors(other, reference)

@@ -37,6 +37,12 @@ export class GaVerdictLine extends LocalizedElement {
         .sentence {
           min-width: 120px;
           flex: 1;
+          display: -webkit-box;
+          overflow: hidden;
+          line-height: 1.35;
+          overflow-wrap: anywhere;
+          -webkit-box-orient: vertical;
+          -webkit-line-clamp: 2;
         }
         button.icon {
           height: 26px;
@@ -60,9 +66,9 @@ export class GaVerdictLine extends LocalizedElement {
       <span class="little" role="status" hidden$="[[!_little(state, text)]]"
         ><ga-icon name="warning"></ga-icon>[[_little(state, text)]]</span
       >
-      <strong>[[text.verdict.title]]:</strong>
-      <span class="sentence cut" title="[[_sentence(verdict, text)]]"
-        >[[_sentence(verdict, text)]]</span
+      <strong>[[_title(state, text)]]:</strong>
+      <span class="sentence" title="[[_sentence(state, verdict, text)]]"
+        >[[_sentence(state, verdict, text)]]</span
       >
       <span class="walk" hidden$="[[!_count(verdict)]]">
         <span class="muted">[[text.verdict.suspect]] [[_position(state, verdict)]]</span>
@@ -126,8 +132,21 @@ export class GaVerdictLine extends LocalizedElement {
     return verdictOf(state) ?? null;
   }
 
-  _sentence(verdict: Verdict | null, text: Texts): string {
-    return verdict ? text.verdict.told(verdict.sentence) : text.verdict.none;
+  /** The first suspect is what the verdict itself is about. */
+  _title(state: AppState, text: Texts): string {
+    const at = suspectPosition(state);
+    return at > 0 ? `${text.verdict.suspect} ${at + 1}` : text.verdict.title;
+  }
+
+  /** The verdict, or what speaks against the suspect that was walked to. */
+  _sentence(state: AppState, verdict: Verdict | null, text: Texts): string {
+    if (!verdict) return text.verdict.none;
+    const at = suspectPosition(state);
+    const suspect = verdict.suspects[at];
+    if (at < 1 || !suspect) return text.verdict.told(verdict.sentence);
+    const { name, source, cause, evidence } = suspect;
+    const called = cause === 'unrecorded' ? text.verdict.before(name) : name;
+    return `${called}${source ? ` (${source})` : ''}: ${text.verdict.told(evidence)}`;
   }
 
   /** Where few nodes have a counterpart, nothing else on the page means much. */

@@ -5,6 +5,7 @@ import type { Suspect, Verdict } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import type { AppState } from '../../session/app-state';
 import { placeOf, verdictOf } from '../../session/verdict';
+import { formatCount } from '../parts/format';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
@@ -99,7 +100,8 @@ export class GaVerdict extends LocalizedElement {
             </button>
           </li>
         </template>
-      </ol>`;
+      </ol>
+      <p id="more" class="muted" hidden$="[[!_more(verdict, text)]]">[[_more(verdict, text)]]</p>`;
   }
 
   static override get properties() {
@@ -123,6 +125,12 @@ export class GaVerdict extends LocalizedElement {
 
   _suspects(verdict: Verdict | null): readonly Suspect[] {
     return (verdict?.suspects ?? []).slice(0, SHOWN);
+  }
+
+  /** How many suspects are not listed. */
+  _more(verdict: Verdict | null, text: Texts): string {
+    const left = (verdict?.suspects.length ?? 0) - SHOWN;
+    return left > 0 ? text.verdict.more(formatCount(left)) : '';
   }
 
   /** What runs the first suspect again alone. */

@@ -10,6 +10,8 @@ export const verdictEn = {
   reported: (message: string) => message,
   /** Where a fault is that nobody recorded. */
   before: (name: string) => `before ${name}`,
+  /** Suspects that are not listed. */
+  more: (count: string) => `and ${count} more; v leads through all of them`,
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',

@@ -11,6 +11,7 @@ export const verdictZh: Texts['verdict'] = {
   noted: notedZh,
   reported: reportedZh,
   before: (name) => `${name} 之前`,
+  more: (count) => `另有 ${count} 个；按 v 逐一查看`,
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',
   copyCheck: '复制命令',

@@ -1,0 +1,37 @@
+"""Where two nodes are given tensors of other numbers or sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.align.evidence.traits import Traits
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+
+def given_other_sizes(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where two modules with weights take in one tensor each, which are of other sizes."""
+    alone = [
+        (side.parameters.count[nodes] > 0) & (side.inputs.count[nodes] == 1)
+        for side, nodes in ((npu, a), (bench, b))
+    ]
+    differs = npu.inputs.numel[a][:, None] != bench.inputs.numel[b]
+    return np.asarray(differs & alone[0][:, None] & alone[1])
+
+
+def takes_more(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where one takes in a tensor more than the other, which is no number."""
+    mine, theirs = npu.inputs, bench.inputs
+    more = mine.count[a][:, None] - theirs.count[b]
+    elements = mine.numel[a][:, None] - theirs.numel[b]
+    return np.asarray((more * elements > 0) & (np.abs(elements) > np.abs(more)))
+
+
+def other_form(npu: Traits, bench: Traits, a: Int, b: Int) -> Bool:
+    """Where two calls give another form to one they do not share, or exchange other dimensions."""
+    given = npu.inputs.shapes[a][:, None] == bench.inputs.shapes[b]
+    out = npu.outputs.shapes[a][:, None] == bench.outputs.shapes[b]
+    exchanges = (npu.inputs.ranks[a] == npu.outputs.ranks[a])[:, None]
+    return np.asarray(~out & (~given | exchanges))
