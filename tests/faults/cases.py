@@ -18,6 +18,7 @@ from tests.faults.case import (
     Case,
     of_all_kinds,
 )
+from tests.faults.eighteenth_cases import OF_EIGHTEENTH
 from tests.faults.kept_cases import OF_FIFTEENTH
 from tests.faults.seventeenth_cases import OF_SEVENTEENTH
 from tests.faults.unseen_cases import (
@@ -269,6 +270,7 @@ _UNSEEN = (
     *OF_THIRTEENTH,
     *OF_FIFTEENTH,
     *OF_SEVENTEENTH,
+    *OF_EIGHTEENTH,
 )
 
 

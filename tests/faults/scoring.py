@@ -3,7 +3,8 @@
 Parts are developed (the default), held-out, second, third, fourth, fifth, sixth, seventh,
 eighth, ninth, tenth, eleventh, twelfth,
 thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-otherwise,
-seventeenth, seventeenth-otherwise and other-ways.
+seventeenth, seventeenth-otherwise,
+eighteenth, eighteenth-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -24,6 +25,7 @@ from msprobe_builder.database.open import opened
 from msprobe_builder.database.read.verdict import Suspect, Verdict, read_verdict
 from tests.faults.case import Case
 from tests.faults.cases import developed, fourth, held_out, other_ways, second, third
+from tests.faults.eighteenth_cases import eighteenth, eighteenth_otherwise
 from tests.faults.kept_cases import fifteenth, fifteenth_otherwise
 from tests.faults.later_cases import fourteenth
 from tests.faults.record import OUTSIDE, run
@@ -112,6 +114,8 @@ def main(arguments: list[str]) -> None:
         "sixteenth-otherwise": sixteenth_otherwise,
         "seventeenth": seventeenth,
         "seventeenth-otherwise": seventeenth_otherwise,
+        "eighteenth": eighteenth,
+        "eighteenth-otherwise": eighteenth_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

@@ -13,6 +13,9 @@ EQUAL = [
     Case("paired", "equal_each", kind=HALF, seed=1274),
     Case("squashed", "equal_density", kind=SAME, seed=1273),
     Case("own", "equal_norm", kind=SAME, seed=1264),
+    # Ways that part before a call is given anything, and that meet in attention, inside of modules.
+    Case("dreamed", "equal_step", kind=SAME, seed=1922),
+    Case("adapted", "equal_places", kind=SAME, seed=1926),
     # The largest of what a mask leaves is next to nothing; -1e4 in bfloat16 where float32 has -1e9.
     Case("asked", None, kind=NOISE, seed=1301),
     Case("asked", None, kind=HALF, seed=1300),
@@ -36,6 +39,7 @@ ADDED = [
     Case("untangled", "words_without_bias", kind=HALF, seed=1192),
     Case("own", "shares_dropped", 0, kind=HALF, seed=1136),
     Case("untangled", "back_left_out", 0, kind=NOISE, seed=1197),  # behind a choice
+    Case("dreamed", "even_ones_not_mixed", kind=HALF, seed=1840),  # a loop makes it again
 ]
 
 

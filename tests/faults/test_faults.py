@@ -47,6 +47,7 @@ FEW = [
     Case("foretold", "last_word_judged", kind=HALF, seed=1454),
     Case("contrasted", "scaled_by_width", kind=HALF, seed=1687),
     Case("ranked", "nobody_looked", kind=NOISE, seed=1714),
+    Case("dreamed", "sides_not_cut", kind=HALF, seed=1848, direction="backward"),
 ]
 CONTROLS = [
     Case("gpt2", None, kind=NOISE),
@@ -60,6 +61,7 @@ CONTROLS = [
     Case("reversed", None, kind=AUTOCAST, seed=906),
     Case("corrected", "equal_solved", kind=HALF, seed=1499),
     Case("ranked", "equal_pairs", kind=HALF, seed=1736),
+    Case("growing", None, kind=HALF, seed=1931),  # gradients that cancel in a largest exponent
     Case("squashed", "equal_density", kind=HALF, seed=1273),
     Case("asked", None, kind=HALF, seed=1310, task="tensor"),
     Case("anchorless", None, kind=PURE, seed=1310),

@@ -189,3 +189,53 @@ class Halved(nn.Module):
 def test_calls_that_take_other_elements_than_the_reference_takes_by_others(tmp_path: Path) -> None:
     first = judged(tmp_path, Halved(in_turns=False), Halved(in_turns=True)).suspects[0]
     assert (first.node, first.strength) == ("Tensor.chunk.0.forward", "strong")
+
+
+class Turned(nn.Module):
+    """Attention of rows that may be exchanged with columns before."""
+
+    def __init__(self, *, turns: bool) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.given, self.out = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        self.turns = turns
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.tanh()
+        if self.turns:
+            rows = rows.transpose(0, 1)
+        rows = self.given(rows.reshape(x.shape))
+        told = nn.functional.scaled_dot_product_attention(rows, rows.tanh(), rows.sigmoid())
+        return self.out(told).square().mean()
+
+
+class WrongRows(TorchDispatchMode):
+    """A kernel of attention that doubles every other element."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **kwargs or {})
+            if "softmax" in func.__name__ or "attention" in func.__name__:
+                first = result[0] if isinstance(result, tuple) else result
+                if first.is_floating_point() and "backward" not in func.__name__:
+                    first[..., ::2] *= 2.0
+            return result
+
+
+def test_a_transposition_of_one_side_is_suspected_before_the_attention_that_shows_it(
+    tmp_path: Path,
+) -> None:
+    verdict = judged(tmp_path, Turned(turns=False), Turned(turns=True))
+    first = verdict.suspects[0]
+    assert (first.side, first.node) == ("bench", "Tensor.transpose.0.forward")
+    assert {one.strength for one in verdict.suspects} == {"weak"}
+
+
+def test_an_attention_is_accused_where_both_sides_turn(tmp_path: Path) -> None:
+    first = judged(tmp_path, Turned(turns=True), Turned(turns=True), WrongRows()).suspects[0]
+    assert (first.node, first.strength) == (
+        "Functional.scaled_dot_product_attention.0.forward",
+        "strong",
+    )

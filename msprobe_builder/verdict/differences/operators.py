@@ -115,8 +115,15 @@ SHAPING = frozenset(
 )
 
 # These put the same numbers at other places, so that no statistic changes.
-MOVING = SHAPING | frozenset(
-    "transpose t permute movedim swapaxes flip fliplr flipud roll rot90 sort".split()
+TRANSPOSING = frozenset("transpose t permute movedim swapaxes".split())
+MOVING = SHAPING | TRANSPOSING | frozenset("flip fliplr flipud roll rot90 sort".split())
+
+ATTENTION = frozenset(
+    "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
+)
+# These tell which rows, or which places, stand beside one another.
+NEIGHBOURLY = ATTENTION | frozenset(
+    f"conv{transposed}{rank}d" for transposed in ("", "_transpose") for rank in (1, 2, 3)
 )
 
 # A little more or less of what they are given is one more or less of what they put out, or all.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
@@ -15,14 +17,13 @@ from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.differences.arguments import MAKERS
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import CASTS, Family, families
+from msprobe_builder.verdict.differences.operators import ATTENTION, CASTS, Family, families
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 
-_ATTENTION = frozenset(
-    "multi_head_attention_forward scaled_dot_product_attention npu_fusion_attention".split()
-)
-_HALF = 2.0**-12  # between the units of single and half precision
+Float = NDArray[np.float64]
+
+HALF = 2.0**-12  # between the units of single and half precision
 _SEVERAL = 4  # tensors from which a habit can be told
 _MOST = 0.5
 _MANY = 0.25  # of the products: parts of a model stay in single precision
@@ -31,7 +32,7 @@ _MANY = 0.25  # of the products: parts of a model stay in single precision
 def half_unit(flow: Flow, texts: Texts) -> float:
     """The unit of the half precision in which both sides make many of their products, else 0."""
     units = [unit_of_products(part, texts) for part in (flow.npu, flow.bench)]
-    return max(units) if min(units) > _HALF else 0.0
+    return max(units) if min(units) > HALF else 0.0
 
 
 def unit_of_products(part: Part, texts: Texts) -> float:
@@ -62,7 +63,7 @@ def is_cast_once(flow: Flow, finding: Finding) -> bool:
     table, node, row = flow.npu.table, finding.at, finding.row
     twin = int(flow.twin[node])
     is_back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
-    if row < 0 or not is_back or twin < 0 or flow.floor[row] < _HALF:
+    if row < 0 or not is_back or twin < 0 or flow.floor[row] < HALF:
         return False
     given = inputs_of(table, twin)
     given = given[table.position[given] == table.position[row]]
@@ -93,7 +94,7 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
         if finding.error < CERTAIN * unit:
             return True
     first, last = np.searchsorted(flow.npu.table.node, [node, node + 1]).tolist()
-    if backward and operator_of(flow.npu.tree.parsed[node].stem) in _ATTENTION and last > first:
+    if backward and operator_of(flow.npu.tree.parsed[node].stem) in ATTENTION and last > first:
         # Where values are alike the gradient of the scores cancels: what is left is rounding.
         absolute = finding.error * float(flow.scale[finding.row])
         if absolute < CERTAIN * unit * float(flow.scale[first]):
@@ -102,6 +103,38 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     if summed and not flow.npu.calls.is_api.any() and flow.in_norm[finding.row] < CERTAIN * unit:
         return True  # how far it has cancelled is told by calls that nobody recorded
     return summed and finding.error < math.sqrt(2.0 * unit)
+
+
+def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
+    """Findings, by number, of calls that are given each other's tensors, as far as halves tell.
+
+    Whether they were exchanged, or what was made for them, or calls before were paired crosswise
+    as their tensors are nearly alike, nobody knows.
+    """
+    table, bench = flow.npu.table.statistics, flow.bench.table.statistics
+    rows = {
+        number: one.row
+        for number, one in enumerate(findings)
+        if one.cause is Cause.WIRING
+        and max(one.expected, float(flow.floor[one.row])) > HALF
+        and flow.bench_of[one.row] >= 0
+    }
+    found = set()
+    for (first, own), (second, other) in combinations(rows.items(), 2):
+        unit = SUSPICIOUS * max(findings[first].expected, findings[second].expected)
+        if flow.npu.table.shape_id[own] == flow.npu.table.shape_id[other] and all(
+            _is_about(table[:, one], bench[:, flow.bench_of[there]], unit)
+            for one, there in ((own, other), (other, own))
+        ):
+            found |= {first, second}
+    return found
+
+
+def _is_about(own: Float, theirs: Float, unit: float) -> bool:
+    """Whether maximum, minimum and norm are the same but for rounding."""
+    size = float(np.abs(theirs[:2]).max())
+    off = np.abs(own - theirs)[[0, 1, 3]]
+    return bool((off <= unit * np.array([size, size, theirs[3]])).all())
 
 
 def resized_inputs(flow: Flow, finding: Finding) -> list[int]:

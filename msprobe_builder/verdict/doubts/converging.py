@@ -14,11 +14,12 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.doubts.certainty import HALF
 from msprobe_builder.verdict.findings import SUSPICIOUS, Finding
 
 Int = NDArray[np.int64]
 
-_MOST = 48  # calls in between
+_MOST = 512  # calls in between
 
 
 def meets_again(flow: Flow, finding: Finding) -> bool:
@@ -28,40 +29,104 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
         return False
     if finding.node in flow.arguments and not finding.side:
         return False
-    between, met = _until_it_agrees(flow, node, finding.expected)
+    between, met = _until_it_agrees(flow, node, finding)
     if not met:
         return False
-    own = (flow.lone | (flow.grouped.npu >= 0))[between].any()
+    before = _that_are_off(flow, node)
+    alone = (flow.lone | (flow.grouped.npu >= 0))[[*between, *before]].any()
+    own = bool(alone) or _is_other_name(flow, before)
     return bool((own or not finding.side) and _theirs(flow, finding, [*between, *met]))
 
 
-def _until_it_agrees(flow: Flow, start: int, expected: float) -> tuple[list[int], list[int]]:
-    """Calls that are off, and those behind them that agree; none where one has no end."""
-    between, met, waiting = [start], [], [*_behind(flow, start)]
+def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int], list[int]]:
+    """Calls that are off, and those behind them that agree; none where one has no end.
+
+    What a call is given may be off and what it puts out agree: the ways meet in the call itself.
+    """
+    between: list[int] = []
+    met: list[int] = []
+    is_given = flow.npu.table.section[finding.row] == Section.INPUT
+    if is_given and flow.npu.calls.kind[start] == Kind.API:
+        waiting = [start]
+    else:
+        between, waiting = [start], _behind(flow, start)
     known = {start, *waiting}
     while waiting:
         node = waiting.pop()
-        behind = _behind(flow, node)
-        if _agrees(flow, node, expected):
+        if _agrees(flow, node, finding.expected):
             met.append(node)
-        elif len(between) >= _MOST or not behind:
+            continue
+        behind = _behind(flow, node)
+        if len(between) >= _MOST or not behind:
             return between, []
-        else:
-            between.append(node)
-            waiting += [one for one in behind if one not in known]
-            known.update(behind)
+        between.append(node)
+        waiting += [one for one in behind if one not in known]
+        known.update(behind)
     return between, met
 
 
 def _behind(flow: Flow, node: int) -> list[int]:
-    """The calls of the same pass that are given what a call puts out, and read it."""
-    calls = flow.npu.calls
-    return [
-        one
-        for one in set(flow.consumers.of(node))
-        if calls.kind[one] == Kind.API and calls.direction[one] == calls.direction[node]
-        if not operator_of(flow.npu.tree.parsed[one].stem).endswith("_like")
-    ]
+    """The calls of the same pass that are given what a call puts out, and read it.
+
+    What goes into a module or out of one is read by the calls in it, or behind it. In halves a
+    fault is thinned out until nothing tells it from rounding, so that ways end at modules there.
+    """
+    calls, table = flow.npu.calls, flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    waiting = [row for row in range(first, last) if table.section[row] == Section.OUTPUT]
+    found: dict[int, None] = {}
+    while waiting:
+        row = waiting.pop()
+        own = int(table.node[row])
+        around = int(flow.npu.tree.parent[own])
+        handed_out = _rows(flow, around, Section.OUTPUT) if calls.is_module[around] else []
+        read = [
+            one
+            for reader in set(flow.consumers.of(own))
+            for one in _rows(flow, reader, Section.INPUT)
+        ]
+        for one in [*read, *handed_out]:
+            reader = int(table.node[one])
+            if flow.producer[one] != row or calls.direction[reader] != calls.direction[node]:
+                continue
+            if calls.is_module[reader]:
+                waiting += [one] if flow.floor[one] < HALF else []
+            elif not operator_of(flow.npu.tree.parsed[reader].stem).endswith("_like"):
+                found[reader] = None
+    return list(found)
+
+
+def _rows(flow: Flow, node: int, section: Section) -> list[int]:
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    return [row for row in range(first, last) if table.section[row] == section]
+
+
+def _that_are_off(flow: Flow, node: int) -> list[int]:
+    """The calls that lead to one and are off, or have no partner, up to those that agree."""
+    table = flow.npu.table
+    found: dict[int, None] = {}
+    waiting = [node]
+    while waiting and len(found) < _MOST:
+        for row in inputs_of(table, waiting.pop()).tolist():
+            made = int(flow.producer[row])
+            maker = int(table.node[made]) if made >= 0 else -1
+            is_open = flow.error[row] != flow.error[row] and not flow.discrete[row]
+            if maker < 0 or maker in found or not flow.npu.calls.is_api[maker]:
+                continue
+            if is_open or flow.error[row] > SUSPICIOUS * flow.floor[row]:
+                found[maker] = None
+                waiting.append(maker)
+    return list(found)
+
+
+def _is_other_name(flow: Flow, nodes: list[int]) -> bool:
+    """Whether the partner of one is called otherwise: paired for want of anything better."""
+    return any(
+        _operator(flow.npu, one) != _operator(flow.bench, int(flow.partner[one]))
+        for one in nodes
+        if flow.partner[one] >= 0
+    )
 
 
 def _agrees(flow: Flow, node: int, expected: float) -> bool:
@@ -81,8 +146,8 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
         return True
     nodes = [node for node in nodes if flow.partner[node] >= 0]
     partners = flow.partner[nodes]
-    if any(_operator(flow.npu, one) != _operator(flow.bench, flow.partner[one]) for one in nodes):
-        return True  # what is called otherwise was paired for want of anything better
+    if _is_other_name(flow, nodes):
+        return True
     if not len(partners):
         return False
     around = np.arange(int(partners.min()), int(partners.max()) + 1)

@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import PICKING, Family
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
+from msprobe_builder.verdict.differences.operators import (
+    NEIGHBOURLY,
+    PICKING,
+    TRANSPOSING,
+    Family,
+)
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _SUBTRACTING = frozenset("sub rsub isub".split())
 _ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
@@ -38,6 +44,7 @@ _POSITIONAL = PICKING | _ADDING | _MULTIPLYING | _PLACING
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
+_TERMS = 2  # of a sum
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 
 
@@ -167,7 +174,7 @@ class Moved:
     ``is_only``: the call that shows it is no culprit, and there is but one other.
     """
 
-    makers: tuple[int, ...]
+    makers: tuple[Place, ...]
     is_only: bool
 
 
@@ -182,6 +189,8 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         return {}
     table, result = flow.npu.table, {}
     for number, finding in enumerate(findings):
+        if turned := turned_on_one_side(flow, finding, bits):
+            result[number] = Moved(tuple(turned[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
             continue
         same = set(table.node[(bits == 1) & (table.section == Section.OUTPUT)].tolist())
@@ -192,8 +201,57 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         if operator in _MULTIPLYING | _PLACING or not found:
             found.insert(0, finding.at)
         is_only = operator in PICKING and len(every) == 1 and found == every
-        result[number] = Moved(tuple(found[:_SHOWN]), is_only)
+        places = [Place(0, node, Cause.ORDER) for node in found[:_SHOWN]]
+        result[number] = Moved(tuple(places), is_only)
     return result
+
+
+def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
+    """Transpositions that one side alone makes before what is off, nearest first.
+
+    Attention and convolutions are made of what stands beside one another: where one side turns
+    what the other gives its shape by other means, it may stand elsewhere. A sum would have shown
+    that before.
+    """
+    node = finding.at
+    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
+        return []
+    inputs, partner = inputs_of(flow.npu.table, node), int(flow.partner[node])
+    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    if is_told or not flow.npu.calls.are(NEIGHBOURLY)[node] or (bits[inputs] == 1).all():
+        return []
+    own = _turned(flow.npu, flow.producer, flow.lone | (flow.grouped.npu >= 0), node)
+    alone = flow.bench_lone | (flow.grouped.bench >= 0)
+    theirs = _turned(flow.bench, flow.bench_producer, alone, partner)
+    if bool(own) == bool(theirs):
+        return []  # none, or each its own: nobody knows what they come to
+    cause = Cause.EXTRA if own else Cause.MISSING
+    return [Place(int(not own), one, cause) for one in own or theirs]
+
+
+def _turned(part: Part, producer: Int, alone: Bool, node: int) -> list[int]:
+    """The transpositions of one side ``alone`` on the way to a call, up to where sums are made."""
+    turns = part.calls.are(TRANSPOSING) & alone
+    adds = part.calls.are(_ADDING)
+    found: list[int] = []
+    known, waiting = {node}, inputs_of(part.table, node).tolist()
+    for _ in range(_MOST_ROWS):
+        row = int(producer[waiting.pop(0)]) if waiting else -1
+        if row < 0:
+            if not waiting:
+                break
+            continue
+        source = int(part.table.node[row])
+        if part.calls.is_module[source]:
+            waiting.append(row)
+        elif source not in known:
+            known.add(source)
+            if turns[source]:
+                found.append(source)
+            inputs = inputs_of(part.table, source)
+            if not adds[source] or len(inputs) < _TERMS:
+                waiting += inputs.tolist()
+    return found
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:

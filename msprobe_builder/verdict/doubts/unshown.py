@@ -154,7 +154,7 @@ def _is_coarse(flow: Flow, texts: Texts) -> bool:
     return max(float(np.max(one, initial=0.0)) for one in units) > _SINGLE
 
 
-_MOST = 4  # such calls in a micro-step: more are another implementation
+_MOST = 4  # kinds of such calls: more are another implementation
 
 
 def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]:
@@ -165,7 +165,7 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
     """
     if flow.is_merged or not (is_blind or _is_coarse(flow, texts)):
         return []
-    alone = []
+    alone, kinds = [], 0
     for part, lone in ((flow.npu, flow.lone), (flow.bench, flow.bench_lone)):
         calls, family = part.calls, families(part.calls)
         one = lone & calls.is_forward_call & ~part.tree.is_recompute & ~calls.are(_IDLE)
@@ -180,9 +180,12 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
         given &= ~discrete_types(texts)[part.table.dtype_id]
         is_given = np.zeros(len(part.tree), dtype=bool)
         is_given[part.table.node[given]] = True
-        alone.append(np.flatnonzero(one & puts_out & is_given).tolist())
-    most = _MOST * flow.npu.tree.micro_steps
-    if all(alone) or max(map(len, alone)) > most:
+        nodes = np.flatnonzero(one & puts_out & is_given)
+        # A loop, and another micro-step, make the same calls again.
+        around = np.where(calls.is_module, calls.stem, -1)[part.tree.parent[nodes]]
+        kinds = max(kinds, len(set(zip(calls.stem[nodes].tolist(), around.tolist(), strict=True))))
+        alone.append(nodes[:_FEW].tolist())
+    if all(alone) or kinds > _MOST:
         return []
     return [(side, node) for side, nodes in enumerate(alone) for node in nodes]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.verdict.differences.flow import Flow
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -41,3 +42,22 @@ def first_rows(rows: array[int], starts: Sequence[int]) -> Int:
     start = np.asarray(starts)
     every = np.r_[np.frombuffer(rows, dtype=np.int32), -1]
     return np.where(start[:-1] < start[1:], every[start[:-1]], -1)
+
+
+def first_modules(flow: Flow) -> Sequence[int]:
+    """Of each node the first module that ran in its micro-step."""
+    steps = flow.npu.tree.micro_step
+    modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
+    numbers, first = np.unique(steps[modules], return_index=True)
+    place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
+    return elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
+
+
+def with_calls_inside(flow: Flow) -> Bool:
+    """Nodes in which calls were recorded; of modules alone, gradients of parameters are none."""
+    tree, calls = flow.npu.tree, flow.npu.calls
+    inside = np.ones(len(tree), dtype=bool)
+    if not calls.is_api.any():
+        inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
+    until = np.cumsum(inside)
+    return np.asarray(until[tree.subtree_end] > until)

@@ -30,14 +30,20 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
-from msprobe_builder.verdict.roles.columns import at_least_one, elements, first_rows, rows_by_node
+from msprobe_builder.verdict.roles.columns import (
+    at_least_one,
+    elements,
+    first_modules,
+    first_rows,
+    rows_by_node,
+    with_calls_inside,
+)
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
 from msprobe_builder.verdict.roles.onesided import Movers, calls_of_one_side, modules_inside
 from msprobe_builder.verdict.roles.worst import Worst
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 _INPUTS = (int(Section.INPUT), int(Section.PARAMETERS))
 
@@ -69,7 +75,7 @@ class Inheritance:
         self.informative: Sequence[bool] = elements(flow.informative)
         self.node_of: Sequence[int] = elements(table.node)
         self.end: Sequence[int] = elements(tree.subtree_end)
-        inside = _with_calls_inside(flow)
+        inside = with_calls_inside(flow)
         self.has_inside: Sequence[bool] = elements(inside)
         # What a module puts out, or a parameter is given back, was made by the calls inside.
         self.passed_on: Sequence[bool] = elements(
@@ -136,7 +142,7 @@ class Inheritance:
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
         self.is_module: Sequence[bool] = elements(flow.npu.calls.is_module)
         self.modules_alone = not flow.npu.calls.is_api.any()
-        self.since = _first_module(flow)
+        self.since = first_modules(flow)
         self.gradients = Gradients(flow)
         self.uneven = uneven_gradients(flow)
         self.beside = given_back_beside(flow)
@@ -178,7 +184,7 @@ class Inheritance:
             inherited = self.latent[producer], self.root[producer]
             self._pass_taint_on(row, producer)
         elif self.backward[node]:
-            inherited = self._of_consumers(node)
+            inherited = self._of_consumers(node, row)
         else:
             inherited = self.written.get((self.shape[row], self.dtype[row]), NONE)
             taint = self.tainted.get(row)
@@ -224,13 +230,21 @@ class Inheritance:
         if taint is not None:
             self.taint[row] = taint
 
-    def _of_consumers(self, node: int) -> tuple[float, int]:
-        """A gradient is the sum of what the calls that used the tensor give back."""
-        worst = NONE
+    def _of_consumers(self, node: int, row: int) -> tuple[float, int]:
+        """A gradient is the sum of what the calls that used the tensor give back.
+
+        Where these are larger than their sum, it may hold all that rounding moves them by.
+        """
+        worst, shape, amount = NONE, self.flow.npu.table.shape_id, 0.0
         for consumer in self.flow.consumers.of(self.twin[node]):
-            back = self.twin[consumer]
-            if back >= 0:
-                worst = max(worst, self.put_out[back])
+            if (back := self.twin[consumer]) < 0:
+                continue
+            worst = max(worst, self.put_out[back])
+            for one in self.outputs[self.out_start[back] : self.out_start[back + 1]]:
+                if shape[one] == shape[row] and self.scale[one] > 0:
+                    amount += max(self.latent[one], self.floor[one]) * self.scale[one]
+        if self.scale[row] > 0 and amount > worst[0] * self.scale[row]:
+            worst = min(amount / self.scale[row], WORST), worst[1]
         return worst
 
     def _is_cast_back(self, node: int) -> bool:
@@ -337,6 +351,8 @@ class Inheritance:
             else:
                 place = self.altered_inside.get(parent) or Place(0, parent, Cause.BETWEEN)
                 place = self.called_inside.get(parent, place)
+                if place.cause is Cause.BETWEEN and self.backward[node]:
+                    place = gives_nothing_back(self.flow, node) or place
         elif self.backward[node]:
             place = gives_nothing_back(self.flow, node) or place
         return self._find(place, node, row, expected, root)
@@ -377,22 +393,3 @@ class Inheritance:
                 )
             )
         return number
-
-
-def _first_module(flow: Flow) -> Sequence[int]:
-    """Of each node the first module that ran in its micro-step."""
-    steps = flow.npu.tree.micro_step
-    modules = np.flatnonzero(flow.npu.calls.is_module & (flow.npu.tree.parent >= 0))
-    numbers, first = np.unique(steps[modules], return_index=True)
-    place = np.searchsorted(numbers, steps).clip(max=max(len(numbers) - 1, 0))
-    return elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
-
-
-def _with_calls_inside(flow: Flow) -> Bool:
-    """Nodes in which calls were recorded; of modules alone, gradients of parameters are none."""
-    tree, calls = flow.npu.tree, flow.npu.calls
-    inside = np.ones(len(tree), dtype=bool)
-    if not calls.is_api.any():
-        inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
-    until = np.cumsum(inside)
-    return np.asarray(until[tree.subtree_end] > until)

@@ -22,6 +22,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_given_unknown,
     is_open,
     is_within,
+    paired_crosswise,
     resized_inputs,
     was_given_more,
     works_on_other_parts,
@@ -33,7 +34,7 @@ from msprobe_builder.verdict.doubts.reordered import may_have_moved_before, move
 from msprobe_builder.verdict.doubts.second_pass import made_later
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
 from msprobe_builder.verdict.doubts.unshown import unshown
-from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
@@ -91,6 +92,7 @@ def accusations(
         if is_open(flow, one, result.npu.provenance)
     }
     elsewhere = made_elsewhere(flow, roles.findings, result)
+    elsewhere |= paired_crosswise(flow, roles.findings)
     strength = [
         Strength.WEAK
         if (drifted and _direction(flow, one.at) is Direction.BACKWARD)
@@ -227,16 +229,16 @@ def accusations(
     return found
 
 
-def _of_movers(one: Accusation, makers: tuple[int, ...]) -> list[Accusation]:
+def _of_movers(one: Accusation, makers: tuple[Place, ...]) -> list[Accusation]:
     """The same of those that may have moved what a call shows."""
     return [
         replace(
             one,
             number=-1 if place else one.number,
-            finding=replace(one.finding, node=node, cause=Cause.ORDER),
+            finding=replace(one.finding, side=side, node=node, cause=cause),
             order=(*one.order, float(place)),
         )
-        for place, node in enumerate(makers)
+        for place, (side, node, cause) in enumerate(makers)
     ]
 
 

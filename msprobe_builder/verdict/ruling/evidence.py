@@ -122,6 +122,8 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             "The inputs agree to the last bit, the output has the same statistics but other bits;"
             f" behind it {name} of {at} {shown}."
         )
+    if finding.cause is Cause.OUTPUT and finding.at == flow.twin[finding.node] != finding.node:
+        return behind
     unknown = given_unknown(flow, finding.node) if finding.side == 0 else []
     if unknown:
         told = " and ".join(texts.values[table.name_id[one]] for one in unknown[:_SHOWN_ARGUMENTS])

@@ -246,20 +246,23 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
 
 
 def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
-    """The same, with the forward call where one side alone makes it, instead of its gradient's."""
-    known = {(one.finding.side, one.finding.node) for one in found}
-    result = []
-    for each in found:
+    """The same, with the forward call instead of its gradient's.
+
+    Where one side alone makes it, or where it is a suspect itself, however weak.
+    """
+    accused = {(each.finding.side, each.finding.node) for each in found}
+    result: dict[tuple[int, int], Accusation] = {}
+    for each in sorted(found, key=lambda one: one.order):
         one = each.finding
         part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
         twin = int(part.calls.twin[one.node])
         is_back = part.calls.direction[one.node] == Direction.BACKWARD
         is_told = one.cause in (Cause.EXTRA, Cause.MISSING) and is_back and twin >= 0
-        if is_told and lone[twin] and (one.side, twin) not in known:
-            known.add((one.side, twin))
+        is_both = one.cause is Cause.OUTPUT and is_back and (one.side, twin) in accused
+        if (is_told and lone[twin]) or is_both:
             each = replace(each, finding=replace(one, node=twin))
-        result.append(each)
-    return result
+        result.setdefault((one.side, each.finding.node), each)
+    return list(result.values())
 
 
 def _suspect(

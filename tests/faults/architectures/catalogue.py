@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.architectures import (
+    adapting,
     allotting,
     arrivals,
     blending,
@@ -14,6 +15,7 @@ from tests.faults.architectures import (
     deciders,
     decoders,
     derivatives,
+    dreaming,
     foreign,
     fresh,
     latecomers,
@@ -28,6 +30,7 @@ from tests.faults.architectures import (
     preferring,
     sequence,
     settlers,
+    speaking,
     strangers,
     tellers,
     unseen,
@@ -122,4 +125,10 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "whispered": (blending.Whispered, "pictures"),
     "contrasted": (preferring.Contrasted, "pictures"),
     "ranked": (preferring.Ranked, "bags"),
+    "adapted": (adapting.Adapted, "words"),
+    "growing": (adapting.Growing, "words"),
+    "dreamed": (dreaming.Dreamed, "pictures"),
+    "exchanged": (dreaming.Exchanged, "words"),
+    "stretched": (speaking.Stretched, "words"),
+    "moved": (speaking.Moved, "pictures"),
 }
