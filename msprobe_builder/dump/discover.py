@@ -27,6 +27,7 @@ _RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})?\Z")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,8})?\Z")
 # As newer recorders call a process that has no rank, by its number in the system.
 _PROCESS = re.compile(r"proc[0-9]+\Z")
+_PACKED = (".gz", ".xz", ".bz2", ".zst", ".zip")
 _DUMP_FILES = ("dump.json", "construct.json", "stack.json", "dump_tensor_data", "debug.json")
 
 
@@ -69,7 +70,7 @@ def _in_memory(dumps: Mapping[tuple[int, int], InMemoryDump], key: str) -> DumpT
 
 def _below(root: Path, key: str) -> DumpTree:
     if not root.exists():
-        raise BuildError(f"{key} {root} does not exist; correct the path in compare.json.")
+        raise BuildError(f"{key} {root} does not exist; correct its path.")
     if not root.is_dir():
         raise BuildError(f"{key} {root} is not a directory; give the directory of the dump.")
     if _is_dump(root):
@@ -89,12 +90,20 @@ def _below(root: Path, key: str) -> DumpTree:
         for rank, rank_dir in _ranks(root, strays):
             _add(directories, Place(0, rank), rank_dir)
     if not directories:
+        if packed := _packed(root):
+            raise BuildError(f"{key} {packed} is packed; unpack it, and what lies beside it.")
         raise BuildError(
             f"{key} {root} holds no dump; give a directory with dump.json in it, "
             "or one with rank0, rank1, … or step0, step1, … directories."
         )
     found: dict[Place, Source] = {place: directories[place] for place in sorted(directories)}
     return DumpTree(str(root), found, [str(path.relative_to(root)) for path in strays], False)
+
+
+def _packed(root: Path) -> Path | None:
+    """A dump that somebody has packed, below ``root`` or its ranks and steps."""
+    found = (one for below in ("", "*/", "*/*/") for one in root.glob(f"{below}dump.json.*"))
+    return next((one for one in found if one.suffix in _PACKED), None)
 
 
 def _ranks(directory: Path, strays: list[Path]) -> list[tuple[int, Path]]:

@@ -62,7 +62,7 @@ def parse_monitor(section: Any) -> MonitorSettings:
 
 def _record(value: Any) -> dict[str, tuple[str, ...]]:
     if isinstance(value, (list, tuple)):
-        value = {kind: ["*"] for kind in value if isinstance(kind, str)} if value else None
+        value = {str(kind): ["*"] for kind in value}
     if not isinstance(value, Mapping) or not value or not set(value) <= set(KINDS):
         raise CollectorError(
             "monitor.record must name what to record, with patterns of names for each: some of "

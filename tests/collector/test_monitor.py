@@ -320,6 +320,7 @@ def test_a_training_without_trouble_raises_no_alert(tmp_path: Path) -> None:
         ({"alerts": {"jump": 10**400}}, "jump"),
         ({"formats": ["xml"]}, "formats"),
         ({"record": ["weights"]}, "record"),
+        ({"record": ["weight", 3]}, "record"),
         ({"record": {"weight": "layers"}}, "record.weight"),
         ({"alerts": {"nan": 3}}, "alerts.nan"),
         ({"alerts": {"jump": 0.5}}, "alerts.jump"),

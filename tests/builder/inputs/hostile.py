@@ -74,6 +74,16 @@ def directory(path: str) -> Callable[[Path], object]:
     return make
 
 
+def packed(path: str) -> Callable[[Path], object]:
+    """Give every file of a directory the name of one that gzip has made of it."""
+
+    def make(folder: Path) -> None:
+        for file in sorted((folder / path).iterdir()):
+            file.rename(file.with_name(f"{file.name}.gz"))
+
+    return make
+
+
 def in_dumps(old: str, new: str) -> Callable[[Path], object]:
     """Replace text in the dump.json of both sides."""
 
@@ -170,7 +180,7 @@ _CASES = [
     Case("path too long", "compare.json: 'npu_path' is no path (File name too long)", 2,
          write("compare.json", json.dumps({"npu_path": "x" * 5000}))),
     Case("path of half a character",
-         "npu_path half \\ud800 does not exist; correct the path in compare.json.", 1,
+         "npu_path half \\ud800 does not exist; correct its path.", 1,
          write("compare.json", f'{{"npu_path": {SURROGATE}}}')),
     Case("name too long", "is longer than 200 bytes; shorten it.", 2,
          options=("--output-name", "x" * 300)),
@@ -184,6 +194,8 @@ _CASES = [
         lambda folder: (folder / "npu").rename(folder / "x"),
         directory("npu"),
         lambda folder: (folder / "x").rename(folder / "npu" / "rank9223372036854775808"))),
+    Case("a packed dump", "npu_path npu/dump.json.gz is packed; unpack it, and what lies", 1,
+         packed("npu")),
     # Said, not silently wrong.
     Case("statistics as text", "2 x Statistics in dump.json are no numbers; texts of numbers", 0,
          in_dumps('"Max": 1.0', '"Max": "NaN"'), LOUD),
