@@ -125,3 +125,32 @@ def test_who_is_given_another_size_is_not(
     assert [one["node"] for one in answer["suspects"] if one["strength"] == "strong"] == []
     [told] = [one for one in answer["suspects"] if one["node"] == "Tensor.sum.0.forward"]
     assert "The size of input.0 is 12, in the reference 24; output.0" in told["evidence"]
+
+
+def summed(gradient: float) -> tuple[dict[str, Record], dict[str, Any]]:
+    """A module whose first call is given back a sum, which no recorded call has put out."""
+    module, given, put_out = "Module.layer.Layer", named(2.0), named(3.0)
+    behind = named(gradient / 3)
+    records = {
+        f"{module}.forward.0": forward([given], [named(9.0)]),
+        "Torch.sin.0.forward": forward([given], [put_out]),
+        "Torch.tanh.0.forward": forward([put_out], [named(9.0)]),
+        f"{module}.backward.0": {"input": [named(11.0)], "output": [named(gradient / 2)]},
+        "Torch.tanh.0.backward": {"input": [named(11.0)], "output": [named(12.0)]},
+        "Torch.sin.0.backward": {"input": [named(gradient)], "output": [behind]},
+        "Functional.relu.0.backward": {"input": [behind], "output": [named(gradient / 2)]},
+    }
+    inside = {name: f"{module}.{name.rpartition('.')[2]}.0" for name in records}
+    return records, {**inside, f"{module}.forward.0": None, f"{module}.backward.0": None}
+
+
+def test_a_gradient_that_no_call_has_put_out_accuses_nobody_strongly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a sum: in which of its terms the fault began nobody knows."""
+    sides = {name: summed(norm) for name, norm in (("npu", 50.0), ("bench", 30.0))}
+    paths = {name: write_dump(tmp_path / name, *side) for name, side in sides.items()}
+    answer = verdict(tmp_path / "build", capsys, **paths)
+    best = answer["suspects"][0]
+    assert (best["cause"], best["strength"]) == ("between", "weak")
+    assert answer["conclusion"] == "undecided"
