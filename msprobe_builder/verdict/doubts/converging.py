@@ -15,17 +15,18 @@ from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.doubts.certainty import HALF
-from msprobe_builder.verdict.findings import SUSPICIOUS, Finding
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 Int = NDArray[np.int64]
 
 _MOST = 512  # calls in between
+_NO_FORMULA = (Cause.RANK, Cause.WEIGHT, Cause.WEIGHTS)  # what is off there nobody computed
 
 
 def meets_again(flow: Flow, finding: Finding) -> bool:
     """Whether all that comes of a finding agrees behind calls that each side has of its own."""
     calls, node = flow.npu.calls, finding.at
-    if finding.row < 0 or not calls.is_api.any():
+    if finding.row < 0 or not calls.is_api.any() or finding.cause in _NO_FORMULA:
         return False
     if finding.node in flow.arguments and not finding.side:
         return False

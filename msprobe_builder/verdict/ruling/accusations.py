@@ -345,8 +345,8 @@ def _strength(
         return Strength.WEAK
     if divided and finding.cause is not Cause.WIRING and not same_calls:
         return Strength.WEAK
-    # A gradient is a sum of what several give back, which nobody records: what is off in it may have
-    # begun in any of them, and of modules alone in forward calls that nobody recorded.
+    # A gradient is a sum of what several give back, which nobody records: what is off in it may
+    # have begun in any of them, and of modules alone in forward calls that nobody recorded.
     if finding.cause is Cause.BETWEEN and _direction(flow, finding.at) is Direction.BACKWARD:
         return Strength.WEAK
     if meets_again(flow, finding) or is_cast_of_habit(flow, finding, texts):
