@@ -33,12 +33,12 @@ class Calls:
     call: Int
     stems: list[str]
 
-    @property
+    @cached_property
     def is_api(self) -> Bool:
         """Calls that are no modules."""
         return np.asarray(self.kind == Kind.API)
 
-    @property
+    @cached_property
     def is_module(self) -> Bool:
         """Modules."""
         return np.asarray(self.kind == Kind.MODULE)

@@ -134,7 +134,7 @@ class Gatherer:
         run("CREATE TEMP TABLE text_map (old INTEGER PRIMARY KEY, new INTEGER NOT NULL)")
         fresh = []
         pairs = []
-        for old, value in run("SELECT text_id, value FROM shard.text").fetchall():
+        for old, value in run("SELECT text_id, value FROM shard.text ORDER BY text_id").fetchall():
             new = self._texts.get(value)
             if new is None:
                 new = self._texts[value] = len(self._texts) + 1

@@ -218,7 +218,8 @@ def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
         return []
     inputs, partner = inputs_of(flow.npu.table, node), int(flow.partner[node])
     is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
-    if is_told or not flow.npu.calls.are(NEIGHBOURLY)[node] or (bits[inputs] == 1).all():
+    is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
+    if is_told or not is_neighbourly or (bits[inputs] == 1).all():
         return []
     own = _turned(flow.npu, flow.producer, flow.lone | (flow.grouped.npu >= 0), node)
     alone = flow.bench_lone | (flow.grouped.bench >= 0)
