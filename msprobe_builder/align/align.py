@@ -91,8 +91,8 @@ def align_by_evidence(
         Words(bench.tree),
         _stem_ids(npu, stems),
         _stem_ids(bench, stems),
-        np.array([name.call for name in npu.tree.parsed], dtype=np.int64),
-        np.array([name.call for name in bench.tree.parsed], dtype=np.int64),
+        npu.tree.calls.call,
+        bench.tree.calls.call,
         np.full(len(npu.tree), -1, dtype=np.int64),
         np.full(len(bench.tree), -1, dtype=np.int64),
         Trust(),
@@ -205,9 +205,7 @@ def _numbers(operators: dict[str, int], names: frozenset[str]) -> Int:
 
 
 def _stem_ids(side: Side, ids: dict[str, int]) -> Int:
-    return np.array(
-        [ids.setdefault(name.stem, len(ids)) for name in side.tree.parsed], dtype=np.int64
-    )
+    return side.tree.calls.of_stems(lambda stem: ids.setdefault(stem, len(ids)))
 
 
 def _pair_by_leaves(pairs: Pairs, core: Int, other_core: Int, twins: tuple[Int, Int]) -> None:

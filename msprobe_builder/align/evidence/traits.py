@@ -14,6 +14,7 @@ from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.side import Side
+from msprobe_builder.graph.tree import Tree
 from msprobe_builder.match.hashing import mixed
 from msprobe_builder.match.outline import Outline
 
@@ -75,19 +76,24 @@ class Traits:
         return len(self.operator)
 
 
+def _operators(tree: Tree, calls: Int, ids: dict[str, int]) -> Int:
+    """The operator of each of these calls, -1 for other nodes; ``ids`` are given as they come."""
+    result = np.full(len(tree), -1, dtype=np.int64)
+    stem = tree.calls.stem[calls]
+    stems, first, place = np.unique(stem, return_index=True, return_inverse=True)
+    of_stem = np.empty(len(stems), dtype=np.int64)
+    for one in np.argsort(first).tolist():
+        of_stem[one] = ids.setdefault(operator_of(tree.calls.stems[stems[one]]), len(ids))
+    result[calls] = of_stem[place]
+    return result
+
+
 def traits_of(side: Side, outline: Outline, operators: dict[str, int], texts: Texts) -> Traits:
     """Gather the traits of one side; ``operators`` gives ids and grows."""
     tree, table = side.tree, side.table
     dimensions = _dimensions(table, texts)
-    of_stem: dict[str, int] = {}
-    operator = np.full(len(tree), -1, dtype=np.int64)
-    for node in np.flatnonzero(outline.kind == Kind.API).tolist():
-        stem = tree.parsed[node].stem
-        known = of_stem.get(stem)
-        if known is None:
-            known = of_stem[stem] = operators.setdefault(operator_of(stem), len(operators))
-        operator[node] = known
-    direction = np.array([name.direction for name in tree.parsed], dtype=np.int64)
+    operator = _operators(tree, np.flatnonzero(outline.kind == Kind.API), operators)
+    direction = tree.calls.direction.astype(np.int64)
     parameters = _tensors(table, Section.PARAMETERS, len(tree), dimensions)
     calls = np.flatnonzero(operator >= 0)
     below = np.zeros((len(tree) + 1, _BINS), dtype=np.int32)

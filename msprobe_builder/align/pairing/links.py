@@ -16,12 +16,15 @@ Int = NDArray[np.int64]
 def forward_of(side: Traits) -> Int:
     """The forward call that each backward call belongs to, by stem and call number, -1 without."""
     tree = side.outline.tree
-    calls: dict[tuple[str, int], int] = {}
     result = np.full(len(tree), -1, dtype=np.int64)
-    for node in np.flatnonzero(side.direction == Direction.FORWARD).tolist():
-        calls[tree.parsed[node].stem, tree.parsed[node].call] = node
-    for node in np.flatnonzero(side.direction == Direction.BACKWARD).tolist():
-        result[node] = calls.get((tree.parsed[node].stem, tree.parsed[node].call), -1)
+    key = tree.calls.stem * (tree.calls.call.max(initial=0) + 1) + tree.calls.call
+    forward = np.flatnonzero(side.direction == Direction.FORWARD)
+    forward = forward[np.argsort(key[forward], kind="stable")]
+    backward = np.flatnonzero(side.direction == Direction.BACKWARD)
+    place = np.searchsorted(key[forward], key[backward], side="right") - 1  # the last of several
+    known = place >= 0
+    known[known] = key[forward[place[known]]] == key[backward[known]]
+    result[backward[known]] = forward[place[known]]
     return result
 
 
@@ -45,8 +48,7 @@ def origins(side: Traits, forward: Int) -> Int:
     if not len(calls):
         return result
     hosts, begin = np.unique(host[calls], return_index=True)
-    stems = {name.stem: number for number, name in enumerate(tree.parsed)}
-    stem = np.array([stems[name.stem] for name in tree.parsed], dtype=np.int64)
+    stem = tree.calls.stem
     for above, a in zip(hosts.tolist(), np.split(calls, begin[1:]), strict=True):
         origin = int(result[forward[above]] if forward[above] >= 0 else result[above])
         if origin <= 0:
