@@ -20,6 +20,7 @@ from tests.faults.case import (
 )
 from tests.faults.eighteenth_cases import OF_EIGHTEENTH
 from tests.faults.kept_cases import OF_FIFTEENTH
+from tests.faults.nineteenth_cases import OF_NINETEENTH
 from tests.faults.seventeenth_cases import OF_SEVENTEENTH
 from tests.faults.unseen_cases import (
     OF_FIFTH,
@@ -271,6 +272,7 @@ _UNSEEN = (
     *OF_FIFTEENTH,
     *OF_SEVENTEENTH,
     *OF_EIGHTEENTH,
+    *OF_NINETEENTH,
 )
 
 

@@ -4,7 +4,7 @@ Parts are developed (the default), held-out, second, third, fourth, fifth, sixth
 eighth, ninth, tenth, eleventh, twelfth,
 thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-otherwise,
 seventeenth, seventeenth-otherwise,
-eighteenth, eighteenth-otherwise and other-ways.
+eighteenth, eighteenth-otherwise, nineteenth, nineteenth-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -28,6 +28,7 @@ from tests.faults.cases import developed, fourth, held_out, other_ways, second, 
 from tests.faults.eighteenth_cases import eighteenth, eighteenth_otherwise
 from tests.faults.kept_cases import fifteenth, fifteenth_otherwise
 from tests.faults.later_cases import fourteenth
+from tests.faults.nineteenth_cases import nineteenth, nineteenth_otherwise
 from tests.faults.record import OUTSIDE, run
 from tests.faults.seventeenth_cases import seventeenth, seventeenth_otherwise
 from tests.faults.sixteenth_cases import sixteenth, sixteenth_otherwise
@@ -116,6 +117,8 @@ def main(arguments: list[str]) -> None:
         "seventeenth-otherwise": seventeenth_otherwise,
         "eighteenth": eighteenth,
         "eighteenth-otherwise": eighteenth_otherwise,
+        "nineteenth": nineteenth,
+        "nineteenth-otherwise": nineteenth_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

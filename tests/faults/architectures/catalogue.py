@@ -28,7 +28,9 @@ from tests.faults.architectures import (
     outlying,
     parallels,
     preferring,
+    rounding,
     sequence,
+    serving,
     settlers,
     speaking,
     strangers,
@@ -36,6 +38,7 @@ from tests.faults.architectures import (
     unseen,
     vision,
     visitors,
+    waves,
     wayfarers,
     windowed,
 )
@@ -131,4 +134,9 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "exchanged": (dreaming.Exchanged, "words"),
     "stretched": (speaking.Stretched, "words"),
     "moved": (speaking.Moved, "pictures"),
+    "assisted": (serving.Assisted, "words"),
+    "hidden": (waves.Hidden, "pictures"),
+    "slotted": (waves.Slotted, "pictures"),
+    "linked": (rounding.Linked, "words"),
+    "rounded": (rounding.Rounded, "words"),
 }
