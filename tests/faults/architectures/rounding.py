@@ -40,7 +40,7 @@ class Neighbours(nn.Module):
         alpha = F.leaky_relu(alpha, slope)  # culprit: leaks_less, edges_not_told
         alpha = alpha.float()
         who = src if planted("shared_by_senders", False, True, self.layer) else dst
-        index = who[:, None].expand_as(alpha)
+        index = who[:, None].expand_as(alpha)  # culprit: shared_by_senders
         if not planted("equal_shares", False, True, self.layer):
             largest = alpha.new_full((n, self.heads), -1e30)
             largest = largest.scatter_reduce(
@@ -114,7 +114,7 @@ class Linked(nn.Module):
             whole = x.sum(1, keepdim=True) / 12  # culprit: read_by_largest
         told = self.pair(x, whole.expand_as(x)).squeeze(-1).float()
         aims = (labels.view_as(ids) % 3 == 0).float()
-        weight = torch.tensor(planted("rare_not_weighed", 2.0, 1.0))
+        weight = torch.tensor(planted("rare_not_weighed", 2.0, 1.0))  # culprit: rare_not_weighed
         loss = F.binary_cross_entropy_with_logits(
             told, aims, pos_weight=weight
         )  # culprit: rare_not_weighed
@@ -182,7 +182,7 @@ class Blocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         q, k, v, out, size = ctx.saved_tensors
-        n, scale = q.shape[2], q.shape[3] ** -0.5
+        scale = q.shape[3] ** -0.5
         scores = (q @ k.transpose(2, 3)) * scale
         shares = torch.exp(scores - size).tril()
         of_v = shares.transpose(2, 3) @ grad
@@ -206,7 +206,7 @@ class CoarseLinear(nn.Module):
         super().__init__()
         self.layer = layer
         self.weight = nn.Parameter(torch.randn(out, width) / width**0.5)
-        self.scale = nn.Parameter(self.weight.detach().abs().amax(-1, keepdim=True) / 6)
+        self.scale = nn.Parameter(self.weight.detach().abs().amax(-1, keepdim=True) / 12)
         self.bias = nn.Parameter(torch.zeros(out))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -251,8 +251,11 @@ class CoarseBlock(nn.Module):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             y = Blocks.apply(
-                q, k, v, self.layer
-            )  # culprit: block_begins_late, sums_not_rescaled, rows_not_taken_off, keys_not_scaled_back
+                q,  # culprit: block_begins_late, sums_not_rescaled, rows_not_taken_off
+                k,  # culprit: keys_not_scaled_back
+                v,
+                self.layer,
+            )
         x = x + self.out(y.transpose(1, 2).reshape(b, n, c))
         h = F.layer_norm(x, (c,))
         wide = self.up(h)
@@ -327,7 +330,7 @@ class Rounded(nn.Module):
             step = grad * by_row * columns.rsqrt()[None]  # culprit: rows_not_shared
             if not planted("steps_not_bounded", False, True):
                 size = step.square().mean().sqrt()
-                step = step / size.clamp(min=1.0)  # culprit: steps_not_bounded
+                step = step / (size * 2).clamp(min=1.0)  # culprit: steps_not_bounded
             rate = planted("rate_not_relative", True, False)
             if rate:
                 step = step * one.square().mean().sqrt().clamp(

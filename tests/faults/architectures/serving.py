@@ -26,6 +26,9 @@ class CentredNorm(nn.Module):
     def _norm(self, x: Tensor) -> Tensor:
         if self.part == "feed" and planted("equal_root", False, True, self.layer):
             return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.part == "key":
+            size = x.pow(2).mean(-1, keepdim=True) + self.eps  # culprit: key_norm_epsilon
+            return x * torch.rsqrt(size)
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,13 +68,14 @@ class RotaryTable(nn.Module):
 
 
 def rotate_half(x: Tensor) -> Tensor:
-    x1 = x[..., : x.shape[-1] // 2]
-    x2 = x[..., x.shape[-1] // 2 :]
-    return torch.cat((-x2, x1), dim=-1)
+    x1 = x[..., : x.shape[-1] // 2]  # culprit: turned_in_pairs
+    x2 = x[..., x.shape[-1] // 2 :]  # culprit: turned_in_pairs
+    return torch.cat((-x2, x1), dim=-1)  # culprit: turned_in_pairs
 
 
 def rotate_pairs(x: Tensor) -> Tensor:
-    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+    odd = -x[..., 1::2]  # culprit: turned_in_pairs
+    return torch.stack((odd, x[..., ::2]), dim=-1).flatten(-2)  # culprit: turned_in_pairs
 
 
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor, layer: int) -> Tensor:
@@ -100,7 +104,7 @@ class AssistedAttention(nn.Module):
         self.v_proj = nn.Linear(hidden_size, 2 * head_dim, bias=False)
         self.o_proj = nn.Linear(4 * head_dim, hidden_size, bias=False)
         eps = planted("key_norm_epsilon", 1e-6, 1e-2, layer_idx)
-        self.q_norm, self.k_norm = CentredNorm(head_dim), CentredNorm(head_dim)
+        self.q_norm, self.k_norm = CentredNorm(head_dim), CentredNorm(head_dim, part="key")
         self.key_eps = eps
         self.past_key = nn.Parameter(torch.randn(1, 2, 3, head_dim))
         self.past_value = nn.Parameter(torch.randn(1, 2, 3, head_dim))

@@ -81,8 +81,7 @@ class HiddenBlock(nn.Module):
                     h, h, h, key_padding_mask=padding, need_weights=False
                 )  # culprit: padding_turned_round, dropout_left_on, normed_behind
             x = x + y
-        x = x + self.feed(self.norm2(x))
-        return x
+        return x + self.feed(self.norm2(x))
 
     def by_hand(self, h: Tensor, padding: Tensor) -> Tensor:
         """The same in single steps."""
@@ -126,7 +125,7 @@ class Hidden(nn.Module):
         x = self.norm(x)
         aims = self.aim(x)
         x = self.wide(x)
-        b, n, c = x.shape
+        n = x.shape[1]
         at = torch.arange(n)
         hidden = ((at[None, :] + labels[:, None]) % 5) < 2
         padding = at[None, :] >= torch.tensor([n, n - 4, n - 2, n - 7])[:, None]
