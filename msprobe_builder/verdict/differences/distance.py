@@ -131,7 +131,7 @@ def _of_statistics(
         # Of a type without norm, bool and complex, the extremes are the size.
         unit[_MEAN] = np.where(np.isfinite(unit[_MEAN]), unit[_MEAN], unit[_MAX])
         said = finite.copy()
-        filler = fillers(n, b)
+        filler = fillers(n, b, elements)
         for one, other in ((_MIN, _MAX), (_MAX, _MIN)):
             filled = filler[one]
             said[:, filled] = False
@@ -166,11 +166,12 @@ def _is_hidden(low: Float) -> Bool:
     return np.asarray(low <= -_LOWEST, dtype=bool)
 
 
-def fillers(n: Float, b: Float) -> Bool:
+def fillers(n: Float, b: Float, elements: Float) -> Bool:
     """Which of max and min, of shape (2, k), are constants far beyond the other one.
 
     ``n`` and ``b`` are max, min, mean and norm of k pairs. Only the other extreme tells anything
-    then: norm and mean are made of the filler, which differs from type to type.
+    then: norm and mean are made of the filler, which differs from type to type. What is nowhere
+    below 0, such as squares, has a maximum as far beyond its minimum: that is no filler.
     """
     found = np.zeros((2, n.shape[1]), dtype=bool)
     with np.errstate(all="ignore"):
@@ -184,7 +185,19 @@ def fillers(n: Float, b: Float) -> Bool:
             # Each side may fill with a number of its own.
             own = (far | far_there) & _is_hidden(n[filler]) & _is_hidden(b[filler])
             found[filler] = (far_there & alike) | own
+    maxima = np.flatnonzero(found[_MAX])
+    for one in (n, b) if len(maxima) else ():
+        found[_MAX, maxima] &= _is_one_number(one[:, maxima], elements[maxima])
     return found
+
+
+def _is_one_number(statistics: Float, elements: Float) -> Bool:
+    """Whether all that is large is the maximum again and again: (norm / max)² times, in the sum."""
+    largest, smallest = np.abs(statistics[:2])
+    with np.errstate(all="ignore"):
+        times = (statistics[_NORM] / largest) ** 2
+        off = np.abs(statistics[_MEAN] * elements / largest - times)
+        return ~(off > times / 16 + elements * smallest / largest)
 
 
 def visible_size(statistics: Float, filler: Bool) -> Float:

@@ -118,7 +118,8 @@ def mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
     with np.errstate(all="ignore"):
         mean, norm = np.nan_to_num(table.statistics[2]), table.statistics[3]
         spread = np.sqrt(np.fmax(norm**2 / np.fmax(table.numel, 1) - mean**2, 0.0))
-    spread[fillers(table.statistics, table.statistics).any(axis=0)] = 0.0  # that of a mask
+    filler = fillers(table.statistics, table.statistics, table.numel)
+    spread[filler.any(axis=0)] = 0.0  # that of a mask
     size = len(calls.kind)
     given, put_out = np.zeros(size), np.zeros(size)
     first = table.is_tensor & (table.position == 0) & np.isfinite(spread)

@@ -92,6 +92,8 @@ def _is_norm(name: str) -> bool:
 # Of a determinant: a sum of logarithms, which cancels near 1 whatever is given.
 DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
+DIVIDING = frozenset({"rsqrt", "reciprocal", "rtruediv", "rdiv"})
+SLOPES_DIVIDE = frozenset({"sqrt", "log", "log2", "log10"})
 WAVES = frozenset({"sin", "cos", "tan"})
 
 # Elements stand elsewhere behind these, which their statistics do not tell.

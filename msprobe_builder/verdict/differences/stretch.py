@@ -16,9 +16,11 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
     CASTS,
     DETERMINANTS,
+    DIVIDING,
     JUMPING,
     LOGARITHMS,
     ROUNDING,
+    SLOPES_DIVIDE,
     WAVES,
     Family,
 )
@@ -59,8 +61,9 @@ def cancelling(flow: Flow, first: Int) -> Float:
 def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     """By how much the sizes of its tensors let a call enlarge the error it is given.
 
-    A normalisation's gradient may have been taken out, or made of what varies least: what it
-    stretches more than the rest makes most of the gradient, and of its error.
+    What divides makes most of the smallest number, which may be off by as much as a large one; so
+    does the slope of a root. A normalisation's gradient may have been taken out, or made of what
+    varies least: what it stretches more than the rest makes most of the gradient and of its error.
     """
     curves = flow.family == Family.CURVE
     reaches = np.where(curves, flow.reach, 1.0)
@@ -81,7 +84,26 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
         is_log, is_wave = (kind[node] & (scale > 0) for kind in (logarithms, waves))
         ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
         result[rows] = np.where(backward[node], back, ahead)
+    divides = flow.npu.calls.are(DIVIDING) | (flow.npu.calls.are(SLOPES_DIVIDE) & backward)
+    rows = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
+    if len(rows):
+        result[rows] = np.fmax(result[rows], _over_the_smallest(flow, rows, first))
     return result
+
+
+def _over_the_smallest(flow: Flow, rows: Int, first: Int) -> Float:
+    """How many times the smallest number goes into the size of what calls are given forward."""
+    node = flow.npu.table.node[rows]
+    twin = flow.twin[node]
+    given = first[np.where(_backward(flow)[node] & (twin >= 0), twin, node)]
+    sides = (flow.npu.table, given), (flow.bench.table, flow.bench_of[given])
+    result = np.ones(len(rows))
+    for table, of_side in sides:
+        _, least, _, norm = table.statistics[:, of_side]
+        with np.errstate(all="ignore"):
+            times = norm / np.sqrt(table.numel[of_side]) / least
+        result = np.where((of_side >= 0) & (least > 0), np.fmax(result, times), result)
+    return np.where(given >= 0, result, 1.0)
 
 
 def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
@@ -96,8 +118,9 @@ def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
     aside[list(told)] = True
     node = flow.npu.table.node
     given, numel = first[node], np.fmax(flow.npu.table.numel, 1.0)
+    of_truth = calls.are(CASTS)[node] & (given >= 0) & flow.discrete[given]
     is_part = (family == Family.SUM)[node] & back[node] & (given >= 0) & (numel < numel[given])
-    return np.asarray(~aside[node] & ~flow.discrete & ~(is_part & (flow.scale > 0)))
+    return np.asarray(~aside[node] & ~of_truth & ~flow.discrete & ~(is_part & (flow.scale > 0)))
 
 
 def _backward(flow: Flow) -> Bool:

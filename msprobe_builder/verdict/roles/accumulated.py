@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import has_own_gradient
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import NONE
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 # Single gradients that cancel are known as such; that sums of several cancel as well is seldom.
 _CANCELLED = 8.0
@@ -79,18 +82,26 @@ def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
     """By module on the way back its other calls of the same pass.
 
     What they give back to its parameters is one sum, which stands at one of them, often the first.
+    Where functions with a derivative of their own are called inside, theirs as well: no module is
+    around them on the way back.
     """
     tree, calls = flow.npu.tree, flow.npu.calls
     back = np.flatnonzero(calls.is_module & (calls.direction == Direction.BACKWARD))
     groups: dict[tuple[int, int], list[int]] = {}
     for node in back.tolist():
         groups.setdefault((int(calls.stem[node]), int(tree.micro_step[node])), []).append(node)
-    return {
+    found = {
         node: tuple(one for one in several if one != node)
         for several in groups.values()
         if len(several) > 1
         for node in several
     }
+    own = np.flatnonzero(calls.is_forward_call & (calls.of_stems(has_own_gradient) == 1))
+    for node in own[calls.twin[own] >= 0].tolist():
+        around = int(calls.twin[tree.parent[node]])
+        if around >= 0:
+            found[around] = (*found.get(around, ()), int(calls.twin[node]))
+    return found
 
 
 def _times_given_back(part: Part, nodes: Int) -> Int:
@@ -112,3 +123,28 @@ def _gradients(flow: Flow) -> dict[int, list[int]]:
     ):
         found.setdefault(int(table.shape_id[row]), []).append(int(row))
     return found
+
+
+def made_inside(flow: Flow, inside: Bool) -> dict[int, list[int]]:
+    """Of functions with a derivative of their own, on the way back: rows of what they give back.
+
+    ``inside`` are the calls that such functions make there. They stand beside the function, before
+    it or behind, and are known by what they put out: the function gives back the same numbers.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    is_output = table.is_tensor & (table.section == Section.OUTPUT)
+    made = np.flatnonzero(inside[table.node] & is_output)
+    if not len(made):
+        return {}
+    own = calls.of_stems(has_own_gradient) == 1
+    own &= calls.direction == Direction.BACKWARD
+    known = {_numbers(table, row): row for row in made.tolist()}
+    found: dict[int, list[int]] = {}
+    for row in np.flatnonzero(own[table.node] & is_output).tolist():
+        if (source := known.get(_numbers(table, row))) is not None:
+            found.setdefault(int(table.node[row]), []).append(source)
+    return found
+
+
+def _numbers(table: ParameterTable, row: int) -> tuple[int, bytes]:
+    return int(table.shape_id[row]), table.statistics[:, row].tobytes()

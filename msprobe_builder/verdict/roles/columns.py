@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.verdict.differences.flow import Flow
 
@@ -61,3 +62,10 @@ def with_calls_inside(flow: Flow) -> Bool:
         inside = calls.of_stems(lambda stem: ".parameters_grad" in stem) == 0
     until = np.cumsum(inside)
     return np.asarray(until[tree.subtree_end] > until)
+
+
+def inside_gradients(flow: Flow) -> Bool:
+    """Forward calls that functions with a derivative of their own make on the way back."""
+    calls, tree = flow.npu.calls, flow.npu.tree
+    back = calls.direction == Direction.BACKWARD
+    return np.asarray(calls.is_forward_call & back[tree.parent] & ~tree.is_recompute)

@@ -35,6 +35,7 @@ from msprobe_builder.verdict.roles.columns import (
     elements,
     first_modules,
     first_rows,
+    inside_gradients,
     rows_by_node,
     with_calls_inside,
 )
@@ -70,6 +71,7 @@ class Inheritance:
         self.scale: Sequence[float] = elements(flow.scale)
         self.section: Sequence[int] = elements(table.section)
         self.tainted = calls_of_one_side(flow)
+        self.inside_gradient: Sequence[bool] = elements(inside_gradients(flow))
         self.requires_grad: Sequence[int] = elements(table.requires_grad)
         self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
         self.informative: Sequence[bool] = elements(flow.informative)
@@ -185,6 +187,8 @@ class Inheritance:
             self._pass_taint_on(row, producer)
         elif self.backward[node]:
             inherited = self._of_consumers(node, row)
+        elif self.inside_gradient[node] and seen == seen:
+            inherited = seen, -1  # a gradient: it is told where the function itself is given it
         else:
             inherited = self.written.get((self.shape[row], self.dtype[row]), NONE)
             taint = self.tainted.get(row)
@@ -274,7 +278,7 @@ class Inheritance:
         """Parameter gradients are made of what their module was given, forward and back."""
         worst = max(self._of_pass(backward), self.inside[backward])
         for other in self.beside.get(backward, ()):
-            worst = max(worst, self._of_pass(other))
+            worst = max(worst, self._of_pass(other), self.put_out[other])
             if other > backward:  # it comes later: what is seen of it
                 for row in self.inputs[self.in_start[other] : self.in_start[other + 1]]:
                     if self.error[row] > worst[0]:

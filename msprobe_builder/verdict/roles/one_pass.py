@@ -9,13 +9,18 @@ far off although everything it was made from agrees.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.differences.distance import WORST
-from msprobe_builder.verdict.differences.operators import Family
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import CASTS, MASKING, Family
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
+from msprobe_builder.verdict.roles.accumulated import made_inside
+from msprobe_builder.verdict.roles.columns import elements
 from msprobe_builder.verdict.roles.inheritance import Inheritance
 
 _OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
@@ -23,6 +28,14 @@ _OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
 
 class Pass(Inheritance):
     """One pass over all calls."""
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(flow)
+        calls = flow.npu.calls
+        self.by_truth: Sequence[bool] = elements(
+            calls.are(CASTS | MASKING) & (calls.direction == Direction.FORWARD)
+        )
+        self.made_inside = made_inside(flow, np.asarray(self.inside_gradient))
 
     def run(self) -> Roles:
         end = self.end
@@ -98,11 +111,19 @@ class Pass(Inheritance):
         has_inside = self.has_inside[node]
         if has_inside:
             given = max(given, self.inside[node])
+        for row in self.made_inside.get(node, ()) if self.made_inside else ():
+            # Of what comes later what is seen counts, and nobody is told twice.
+            is_later = self.node_of[row] > node
+            seen = self.error[row] if self.error[row] == self.error[row] else 0.0
+            given = max(given, (seen, -1) if is_later else (self.latent[row], self.root[row]))
         worst, worst_ratio, suspect = NONE, -1.0, False
         taint = self.node_taint.get(node)
         if taint is not None and self._is_edge(node) and taint.cause in _OF_ONE_SIDE:
             taint = None  # what only this side feeds a group with, such as a mask, is part of it
         is_of_ranks = taint is not None and taint.cause is Cause.RANK  # this is certain
+        # Of a gradient that was not recorded, as behind what works in place, nobody knows anything.
+        untold = self.backward[node] and self.in_start[node] == self.in_start[node + 1]
+        untold &= matched and not self.is_module[node]
         if node in self.arguments and not is_of_ranks:
             taint = Place(0, node, Cause.ARGUMENT)
         elif node in self.altered:
@@ -118,7 +139,11 @@ class Pass(Inheritance):
                 self.written[extent] = max(given, self.written.get(extent, NONE))
         for row in self.outputs[first:last]:
             seen, floor = self.error[row], self.floor[row]
-            if self.passed_on[row]:
+            if untold:
+                expected = max(given[0], floor)
+                self.latent[row] = seen if seen > given[0] else given[0]
+                self.root[row] = given[1]
+            elif self.passed_on[row]:
                 before = len(self.findings)
                 self._receive(node, row)
                 if node in self.altered and taint is not None:
@@ -177,7 +202,10 @@ class Pass(Inheritance):
         """What an output holds; whether it is off although what it was made of is not."""
         seen, suspect = self.error[row], False
         told = node in self.arguments
-        if self.discrete[row] and seen == seen and seen > 0 and given[0] > 0 and not told:
+        is_choice = self.discrete[row]
+        if not is_choice and self.by_truth[node] and taint is None:
+            is_choice = seen > SUSPICIOUS * expected and self._by_chance(node)
+        if is_choice and seen == seen and seen > 0 and given[0] > 0 and not told:
             # One step aside is another choice, and all behind it is made of other numbers.
             self.choices.append(node)
             self.latent[row], self.root[row] = max(1.0, seen), given[1]
@@ -198,6 +226,14 @@ class Pass(Inheritance):
         if taint is not None and (not self.mixes[row] or self._hides(node, taint)):
             self.taint[row] = taint
         return suspect
+
+    def _by_chance(self, node: int) -> bool:
+        """Whether it goes by truth values of numbers that were compared and differ, if by little.
+
+        A number that stands right at the limit falls on either side of it.
+        """
+        rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
+        return any(self.discrete[row] and self.latent[row] > 0.0 for row in rows)
 
     def _as_told(self, node: int) -> Place:
         """Who is to blame for what a call puts out: a gradient goes by its forward's arguments."""

@@ -138,16 +138,20 @@ def accusations(
         for number, one in enumerate(roles.findings)
         if otherwise[one.at] or is_explained(flow, roles, number, norms)
     }
+    followed = set[int]()
     for number, one in enumerate(roles.findings):
         if number in explained:
             continue
         follows = merged and one.cause is Cause.OUTPUT and not explained.issuperset(range(number))
         if follows and is_given_unknown(flow, one):
+            followed.add(number)
             continue  # it may have been given what differs since an earlier finding
         root = later.root.get(number, -1) if one.root < 0 else one.root
         while root in explained:
             root = roles.findings[root].root
         while root >= 0 and root not in moved and strength[number] > strength[root]:
+            if root in followed:
+                break
             root = roles.findings[root].root
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half

@@ -217,7 +217,8 @@ def _difference(flow: Flow, row: int) -> str:
     if other < 0:
         return "differs"
     own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
-    filler = fillers(own[:, None], theirs[:, None])[:, 0]
+    elements = flow.bench.table.numel[[other]]
+    filler = fillers(own[:, None], theirs[:, None], elements)[:, 0]
     if filler.any():
         shown = int(np.argmin(filler))
         if np.isfinite([own[shown], theirs[shown]]).all():

@@ -138,7 +138,7 @@ class Coarse(torch.autograd.Function):
         weight, scale, level = ctx.saved_tensors
         inside = (level >= -8) & (level <= 7)
         if planted("outside_passes", False, True, ctx.layer):
-            inside = torch.ones_like(inside)
+            inside = torch.ones_like(inside)  # culprit: outside_passes
         of_weight = grad * inside.to(grad.dtype)  # culprit: outside_passes
         slope = torch.where(inside, level - weight / scale, level.clamp(-8, 7))
         share = (7 * weight.numel()) ** -0.5
@@ -218,8 +218,10 @@ class CoarseLinear(nn.Module):
             share = (7 * level.numel()) ** -0.5
             held = (scale - scale * share).detach() + scale * share
             level = self.weight / held
-            level = level.clamp(-8, 7)
-            weight = (level + (level.round() - level).detach()) * held
+            kept = level.detach().round().clamp(-8, 7)
+            inside = (level > -8.5) & (level < 7.5)
+            level = torch.where(inside, level, kept)
+            weight = (level + (kept - level).detach()) * held
         else:
             weight = Coarse.apply(
                 self.weight, scale, self.layer
@@ -330,7 +332,7 @@ class Rounded(nn.Module):
             step = grad * by_row * columns.rsqrt()[None]  # culprit: rows_not_shared
             if not planted("steps_not_bounded", False, True):
                 size = step.square().mean().sqrt()
-                step = step / (size * 2).clamp(min=1.0)  # culprit: steps_not_bounded
+                step = step / (size * 100).clamp(min=1.0)  # culprit: steps_not_bounded
             rate = planted("rate_not_relative", True, False)
             if rate:
                 step = step * one.square().mean().sqrt().clamp(
