@@ -42,14 +42,15 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     alone = (flow.lone | (flow.grouped.npu >= 0))[[*between, *before]].any()
     own = bool(alone) or _is_other_name(flow, before)
     if not own and finding.side:  # a step that is left out: no gate hides what cancels in a ratio
-        return all(_is_given_two(flow, one) for one in met)
+        return all(_is_given_two(flow, one, expected) for one in met)
     return _theirs(flow, finding, [*between, *met])
 
 
-def _is_given_two(flow: Flow, node: int) -> bool:
+def _is_given_two(flow: Flow, node: int, expected: float) -> bool:
     """Whether more than one of the tensors that a call is given is off."""
     rows = inputs_of(flow.npu.table, node)
-    return int(np.count_nonzero(flow.error[rows] > SUSPICIOUS * flow.floor[rows])) > 1
+    rounding = SUSPICIOUS * np.fmax(flow.floor[rows], expected)
+    return int(np.count_nonzero(flow.error[rows] > rounding)) > 1
 
 
 def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int], list[int]]:

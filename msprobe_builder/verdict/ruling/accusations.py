@@ -335,6 +335,10 @@ def _strength(
         return Strength.WEAK
     if merged and finding.row >= 0 and _counts_over_own_parameters(flow, finding.row):
         return Strength.WEAK
+    # Data needs no gradient: calls have made it, and merging has lost where it was handed on.
+    is_external = finding.cause is Cause.EXTERNAL
+    if merged and is_external and flow.npu.table.requires_grad[finding.row] == 1:
+        return Strength.WEAK
     if flow.family[finding.at] in (Family.RANDOM, Family.UNINITIALISED) and not differs:
         return Strength.WEAK
     # Nothing comes behind the gradient of a parameter; anything else is felt by somebody.

@@ -180,8 +180,8 @@ def _hear_other_ranks(hearing: Hearing) -> None:
         guilty = [
             other.rank
             for other in hearing.namesakes.get(one.suspect_id, ())
-            if other.role in _CARRYING[:2]
-            and other.given
+            # Or it is the first to show there what a call before it has done.
+            if ((other.role in _CARRYING[:2] and other.given) or (one.talks and other.is_same))
             and wrong.get((one.step, other.rank), one.seq) < one.seq
             # Where both hold the same now, though they were given their own, they have talked.
             and (one.is_shared or other.is_same)

@@ -151,7 +151,7 @@ class GatedGradient(torch.autograd.Function):
         slope = sigmoid * (1 + gate * (1 - sigmoid))
         if planted("slope_wrong", False, True):
             slope = sigmoid
-        return grad * value * slope, grad * gate * sigmoid
+        return grad * value * slope, grad * gate * sigmoid  # culprit: slope_wrong
 
 
 class TiedBlock(nn.Module):
