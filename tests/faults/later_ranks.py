@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,15 +24,19 @@ from tests.builder.merge.parallel_model import (
 )
 
 
+def _layer(model: GPT, number: int) -> Any:
+    return model.layers[number]
+
+
 def epsilon_of_one(model: GPT, ranks: Ranks) -> None:
     """One rank normalises with a larger epsilon."""
-    norm = model.layers[1].pre_mlp_layernorm
+    norm = _layer(model, 1).pre_mlp_layernorm
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         return x * torch.rsqrt(torch.mean(x * x, -1, keepdim=True) + 0.3) * norm.weight
 
     if ranks.rank == 1:
-        norm.forward = forward  # type: ignore[method-assign, assignment]
+        norm.forward = forward
 
 
 def scores_of_one(model: GPT, ranks: Ranks) -> None:
@@ -47,28 +52,26 @@ def scores_of_one(model: GPT, ranks: Ranks) -> None:
         return self.linear_proj(context.view(LENGTH, BATCH, -1))
 
     if ranks.rank == 0:
-        attention = model.layers[1].self_attention
-        attention.forward = types.MethodType(forward, attention)  # type: ignore[method-assign]
+        attention = _layer(model, 1).self_attention
+        attention.forward = types.MethodType(forward, attention)
 
 
 def gradient_not_summed(model: GPT, _: Ranks) -> None:
     """What each rank gives back to the input of its part is not added up."""
-    module = model.layers[0].mlp.linear_fc1
-    module.forward = lambda x: torch.matmul(x * 1.0, module.weight.t())  # type: ignore[assignment]
+    module = _layer(model, 0).mlp.linear_fc1
+    module.forward = lambda x: torch.matmul(x * 1.0, module.weight.t())
 
 
 def mean_for_sum(model: GPT, ranks: Ranks) -> None:
     """The mean over ranks where their sum belongs."""
-    module = model.layers[0].self_attention.linear_proj
-    module.forward = (  # type: ignore[method-assign]
-        lambda x: Reduce.apply(torch.matmul(x, module.weight.t()), ranks) / 2  # type: ignore[assignment]
-    )
+    module = _layer(model, 0).self_attention.linear_proj
+    module.forward = lambda x: Reduce.apply(torch.matmul(x, module.weight.t()), ranks) / 2
 
 
 def gate_and_up(model: GPT, ranks: Ranks) -> None:
     """One rank holds the two halves of a fused weight in the other order."""
     if ranks.rank == 1:
-        weight = model.layers[1].mlp.linear_fc1.weight
+        weight = _layer(model, 1).mlp.linear_fc1.weight
         with torch.no_grad():
             weight.copy_(weight.roll(INNER // ranks.tp, 0))
 
@@ -76,20 +79,19 @@ def gate_and_up(model: GPT, ranks: Ranks) -> None:
 def words_of_one(model: GPT, ranks: Ranks) -> None:
     """One rank is given other words."""
     if ranks.rank == 1:
-        embedding = model.embedding
-        assert embedding is not None
+        embedding: Any = model.embedding
         usual = embedding.forward
-        embedding.forward = lambda words: usual(words.flip(0))  # type: ignore[method-assign]
+        embedding.forward = lambda words: usual(words.flip(0))
 
 
-def arrives_in_halves(model: GPT, ranks: Ranks) -> None:
+def arrives_in_halves(model: Any, ranks: Ranks) -> None:
     """What the second stage is given was cast on the way."""
     if ranks.stage == 1:
         usual = model.forward
-        model.forward = lambda x: usual(x.bfloat16().float())  # type: ignore[method-assign]
+        model.forward = lambda x: usual(x.bfloat16().float())
 
 
-def last_norm_left_out(model: GPT, ranks: Ranks) -> None:
+def last_norm_left_out(model: Any, ranks: Ranks) -> None:
     """The last stage goes without the norm before the head."""
     if ranks.stage == 1:
-        model.norm = nn.Identity()  # type: ignore[assignment]
+        model.norm = nn.Identity()

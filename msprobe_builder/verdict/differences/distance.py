@@ -197,7 +197,7 @@ def _is_one_number(statistics: Float, elements: Float) -> Bool:
     with np.errstate(all="ignore"):
         times = (statistics[_NORM] / largest) ** 2
         off = np.abs(statistics[_MEAN] * elements / largest - times)
-        return ~(off > times / 16 + elements * smallest / largest)
+        return np.asarray(~(off > times / 16 + elements * smallest / largest))
 
 
 def visible_size(statistics: Float, filler: Bool) -> Float:

@@ -85,9 +85,9 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
         ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
         result[rows] = np.where(backward[node], back, ahead)
     divides = flow.npu.calls.are(DIVIDING) | (flow.npu.calls.are(SLOPES_DIVIDE) & backward)
-    rows = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
-    if len(rows):
-        result[rows] = np.fmax(result[rows], _over_the_smallest(flow, rows, first))
+    dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
+    if len(dividing):
+        result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
     return result
 
 
