@@ -178,21 +178,29 @@ def _hear_other_ranks(hearing: Hearing) -> None:
     # Where a rank was wrong first: nobody is to blame for what came to others before that.
     # A call that only the reference makes stands about where this run would make it.
     wrong: dict[tuple[int, int], int] = {}
+    alone: dict[tuple[int, int], int] = {}  # the same of what no rank has done with another
     for one in hearing.accused:
-        if one.strength:
-            begun = wrong.get((one.step, one.rank), one.seq)
-            wrong[one.step, one.rank] = min(begun, one.seq)
+        for begins in (wrong, *([] if one.is_shared else [alone])) if one.strength else ():
+            begun = begins.get((one.step, one.rank), one.seq)
+            begins[one.step, one.rank] = min(begun, one.seq)
     for one in hearing.accused:
         if not one.can_be_heard:
             continue
         guilty = [
             other.rank
             for other in hearing.namesakes.get(one.suspect_id, ())
-            # Or it is the first to show there what a call before it has done.
-            if ((other.role in _CARRYING[:2] and other.given) or (one.talks and other.is_same))
-            and wrong.get((one.step, other.rank), one.seq) < one.seq
-            # Where both hold the same now, though they were given their own, they have talked.
-            and (one.is_shared or other.is_same)
+            if (
+                other.role in _CARRYING[:2]
+                and other.given
+                and wrong.get((one.step, other.rank), one.seq) < one.seq
+                # Where both hold the same now, though they were given their own, they have talked.
+                and (one.is_shared or other.is_same)
+            )
+            # Or it is the first to show there what a call of that rank alone has done.
+            or (
+                (one.talks and other.is_same)
+                and alone.get((one.step, other.rank), one.seq) < one.seq
+            )
         ] or [
             other.rank
             for other in hearing.partners.get(one.suspect_id, ())
