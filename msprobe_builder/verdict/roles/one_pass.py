@@ -326,7 +326,7 @@ class Pass(Inheritance):
             error = max(error, amount * self.mixing[node]) if self.mixing[node] else amount or error
         elif self.rounds[node] and self.scale[row] > 0:
             error = max(error, 1.0 / self.scale[row])
-        elif family == Family.CURVE:
+        elif family in (Family.CURVE, Family.PLAIN):
             error *= self.stretch[row]
         elif family == Family.SELECTION and given[1] >= 0 and self.scale[row] > 0:
             # What is picked may hold all of the error, which noise does not.
