@@ -172,8 +172,9 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，而它的来源一致：传入的是另一个张量。`,
   ),
   told(
-    `In the reference ${NAMES} do the same together\\.`,
-    (theirs) => `标杆中由 ${names(theirs)} 共同完成同样的计算。`,
+    `In the reference ${NAMES} (together take|takes) its place\\.`,
+    (theirs, how) =>
+      `标杆中与之对应的是 ${names(theirs)}${how === "takes" ? "" : "，合为一体"}。`,
   ),
   told(
     `It is judged as one with ${NAMES}, which do what ${NAMES} does in the reference\\.`,
