@@ -173,8 +173,7 @@ const SENTENCES: readonly Told[] = [
   ),
   told(
     `In the reference ${NAMES} (together take|takes) its place\\.`,
-    (theirs, how) =>
-      `标杆中与之对应的是 ${names(theirs)}${how === "takes" ? "" : "，合为一体"}。`,
+    (theirs, how) => `标杆中与之对应的是 ${names(theirs)}${how === 'takes' ? '' : '，合为一体'}。`,
   ),
   told(
     `It is judged as one with ${NAMES}, which do what ${NAMES} does in the reference\\.`,
@@ -302,6 +301,10 @@ const OTHERS: readonly Told[] = [
   told(
     'Cannot tell, because only ([\\d,]+) of ([\\d,]+) nodes could be judged; nothing is wrong with those\\.',
     (some, all) => `无法判断：${all} 个节点中只有 ${some} 个可以判断，它们没有问题。`,
+  ),
+  told(
+    'Cannot tell, because the calls of the ranks contradict the layout that parallel_merge declares, as the warnings of the build say: correct it first\\.',
+    () => '无法判断：各 rank 的调用与 parallel_merge 声明的切分矛盾，见构建的警告；请先更正切分。',
   ),
   told(
     'Cannot tell, because dumps of task structure hold no numbers\\.',
