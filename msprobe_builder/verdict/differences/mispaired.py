@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import Direction
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
