@@ -301,7 +301,10 @@ const OTHERS: readonly Told[] = [
   told(
     '(Convolutions|Recurrent layers|Matrix products)(?:(?:,| and) (recurrent layers|matrix products))?(?: and (matrix products))? differ as much as operands rounded to 10 or 11 bits explain \\(TF32, HF32\\); a smaller fault would not show behind them\\.',
     (...kinds) =>
-      `${kinds.filter(Boolean).map((kind) => PRODUCTS[kind.toLowerCase()]).join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
+      `${kinds
+        .filter(Boolean)
+        .map((kind) => PRODUCTS[kind.toLowerCase()])
+        .join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
   ),
   told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
