@@ -1,7 +1,7 @@
-"""Statistics of tensors on an accelerator: written there by few kernels, read back together.
+"""Statistics of tensors on an accelerator: reduced there by few kernels, read back together.
 
-Each tensor has a row in a block of its device and type, into which the reductions write; a block
-is copied to the host as a whole once all its numbers are wanted. Nobody waits until then.
+Each tensor has a row in a block of its device, type and stream; a full block becomes one tensor
+there, and all blocks are copied to the host at once. Nobody waits until then.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
@@ -28,12 +28,18 @@ Values: TypeAlias = "tuple[Any, Any, Any, Any]"
 class _Block:
     """Rows of max and min in the tensors' own type, of sum and norm in a more accurate one."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, accurate: torch.dtype) -> None:
-        self.extremes = torch.zeros((_ROWS, 2), dtype=dtype, device=device)
-        self.totals = torch.zeros((_ROWS, 2), dtype=accurate, device=device)
-        self.high, self.low = (one.unbind() for one in self.extremes.unbind(1))
-        self.total, self.norm = (one.unbind() for one in self.totals.unbind(1))
+    def __init__(self) -> None:
+        self.extremes: list[torch.Tensor] = []
+        self.totals: list[torch.Tensor] = []
         self.used = 0
+        self._is_packed = False
+
+    def pack(self) -> None:
+        """Make one tensor of many, in the stream that they were made in or behind all streams."""
+        if not self._is_packed:
+            self._is_packed = True
+            self.extremes = [torch.stack(self.extremes)]
+            self.totals = [torch.stack(self.totals)] if self.totals else []
 
 
 class Row(NamedTuple):
@@ -49,40 +55,50 @@ class DeviceRows:
     """The blocks that are being filled. Backward hooks run in threads of the engine."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[torch.device, torch.dtype], _Block] = {}
+        self._open: dict[tuple[torch.device, torch.dtype, int], _Block] = {}
         self._lock = Lock()
 
     def measure(self, tensor: torch.Tensor, kind: str) -> Row:
         """Reduce a tensor of numbers that torch can reduce; nothing waits for the result."""
         size = tensor.numel()
-        if tensor.itemsize == 1 and kind == "float":
-            tensor = tensor.float()  # float8 has no reductions
-        block, place = self._next(tensor)
         if kind == "bool":
-            block.high[place].copy_(tensor.any())
-            block.low[place].copy_(tensor.all())
-            return Row(block, place, kind, size)
-        _extremes(tensor, block.low[place], block.high[place])
-        accurate = block.totals.dtype
-        if kind == "int":
-            tensor = tensor.to(accurate)
-        torch.sum(tensor, (), dtype=accurate, out=block.total[place])
-        if kind != "complex":
-            _norm(tensor, dtype=accurate, out=block.norm[place])
-        return Row(block, place, kind, size)
+            return self._row(tensor, [tensor.any(), tensor.all()], [], kind, size)
+        if kind == "float" and tensor.itemsize == 1:
+            tensor = tensor.float()  # float8 has no reductions
+        low, high = torch.aminmax(tensor)
+        accurate = torch.float32
+        if kind == "int" or tensor.itemsize == 8:
+            accurate = torch.float64
+        wide = tensor.to(accurate) if kind == "int" else tensor
+        total = torch.sum(wide, dtype=accurate)
+        norm = total if kind == "complex" else _norm(wide, dtype=accurate)
+        return self._row(tensor, [high, low], [total, norm], kind, size)
 
-    def _next(self, tensor: torch.Tensor) -> tuple[_Block, int]:
-        key = tensor.device, tensor.dtype
+    def _row(
+        self,
+        tensor: torch.Tensor,
+        extremes: list[torch.Tensor],
+        totals: list[torch.Tensor],
+        kind: str,
+        size: int,
+    ) -> Row:
+        device = tensor.device
+        stream = 0
+        if device.type == "cuda":  # a block is packed in the stream that its rows are made in
+            stream = torch._C._cuda_getCurrentRawStream(device.index)
+        key = device, tensor.dtype, stream
         with self._lock:
             block = self._open.get(key)
-            if block is None or block.used == _ROWS:
-                is_rounded = tensor.is_floating_point() and tensor.itemsize < 8
-                accurate = torch.float32 if is_rounded else torch.float64
-                with torch.inference_mode(False):  # in which it could be written to nowhere else
-                    block = self._open[key] = _Block(*key, accurate)
+            if block is None:
+                block = self._open[key] = _Block()
             place = block.used
             block.used += 1
-        return block, place
+            block.extremes += extremes
+            block.totals += totals
+            if block.used == _ROWS:
+                del self._open[key]
+                block.pack()
+        return Row(block, place, kind, size)
 
     def fetch(self, rows: Sequence[tuple[dict[str, Any], Row]], fields: Sequence[str]) -> None:
         """Write the numbers of waiting rows into their items: one copy for each device."""
@@ -91,22 +107,14 @@ class DeviceRows:
         by_device: dict[torch.device, dict[int, _Block]] = {}
         for _, row in rows:
             block = row.block
-            by_device.setdefault(block.extremes.device, {})[id(block)] = block
+            by_device.setdefault(block.extremes[0].device, {})[id(block)] = block
         numbers: dict[int, tuple[list[Any], list[Any]]] = {}
         for device, blocks in by_device.items():
             numbers |= _copied(device, list(blocks.values()))
         for item, row in rows:
             extremes, totals = numbers[id(row.block)]
-            values = _values(row, extremes[row.place], totals[row.place])
-            item.update(zip(fields, values, strict=True))
-
-
-def _extremes(tensor: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> None:
-    try:
-        torch.aminmax(tensor, out=(low, high))
-    except NotImplementedError:  # not every backend writes both into given memory
-        low.copy_(tensor.amin())
-        high.copy_(tensor.amax())
+            at = slice(2 * row.place, 2 * row.place + 2)
+            item.update(zip(fields, _values(row, extremes[at], totals[at]), strict=True))
 
 
 def _copied(
@@ -115,16 +123,17 @@ def _copied(
     """The numbers of blocks by their identity; other streams may still be writing to them."""
     synchronize = getattr(getattr(torch, device.type, None), "synchronize", None)
     if synchronize is not None:
-        synchronize() if device.type == "cpu" else synchronize(device)
-    parts = [part for block in blocks for part in (block.extremes, block.totals)]
-    flat = torch.cat([part.view(-1).view(torch.uint8) for part in parts]).cpu()
-    bytes_of = flat.split([part.numel() * part.itemsize for part in parts])
+        synchronize(device)
+    parts = []
+    for block in blocks:
+        block.pack()
+        parts += [one[0] for one in (block.extremes, block.totals) if one]
+    flat = torch.cat([part.view(torch.uint8) for part in parts]).cpu()
+    bytes_of = iter(flat.split([part.numel() * part.itemsize for part in parts]))
     # A copy of each begins where its type may begin.
-    tables = [
-        one.clone().view(part.dtype).view(part.shape).tolist()
-        for one, part in zip(bytes_of, parts, strict=True)
-    ]
-    return {id(block): (tables[2 * n], tables[2 * n + 1]) for n, block in enumerate(blocks)}
+    tables = [next(bytes_of).clone().view(part.dtype).tolist() for part in parts]
+    left = iter(tables)
+    return {id(one): (next(left), next(left) if one.totals else []) for one in blocks}
 
 
 def _values(row: Row, extremes: list[Any], totals: list[Any]) -> Values:
