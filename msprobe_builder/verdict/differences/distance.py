@@ -146,7 +146,7 @@ def _of_statistics(
         error[_MEAN:, constant] = np.where(known[_MEAN:], error[_MAX], np.nan)[:, constant]
         hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
     error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
-    error[_MEAN:, whole & _told_in_single(n, b, elements)] = 0.0
+    error[_MEAN:, whole & _added_up_otherwise(n, b, elements)] = 0.0
     equal = (n == b) | (np.isnan(n) & np.isnan(b))
     one_sided = known & ~equal & ~finite
     one_sided[:, hidden & ~(n[_MAX] == np.inf) & ~np.isnan(n[_MAX])] = False
@@ -162,18 +162,22 @@ def _of_statistics(
     return worst, broken, informative, visible_size(b, filler)
 
 
-def _told_in_single(n: Float, b: Float, elements: Float) -> Bool:
-    """Which whole numbers differ by no more than mean and norm that were summed in float32 tell.
+def _added_up_otherwise(n: Float, b: Float, elements: Float) -> Bool:
+    """Which whole numbers differ by no more than mean and norm that were added up in another order.
 
-    ``n`` and ``b`` are max, min, mean and norm of k pairs. Some recorders count in float64, so
-    that one that does not is off by as much as rounding makes of its sums, and two devices as well.
+    ``n`` and ``b`` are max, min, mean and norm of k pairs. Another device adds up in another order,
+    and so does a merge; some recorders do so in float32, as what they recorded shows.
     """
     with np.errstate(all="ignore"):
         single = (n == n.astype(np.float32)) | (b == b.astype(np.float32))
         size = np.stack([b[_NORM] / np.sqrt(np.fmax(elements, 1.0)), b[_NORM]])
-        near = np.abs(n - b)[_MEAN:] <= _SUMS * _SINGLE * size
+        apart = np.abs(n - b)[_MEAN:] / size
+        near = apart <= np.where(single[_MEAN:], _SUMS * _SINGLE, _REORDERED)
     same = (n == b)[:_MEAN].all(axis=0)
-    return np.asarray(same & ((n == b)[_MEAN:] | (near & single[_MEAN:])).all(axis=0))
+    return np.asarray(same & ((n == b)[_MEAN:] | near).all(axis=0))
+
+
+_REORDERED = 2.0**-40  # of sums in float64
 
 
 def weights(elements: Float) -> Float:
@@ -293,25 +297,6 @@ def _largest_size(npu: ParameterTable, bench: ParameterTable, comparisons: Compa
         left = npu.statistics[_NORM][pairs.npu] / np.sqrt(npu.numel[pairs.npu])
         right = bench.statistics[_NORM][pairs.bench] / np.sqrt(bench.numel[pairs.bench])
     return np.asarray(np.fmax(left, right))
-
-
-def added_up_otherwise(
-    npu: ParameterTable, bench: ParameterTable, bench_of: Int, error: Float, discrete: Bool
-) -> Int:
-    """Rows of whole numbers that are the same but for how their mean and norm were added up.
-
-    Another device does so in another order, and so does a merge: in float64, or in float32 where
-    all that was recorded are numbers of that.
-    """
-    rows = np.flatnonzero(discrete & (bench_of >= 0) & (error > 0) & (error < _IN_SINGLE))
-    n, b = npu.statistics[:, rows], bench.statistics[:, bench_of[rows]]
-    with np.errstate(all="ignore"):
-        in_single = ((n == n.astype(np.float32)) & (b == b.astype(np.float32))).all(axis=0)
-    same_extremes = (n[:_MEAN] == b[:_MEAN]).all(axis=0)
-    return np.asarray(rows[same_extremes & (in_single | (error[rows] < _IN_DOUBLE))])
-
-
-_IN_SINGLE, _IN_DOUBLE = 2.0**-17, 2.0**-40  # what is suspicious of sums in that precision, too
 
 
 def is_other_precision(
