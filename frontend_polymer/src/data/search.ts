@@ -26,6 +26,8 @@ export interface Query {
 export class Search {
   private readonly stems: readonly string[];
   private readonly endings: string[] = [];
+  /** What endings begin with: of long texts, few parts could be the beginning of one. */
+  private readonly initials: ReadonlySet<string>;
   /** Place in `endings` of each node. */
   private readonly ending: Integers;
 
@@ -46,6 +48,7 @@ export class Search {
       ending[index] = place;
     }
     this.ending = narrowed(ending);
+    this.initials = new Set(this.endings.map((name) => name.charAt(0)));
   }
 
   /** The nodes that match, in execution order. Throws a SyntaxError for an invalid pattern. */
@@ -117,6 +120,7 @@ export class Search {
     );
     let bit = 1;
     for (let cut = 1; cut < text.length; cut++) {
+      if (!this.initials.has(text.charAt(cut))) continue;
       const [head, tail] = [text.slice(0, cut), text.slice(cut)];
       // Endings are short, so only a few of the tails can be their beginning.
       if (!this.endings.some((name) => name.startsWith(tail))) continue;
