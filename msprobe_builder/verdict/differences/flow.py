@@ -20,7 +20,7 @@ from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.differences.bits import altered_calls
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
-from msprobe_builder.verdict.differences.distance import added_up_otherwise, distances
+from msprobe_builder.verdict.differences.distance import distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
@@ -32,6 +32,7 @@ from msprobe_builder.verdict.differences.mispaired import (
     other_parameters,
     other_places,
     resized,
+    shares_of_gradients,
     swapped_operands,
 )
 from msprobe_builder.verdict.differences.operators import (
@@ -194,6 +195,7 @@ def flow_of(
     other &= ~told
     error[other] = np.nan
     error[other_places(npu, bench, partner, off) | inside_cells(npu)] = np.nan
+    error[shares_of_gradients(npu, producer, error, off)] = np.nan
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
@@ -222,7 +224,6 @@ def flow_of(
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    error[added_up_otherwise(table, bench.table, bench_of, error, discrete)] = 0.0
     lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
     bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
     if undecided is not None:
