@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, isnan, nan, sqrt
-from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +49,8 @@ def tensor_errors(
 ) -> TensorErrors:
     """Errors of two tensors of one shape, given as corresponding pieces; empty is equal.
 
-    ``part_of`` computes a piece elsewhere (device.py), :func:`part_errors` when left out.
+    The first of two pieces may be overwritten. ``part_of`` computes a piece elsewhere (device.py),
+    :func:`part_errors` when left out.
     """
     part_of = part_of or part_errors
     return _total([part_of(n, b) for n, b in pieces if len(n)])
@@ -82,7 +82,7 @@ PartOf = Callable[[Array, Array], Part]
 
 
 def part_errors(n: Array, b: Array) -> Part:
-    """What one piece contributes, by numpy."""
+    """What one piece contributes, by numpy; ``n`` may be overwritten."""
     if n.dtype.kind in "iu" and b.dtype.kind in "iu":
         equal, absolute, relative = _integer_errors(n, b)
         npu, bench = n.astype(np.float64), b.astype(np.float64)
@@ -127,18 +127,17 @@ def _usual_errors(n: Float, b: Float) -> Part | None:
         return None
     npu, bench = (Squares(float(one > 0), one) for one in (squares, bench_squares))
     size = len(n)
-    difference = np.subtract(n, b, out=_space(size))
+    # |n - b|² = |n|² + |b|² - 2 n·b, which loses nothing where both are of about one size.
+    are_alike = squares < 4 * bench_squares < 16 * squares
+    product = 0.0 if are_alike else _inner(n, b)
+    difference = np.subtract(n, b, out=n)  # no third column, which the cache would not hold
     total = _inner(difference, difference)
     largest = max(float(difference.max()), -float(difference.min()))
     if largest == 0:
         return Part(size, True, size, size, 0.0, 0.0, Squares(0.0, 0.0), npu, bench, squares)
     distance = Squares(1.0, total) if total > _SMALLEST else _squares(difference)[0]
-    # |n - b|² = |n|² + |b|² - 2 n·b, which loses nothing where both are of about one size.
-    product = (
-        (squares + bench_squares - total) / 2
-        if squares < 4 * bench_squares < 16 * squares
-        else _inner(n, b)
-    )
+    if are_alike:
+        product = (squares + bench_squares - total) / 2
     relative = np.divide(difference, b, out=difference)
     np.abs(relative, out=relative)
     worst = float(relative.max())
@@ -150,20 +149,6 @@ def _usual_errors(n: Float, b: Float) -> Part | None:
         for limit in (WITHIN_ONE, WITHIN_FIVE)
     )
     return Part(size, False, within_one, within_five, largest, worst, distance, npu, bench, product)
-
-
-_spaces = local()
-_KEPT = 1 << 16  # elements
-
-
-def _space(size: int) -> Float:
-    """A column to compute in, the same for all pieces of a thread: a new one costs more."""
-    if size > _KEPT:
-        return np.empty(size)
-    kept: Float | None = getattr(_spaces, "kept", None)
-    if kept is None or len(kept) < size:
-        kept = _spaces.kept = np.empty(size)
-    return kept[:size]
 
 
 # Sums of squares between these lose nothing: what vanishes beside them is far below a rounding.
@@ -182,9 +167,11 @@ def _inner(x: Float, y: Float) -> float:
     """The inner product."""
     if len(x) <= _AT_ONCE:
         return float(np.dot(x, y))
-    whole = len(x) - len(x) % _AT_ONCE
+    rest = len(x) % _AT_ONCE
+    whole = len(x) - rest
     rows = x[:whole].reshape(-1, 1, _AT_ONCE), y[:whole].reshape(-1, _AT_ONCE, 1)
-    return float(np.matmul(*rows).sum()) + float(np.dot(x[whole:], y[whole:]))
+    total = float(np.add.reduce(np.matmul(*rows), axis=None))
+    return total + float(np.dot(x[whole:], y[whole:])) if rest else total
 
 
 def _components(x: Array, columns: int) -> Float:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import re
 import stat
+import sys
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from types import EllipsisType, ModuleType
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.metrics.tensor_store import stored_tensor
+from msprobe_builder.metrics.torch_archive import is_whole, plain_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 PIECE = 1 << 16
 _WITHOUT_THREADS = 1 << 15  # elements: more than these torch converts with threads of its own
 Index = tuple[int | slice | EllipsisType, ...]
-
-# Bytes: of more, as ``testzip`` reads, each piece would be new memory of the system.
-_CHECKED = 1 << 17
 
 _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
 
@@ -57,7 +56,7 @@ class StoredTensor:
     content: torch.Tensor | NDArray[Any]
 
     def piece(self, index: Index, space: NDArray[np.float64] | None = None) -> NDArray[Any]:
-        """Elements in one dimension as int64, uint64, float64 or complex128.
+        """Elements in one dimension as int64, uint64, float64 or complex128, never the file's own.
 
         Those of floating-point numbers are put in ``space`` where it is given: new memory for each
         piece costs more than what is computed of it.
@@ -182,8 +181,12 @@ def _wide(dtype: np.dtype[Any]) -> type[np.generic]:
 
 
 def _open_pt(path: Path) -> StoredTensor:
+    if zipfile.is_zipfile(path):  # an old form is none, and has no checksums
+        _require_checksums(path)
+        plain = plain_tensor(path)
+        if plain is not None:
+            return StoredTensor(plain.shape, plain)
     torch = _torch()
-    _require_checksums(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError as error:
@@ -205,23 +208,15 @@ def _open_pt(path: Path) -> StoredTensor:
 
 
 def _require_checksums(path: Path) -> None:
-    """Compare the checksums that torch wrote and does not check itself; an old form has none."""
+    """Compare the checksums that torch wrote and does not check itself."""
     status = path.stat()
-    if zipfile.is_zipfile(path) and not _is_whole(path, status.st_size, status.st_mtime_ns):
+    if not _is_whole(path, status.st_size, status.st_mtime_ns):
         raise TensorFileError("unreadable", f"{path.name} is damaged: its checksum is wrong")
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_whole(path: Path, _size: int, _modified: int) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                with archive.open(entry) as content:
-                    while content.read(_CHECKED):  # BadZipFile when the checksum is wrong
-                        pass
-    except (zipfile.BadZipFile, zlib.error, EOFError):
-        return False
-    return True
+    return is_whole(path)
 
 
 def _widened(x: torch.Tensor) -> NDArray[Any]:
@@ -229,7 +224,7 @@ def _widened(x: torch.Tensor) -> NDArray[Any]:
     if x.is_complex():
         x = x.to(torch.complex128).resolve_conj()
     elif x.is_floating_point():
-        x = x.to(torch.float64)
+        x = x.to(torch.float64, copy=True)
     elif x.dtype is not torch.uint64:
         x = x.to(torch.int64)
     array: NDArray[Any] = x.resolve_neg().numpy()
@@ -237,19 +232,32 @@ def _widened(x: torch.Tensor) -> NDArray[Any]:
 
 
 def require_torch(dump: Path) -> None:
-    """BuildError when torch is missing, or so old that ``weights_only`` can be bypassed."""
-    try:
-        torch = _torch()
-    except ImportError as error:
+    """BuildError when torch is missing, or so old that ``weights_only`` can be bypassed.
+
+    It is not imported for that: that takes seconds, and many files can be read without.
+    """
+    found = _torch_version()
+    if found is None:
+        raise BuildError(f"{dump} holds .pt files, which torch reads; install torch 2.10 or newer.")
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < _OLDEST_TORCH:
         raise BuildError(
-            f"{dump} holds .pt files, which torch reads; install torch 2.10 or newer."
-        ) from error
-    version = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
-    if version < _OLDEST_TORCH:
-        raise BuildError(
-            f"torch {torch.__version__} cannot read the .pt files of {dump} safely; "
+            f"torch {found} cannot read the .pt files of {dump} safely; "
             f"install torch 2.10 or newer."
         )
+
+
+def _torch_version() -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    if "torch" not in sys.modules and find_spec("torch"):
+        try:
+            return version("torch")
+        except PackageNotFoundError:  # nothing but the package itself tells
+            pass
+    try:
+        return str(_torch().__version__)
+    except ImportError:
+        return None
 
 
 def _torch() -> ModuleType:

@@ -190,14 +190,22 @@ class Placement {
   }
 
   private placeBoth(npu: Run, bench: Run, parent: number): void {
+    const depth = this.columns.depth[parent]! + 1;
+    const children = this.anchors(npu, bench);
+    const beside = this.input.beside[0];
     let [nextNpu, nextBench] = [npu.from, bench.from];
-    for (const [child, other] of this.anchors(npu, bench)) {
-      this.placeBetween(
-        { ...npu, from: nextNpu, to: this.firstOf(0, child) },
-        { ...bench, from: nextBench, to: this.firstOf(1, other) },
-        parent,
-      );
-      this.place(child, other, this.columns.depth[parent]! + 1, parent);
+    for (const child of children) {
+      const other = beside[child]!;
+      const [to, toBench] = [this.firstOf(0, child), this.firstOf(1, other)];
+      // Between most of them there is nothing.
+      if (nextNpu < to || nextBench < toBench) {
+        this.placeBetween(
+          { module: npu.module, from: nextNpu, to },
+          { module: bench.module, from: nextBench, to: toBench },
+          parent,
+        );
+      }
+      this.place(child, other, depth, parent);
       nextNpu = this.endOf(0, child);
       nextBench = this.endOf(1, other);
     }
@@ -308,21 +316,25 @@ class Placement {
     return tree.isSeries(child) ? tree.start(child) : child;
   }
 
-  /** Children that share a row, in order. */
-  private anchors(npu: Run, bench: Run): [child: number, other: number][] {
+  /** Children of the debug side that share a row with their counterparts, in order. */
+  private anchors(npu: Run, bench: Run): number[] {
     const { trees, beside } = this.input;
-    const pairs: [number, number][] = [];
+    const children: number[] = [];
+    let isInOrder = true;
+    let last = -1;
     for (let node = npu.from; node < npu.to;) {
       const child = trees[0].childAt(npu.module, node);
       node = this.endOf(0, child);
       const other = beside[0][child]!;
       if (other < 0 || !this.isShown(0, child) || !this.isIn(1, other, bench)) continue;
-      pairs.push([child, other]);
+      children.push(child);
+      // Of a series, the number says nothing about its place.
+      const place = this.firstOf(1, other);
+      isInOrder &&= place > last;
+      last = place;
     }
-    // Of a series, the number says nothing about its place.
-    const place = (other: number) => this.firstOf(1, other);
-    return longestIncreasing(pairs.map(([child, other]) => [child, place(other)] as const)).map(
-      ([child]) => [child, beside[0][child]!],
-    );
+    if (isInOrder) return children;
+    const places = children.map((child) => [child, this.firstOf(1, beside[0][child]!)] as const);
+    return longestIncreasing(places).map(([child]) => child);
   }
 }

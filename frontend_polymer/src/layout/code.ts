@@ -4,13 +4,59 @@ import type { Graph } from '../data/graph';
  * Writes which nodes are unfolded as text for an address: a row of bits, one for each node that has
  * children, in execution order.
  */
-export function encodeOpen({ count, end }: Graph, open: Uint8Array): string {
-  // After every change of the view, so with nothing made that is as large as the graph.
+export function encodeOpen(graph: Graph, open: Uint8Array): string {
+  // After every change of the view, so nothing is made that is as large as the graph, and what is
+  // folded, nearly all of a large one, is stepped over.
   const bits = new Runs();
-  for (let node = 0; node < count; node++) {
-    if (end[node]! > node + 1) bits.add(open[node]!);
+  const folders = foldersOf(graph);
+  const nodes = open.subarray(0, graph.count);
+  for (let node = 0; node < graph.count; node++) {
+    const next = nodes.indexOf(1, node);
+    const to = next < 0 ? graph.count : next;
+    bits.add(0, folders.between(node, to));
+    if (to < graph.count && graph.hasChildren(to)) bits.add(1, 1);
+    node = to;
   }
   return bits.text();
+}
+
+/** How many nodes with children there are, counted once for each block. */
+class Folders {
+  private readonly before: Int32Array;
+
+  constructor(private readonly graph: Graph) {
+    this.before = new Int32Array(Math.ceil(graph.count / BLOCK) + 1);
+    for (let block = 1; block < this.before.length; block++) {
+      const from = (block - 1) * BLOCK;
+      this.before[block] = this.before[block - 1]! + this.within(from, from + BLOCK);
+    }
+  }
+
+  /** How many there are from one node on up to another. */
+  between(from: number, to: number): number {
+    const [first, last] = [Math.ceil(from / BLOCK), Math.floor(to / BLOCK)];
+    if (first >= last) return this.within(from, to);
+    const whole = this.before[last]! - this.before[first]!;
+    return this.within(from, first * BLOCK) + whole + this.within(last * BLOCK, to);
+  }
+
+  private within(from: number, to: number): number {
+    const { end, count } = this.graph;
+    let found = 0;
+    for (let node = from; node < Math.min(to, count); node++) {
+      if (end[node]! > node + 1) found++;
+    }
+    return found;
+  }
+}
+
+const BLOCK = 256;
+const known = new WeakMap<Graph, Folders>();
+
+function foldersOf(graph: Graph): Folders {
+  let folders = known.get(graph);
+  if (!folders) known.set(graph, (folders = new Folders(graph)));
+  return folders;
 }
 
 /** The opposite of `encodeOpen`; null when the text does not belong to this graph. */
@@ -29,7 +75,7 @@ export function decodeOpen(graph: Graph, text: string): Uint8Array | null {
 /** The lengths of the runs, that of zeros first, in base 64. */
 export function encodeBits(bits: Uint8Array): string {
   const runs = new Runs();
-  for (const bit of bits) runs.add(bit);
+  for (const bit of bits) runs.add(bit, 1);
   return runs.text();
 }
 
@@ -39,13 +85,14 @@ class Runs {
   private current = 0;
   private length = 0;
 
-  add(bit: number): void {
+  add(bit: number, times: number): void {
+    if (times === 0) return;
     if (bit !== this.current) {
       this.ended.push(this.length);
       this.current = bit;
       this.length = 0;
     }
-    this.length++;
+    this.length += times;
   }
 
   /** The last run follows from the number of bits. */

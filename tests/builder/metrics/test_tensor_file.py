@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import socket
+import subprocess
+import sys
 import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe_builder.metrics import torch_archive
 from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 
 
@@ -187,19 +193,124 @@ def test_torch_files_that_hold_no_dense_tensor(folder: Path) -> None:
         assert _why(folder, f"{number}.pt").code == "unreadable"
 
 
+@pytest.fixture(params=["isal", "zlib"])
+def checksum(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whose CRC-32 is used: isal may be there or not."""
+    if request.param == "isal":
+        pytest.importorskip("isal")
+    else:
+        monkeypatch.setitem(sys.modules, "isal", None)
+        monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
+    crc32 = _checksum_of_archives()
+    assert crc32.__module__.startswith(request.param)
+    yield
+    monkeypatch.undo()
+    _checksum_of_archives()
+
+
+def _checksum_of_archives() -> Callable[[memoryview, int], int]:
+    torch_archive._crc32.cache_clear()
+    return torch_archive._crc32()
+
+
+@pytest.mark.usefixtures("checksum")
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_another_bit_in_the_elements_is_told(tmp_path: Path, share: float) -> None:
+@pytest.mark.parametrize("size", [100_000, 1_500_000])
+def test_another_bit_in_the_elements_is_told(tmp_path: Path, share: float, size: int) -> None:
     """Which torch itself would read as another number."""
     torch = pytest.importorskip("torch")
     path = tmp_path / "a.pt"
-    torch.save(torch.arange(100_000.0), path)
+    torch.save(torch.arange(float(size)), path)
+    assert open_tensor(tmp_path, path.name).piece((slice(-1, None),)).tolist() == [size - 1.0]
     content = bytearray(path.read_bytes())
     content[int(len(content) * share)] ^= 1
     path.write_bytes(content)
-    assert not torch.load(path).equal(torch.arange(100_000.0))
+    os.utime(path, ns=(0, 0))  # written to within one tick of the clock
+    assert not torch.load(path).equal(torch.arange(float(size)))
     problem = _why(tmp_path, path.name)
     assert problem.code == "unreadable"
     assert "checksum" in problem.reason
+
+
+def test_plain_torch_files_are_read_without_torch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(3)
+    expected = {}
+    for number, (kind, shape) in enumerate(
+        itertools.product(
+            "float16 float32 float64 int8 int16 int32 int64 uint8".split(),
+            [(), (7,), (1, 3), (2, 3, 4, 1, 2)],
+        )
+    ):
+        expected[f"{number}.pt"] = np.array(random.standard_normal(shape) * 50).astype(kind)
+        torch.save(torch.from_numpy(expected[f"{number}.pt"]), tmp_path / f"{number}.pt")
+    whole = torch.arange(70_000.0)
+    for name, view in (
+        ("some", whole[5:300]),
+        ("last", whole[-1:]),
+        ("leaf", torch.ones(3).requires_grad_()),
+    ):
+        torch.save(view, tmp_path / f"{name}.pt")
+        expected[f"{name}.pt"] = view.detach().numpy()
+    for name, array in expected.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pathlib import Path\n"
+        "import numpy as np\n"
+        "from msprobe_builder.metrics.tensor_file import open_tensor\n"
+        "folder = Path(sys.argv[1])\n"
+        "for path in folder.glob('*.npy'):\n"
+        "    name, array = path.stem, np.load(path)\n"
+        "    tensor = open_tensor(folder, name)\n"
+        "    assert tensor.shape == array.shape, name\n"
+        "    assert tensor.content.dtype == array.dtype, name\n"
+        "    assert np.array_equal(tensor.content, array), name\n"
+        "print(len(list(folder.glob('*.pt'))))\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert int(shown) == len(expected)
+
+
+def test_torch_files_that_are_not_plain_are_left_to_torch(tmp_path: Path) -> None:
+    """And read as torch reads them."""
+    torch = pytest.importorskip("torch")
+    x = torch.arange(24.0).reshape(4, 6)
+    kept = torch.nn.Parameter(x)
+    complex_numbers = torch.complex(x, x + 1)
+    for name, tensor in {
+        "turned": x.t(),
+        "every_other": x[:, ::2],
+        "repeated": x[:1].expand(1, 6),
+        "parameter": kept,
+        "bfloat16": x.bfloat16(),
+        "conjugate": complex_numbers.conj(),
+        "negative": complex_numbers.conj().imag,
+        "bool": x > 3,
+        "uint16": x.to(torch.uint16),
+        "empty": x[:0],
+    }.items():
+        path = tmp_path / f"{name}.pt"
+        torch.save(tensor, path)
+        found = open_tensor(tmp_path, path.name).piece((...,))
+        read = torch.load(path, weights_only=True).detach().resolve_conj().resolve_neg()
+        assert found.tolist() == read.reshape(-1).tolist(), name
+
+
+@pytest.mark.parametrize("cut", [1, 4])
+def test_a_tensor_longer_than_what_is_stored_is_refused(tmp_path: Path, cut: int) -> None:
+    """An archive made by hand, whose checksums are right."""
+    torch = pytest.importorskip("torch")
+    torch.save(torch.arange(100.0), tmp_path / "whole.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "whole.pt") as whole,
+        zipfile.ZipFile(tmp_path / "a.pt", "w") as archive,
+    ):
+        for name in whole.namelist():
+            content = whole.read(name)
+            archive.writestr(name, content[:-cut] if name.endswith("data/0") else content)
+    assert _why(tmp_path, "a.pt").code == "unreadable"
 
 
 @given(st.data())
