@@ -18,6 +18,7 @@ from msprobe_collector.record.plain_values import (
     is_p2p,
 )
 from msprobe_collector.record.statistics import (
+    SHORT,
     Measured,
     Row,
     bits_of,
@@ -53,7 +54,7 @@ class _Known(NamedTuple):
     size: int  # of its storage, which may have been shrunk and lie where it lay
     epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
-    bits: int | bytes | None  # instead of the sum: see bits_of
+    bits: int | bytes | None  # instead of the sum, also of what is short: see bits_of
     digest: str  # instead of both where it is known
     item: Item
     is_plain: bool  # no wrapper around the numbers
@@ -143,7 +144,7 @@ class Items(NestedDescriber):
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
             if plain.is_cpu:
-                if not self._identifies and (is_foreign or total is None):
+                if not self._identifies and (is_foreign or total is None or size <= SHORT):
                     bits = bits_of(plain)
                     if bits is None:
                         return item
