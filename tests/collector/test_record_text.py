@@ -36,7 +36,19 @@ def with_leaves(value: Any) -> Any:
 
 
 ONE_LEAF = Leaf(LEAF)
-NUMBERS: list[Any] = [0.1, -0.0, 5e-324, 1.7e308, 3.0, 2**60, math.inf, -math.inf, math.nan, None, True]
+NUMBERS: list[Any] = [
+    0.1,
+    -0.0,
+    5e-324,
+    1.7e308,
+    3.0,
+    2**60,
+    math.inf,
+    -math.inf,
+    math.nan,
+    None,
+    True,
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
