@@ -46,6 +46,9 @@ _TYPES = {
 }
 
 
+SINGLE = _FLOAT32.epsilon
+
+
 def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:
     """Rounding unit of each row's dtype; float32's where it is unknown or no float."""
     return _column(dtype_id, texts, 0)

@@ -12,7 +12,7 @@ from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.ruling.across import began_otherwise, judge_across
+from msprobe_builder.verdict.ruling.across import apart, began_otherwise, judge_across
 from msprobe_builder.verdict.ruling.next_dump import SHOWN, next_dump
 
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
@@ -54,7 +54,7 @@ def settle_verdict(connection: sqlite3.Connection) -> None:
     known: Known = {}
     nearest = [
         read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
-        for one in ruling.standing[:SHOWN]
+        for one in apart(ruling.standing)[:SHOWN]
         if not began_otherwise(hearing, one)
     ]
     write_ruling(connection, hearing, ruling, next_dump([one for one in nearest if one]))

@@ -73,17 +73,12 @@ class CallMode(TorchFunctionMode):
             or is_staged()
         ):
             return func(*args, **kwargs)
-        try:
-            return self._run(api, func, args, kwargs)
-        finally:
-            if api.writes_unseen:
-                self._session.items.forget()
+        return self._run(api, func, args, kwargs)
 
     def _described(self, func: Callable[..., Any]) -> Api:
         try:
             return describe_function(func)
         except Exception as error:  # one that cannot be told from others, or asked for its name
-            self._session.items.forget()  # whatever it does
             self._session.report("A function", error)
             return _UNKNOWN
 

@@ -48,6 +48,9 @@ def as_written(
     if caller is None or code.co_flags & inspect.CO_VARARGS:
         return None
     shape = _shape_at(caller)
+    if shape is None:  # such as a mode that hands it on, a default device for one
+        program = _before_modes(caller, code)
+        shape = None if program is None else _shape_at(program)
     if shape is None:
         return None
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -60,6 +63,23 @@ def as_written(
         tuple(given[name] for name in names[:positional]),
         {name: given[name] for name in shape.keywords},
     )
+
+
+_FRAMES = 12  # of modes, three each
+
+
+def _before_modes(frame: FrameType, code: CodeType) -> FrameType | None:
+    """The frame that called the function of ``code`` before modes handed the call on to it."""
+    found: FrameType | None = None
+    above: FrameType | None = frame
+    for _ in range(_FRAMES):
+        if above is None or above.f_back is None:
+            break
+        if above.f_code is _HAND_ON and above.f_back.f_code is code:
+            found = above = above.f_back.f_back
+        else:
+            above = above.f_back
+    return found
 
 
 def _shape_at(frame: FrameType) -> Shape | None:

@@ -39,11 +39,9 @@ class CustomApis:
             frame = sys._getframe(1)
             threads.hides_calls = True  # what it calls is part of it
             try:
-                result = record_call(session, label, function, args, kwargs, (args, kwargs), frame)
+                return record_call(session, label, function, args, kwargs, (args, kwargs), frame)
             finally:
                 threads.hides_calls = False
-            session.items.forget()
-            return result
 
         self._originals[id(module), api] = (module, function, recorded)
         setattr(module, api, recorded)

@@ -88,7 +88,6 @@ class CustomFunctions:
         frame = sys._getframe(2)
         label = f"Torch.{cls.__name__}"
         result = record_call(session, label, run, args, kwargs, (args, kwargs), frame)
-        session.items.forget()  # what it calls may write without telling anyone
         if compiled:
             _hide_backward(session, result)
         return result

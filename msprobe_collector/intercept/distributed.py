@@ -132,7 +132,6 @@ class Communication:
 
     def _complete(self, call: _OpenCall) -> None:
         session = self._session
-        session.items.forget()  # communication writes behind the version counter
         try:
             with unseen():
                 session.leave(call.pending, (*call.args, *call.kwargs.values()), None)

@@ -71,7 +71,6 @@ class FunctionalCollectives:
 
     def _complete(self, pending: Pending, result: Any) -> None:
         session = self._session
-        session.items.forget()
         try:
             with unseen():
                 session.leave(pending, result, None)

@@ -28,7 +28,6 @@ class Api:
     label: str
     action: Action
     none_defaults: frozenset[str] = frozenset()  # keywords a Python function adds by itself
-    writes_unseen: bool = False  # may write to memory without raising a version
     exposes: bool = False  # others may write to its result
 
 
@@ -67,9 +66,6 @@ _VF_FUNCTIONS = frozenset(
     lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
     """.split()
 )
-# Running statistics, scaled gradients, states of optimizers.
-_UNDECLARED_WRITERS = ("batch_norm", "instance_norm", "_amp_", "_fused_", "_foreach_", "fake_quant")
-_DECLARING_NAMESPACES = frozenset({"aten", "prims", "prim"})
 _IGNORED_NAMESPACES = frozenset({"profiler", "prim", "inductor"})
 _METHOD_TYPES = (
     types.FunctionType,
@@ -96,20 +92,7 @@ def describe_function(function: Any) -> Api:
         action = Action.IGNORE
     elif name in _EXPOSING:
         action = Action.EXPOSE
-    unseen = _writes_unseen(function, name)
-    return Api(label, action, _none_defaults(function), unseen, name in _EXPOSING_RESULTS)
-
-
-def _writes_unseen(function: Any, name: str) -> bool:
-    """Operators that do not declare what they write, and those of other people, who may not."""
-    if any(part in name for part in _UNDECLARED_WRITERS):
-        return True
-    packet = getattr(function, "_overloadpacket", function)
-    qualified = getattr(packet, "_qualified_op_name", None)
-    if isinstance(qualified, str):
-        return qualified.partition("::")[0] not in _DECLARING_NAMESPACES
-    module = getattr(function, "__module__", None) or "torch"
-    return module.partition(".")[0] != "torch"
+    return Api(label, action, _none_defaults(function), name in _EXPOSING_RESULTS)
 
 
 def _describe_property(function: types.MethodWrapperType) -> Api:

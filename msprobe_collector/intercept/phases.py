@@ -63,7 +63,6 @@ class Phases:
 
     def _end_optimizer(self, *_arguments: Any) -> None:
         self._session.threads.phase = None
-        self._session.items.forget()  # fused optimizers write behind the version counter
 
     def _outside(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         threads = self._session.threads

@@ -85,9 +85,6 @@ class Arrays(NestedDescriber):
     def let_go(self, tensor: Any) -> None:
         """Nothing refers to a tensor."""
 
-    def forget(self) -> None:
-        """Every tensor is read anew."""
-
     def forget_step(self) -> None:
         """Every tensor is read anew."""
 

@@ -165,7 +165,6 @@ class BackwardCalls:
             with self._framework.unseen():
                 for backward in reversed(self.open.of_task(task)):
                     self.end(backward)
-                ledger.items.forget()  # reducers write to gradients from C++
             if is_running:
                 self._framework.after_callbacks(partial(self._end_parameters, task))
             else:

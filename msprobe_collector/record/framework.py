@@ -70,9 +70,6 @@ class Describer(Protocol):
     def let_go(self, tensor: Any) -> None:
         """Nothing of ours refers to this tensor any more."""
 
-    def forget(self) -> None:
-        """Something may have written to tensors unnoticed."""
-
     def forget_step(self) -> None: ...
 
 

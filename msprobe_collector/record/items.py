@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from msprobe_collector.record.device_rows import DeviceRows, Row
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber, collect, extend
 from msprobe_collector.record.parts import Opener
@@ -18,12 +19,11 @@ from msprobe_collector.record.plain_values import (
     is_p2p,
 )
 from msprobe_collector.record.statistics import (
+    FIELDS,
     SHORT,
     Measured,
-    Row,
     bits_of,
     checksum,
-    fetch,
     is_in_memory,
     is_unchanged,
     local_part,
@@ -52,7 +52,6 @@ class _Known(NamedTuple):
     version: int
     address: int
     size: int  # of its storage, which may have been shrunk and lie where it lay
-    epoch: int
     total: float | None  # the sum of its numbers on the host, to be checked
     bits: int | bytes | None  # instead of the sum, also of what is short: see bits_of
     digest: str  # instead of both where it is known
@@ -67,8 +66,7 @@ class Items(NestedDescriber):
     aliases by ``numpy()`` or ``data``, operators that do not declare it. On the host a sum decides
     whether a tensor is what it was: of its numbers while only calls that were seen know its
     memory, of their bits where others may write to it, too. On an accelerator nobody can look
-    without waiting, so only tensors that were born under our eyes are trusted, and only until
-    something happens that may write unseen.
+    without waiting, and kernels of other people write unseen, so there each is measured anew.
     """
 
     opener = Opener(torch.Tensor, torch.nn.Module)
@@ -84,8 +82,8 @@ class Items(NestedDescriber):
         self._files = files
         self._known: dict[int, _Known] = {}
         self._foreign: set[int] = set()  # storages that others may hold, too
-        self._epoch = 0
         self._waiting: list[tuple[Item, Row]] = []
+        self._there = DeviceRows()
 
     # -- what may have changed unnoticed ------------------------------------------------------
 
@@ -98,10 +96,6 @@ class Items(NestedDescriber):
     def let_go(self, tensor: torch.Tensor) -> None:
         """Nothing of ours refers to this tensor any more."""
         self._known.pop(id(tensor), None)
-
-    def forget(self) -> None:
-        """Something may have written to tensors behind the version counter."""
-        self._epoch += 1
 
     def forget_step(self) -> None:
         self._known.clear()
@@ -137,20 +131,19 @@ class Items(NestedDescriber):
         if not is_in_memory(plain, size):
             return self._make(tensor, None)[0]
         item, total, digest = self._make(tensor, plain)
+        if not plain.is_cpu:
+            return item
         bits = None
         try:
             storage = memory._cdata
             if not born:
                 self._foreign.add(storage)
             is_foreign = storage in self._foreign
-            if plain.is_cpu:
-                if not self._identifies and (is_foreign or total is None or size <= SHORT):
-                    bits = bits_of(plain)
-                    if bits is None:
-                        return item
-                elif total is None and not digest:
+            if not self._identifies and (is_foreign or total is None or size <= SHORT):
+                bits = bits_of(plain)
+                if bits is None:
                     return item
-            elif is_foreign:
+            elif total is None and not digest:
                 return item
             version = plain._version
             address = plain.data_ptr()
@@ -166,7 +159,6 @@ class Items(NestedDescriber):
             version,
             address,
             size,
-            self._epoch,
             total,
             bits,
             digest,
@@ -176,7 +168,7 @@ class Items(NestedDescriber):
         return item
 
     def _still_holds(self, known: _Known, tensor: torch.Tensor, plain: torch.Tensor) -> bool:
-        _, version, address, size, epoch, total, bits, digest, item, _ = known
+        _, version, address, size, total, bits, digest, item, _ = known
         memory = plain.untyped_storage()
         if (
             version != plain._version
@@ -185,8 +177,6 @@ class Items(NestedDescriber):
             or item["requires_grad"] != tensor.requires_grad
         ):
             return False
-        if not plain.is_cpu:
-            return epoch == self._epoch
         if digest:
             return digest == checksum(plain)
         if bits is not None:
@@ -202,7 +192,7 @@ class Items(NestedDescriber):
         measured: Measured | Row = Measured((None, None, None, None), None)
         digest = ""
         if plain is not None:
-            measured = measure(plain)
+            measured = measure(plain, self._there)
             if self._with_checksum or (self._identifies and plain.is_cpu):
                 digest = checksum(plain)
         numbers = (None, None, None, None) if isinstance(measured, Row) else measured.values
@@ -254,7 +244,7 @@ class Items(NestedDescriber):
         waiting, self._waiting = self._waiting, []
         if waiting:
             with unseen():
-                fetch(waiting)
+                self._there.fetch(waiting, FIELDS)
 
     def single(self, value: Any, path: str | None, leaves: list[Any]) -> Item | None:
         if type(value) is torch.Size:

@@ -1,8 +1,7 @@
 """The four statistics of a tensor and its checksum, without touching the training.
 
 Values are reduced in the accuracy they deserve: half precision in float32 (so that the norm does
-not overflow), integers in float64, float64 in itself. On an accelerator the results stay there
-until :func:`fetch` copies many rows at once.
+not overflow), integers in float64, float64 in itself.
 """
 
 # mypy: disable-error-code="no-untyped-call, no-any-return"
@@ -13,21 +12,22 @@ from __future__ import annotations
 import ctypes
 import math
 import zlib
-from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from msprobe_collector.record.device_rows import DeviceRows, Row, plain_integer
 from msprobe_collector.write.host_bytes import host_bytes
 
-_FIELDS = ("Max", "Min", "Mean", "Norm")
+FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _HAS_CUDA = torch.backends.cuda.is_built()
-_EXACT_INTEGER = 2**53
 _HALF = 2**63
 _SAFE_NORMS = (1e-15, 1e15)
-# A norm in float32 of very many squares in one go is up to 0.4 % too small.
-_LONGEST_NORM = 1 << 17
+# Squares that torch adds up in float32 one after the other leave an error that grows with their
+# number, 1e-6 of the norm of a thousand equal numbers; what it adds up by pairs does not.
+_SHORT_NORM = 1 << 10
+_LONGEST_NORM = 1 << 17  # beyond it the squares would take much memory
 _norm = torch.linalg.vector_norm
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 SHORT = 1 << 12  # bytes that are kept to be compared: quicker than any sum of them
@@ -64,13 +64,6 @@ class Measured(NamedTuple):
 
     values: Values
     total: float | None
-
-
-class Row(NamedTuple):
-    """Four numbers still on their device; ``kind`` says how to read them."""
-
-    numbers: torch.Tensor
-    kind: str  # "float", "int", "bool" or "complex"
 
 
 def local_part(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -135,13 +128,14 @@ def _is_without_values(tensor: torch.Tensor) -> bool:
         return True
 
 
-def measure(tensor: torch.Tensor) -> Measured | Row:
+def measure(tensor: torch.Tensor, there: DeviceRows | None = None) -> Measured | Row:
     """Max, min, mean and norm of a plain tensor; call inside ``unseen``.
 
+    On an accelerator they are written ``there``, and a row tells where.
     Numbers that torch cannot reduce, such as those of 4 bits, have none.
     """
     try:
-        return _measure(tensor)
+        return _measure(tensor, there)
     except RuntimeError as error:
         # Older torch has no type of its own for this.
         if type(error) is not NotImplementedError and "not implemented for" not in str(error):
@@ -149,7 +143,7 @@ def measure(tensor: torch.Tensor) -> Measured | Row:
         return Measured(_NOTHING, None)
 
 
-def _measure(tensor: torch.Tensor) -> Measured | Row:
+def _measure(tensor: torch.Tensor, there: DeviceRows | None) -> Measured | Row:
     if tensor.numel() == 0:
         return Measured(_NOTHING, None)
     kind = _KINDS[tensor.dtype]
@@ -161,16 +155,16 @@ def _measure(tensor: torch.Tensor) -> Measured | Row:
         return _measure_widest(tensor)
     if tensor.is_cpu:
         return _measure_here(tensor, kind)
-    if is_capturing():
+    if there is None or is_capturing():
         return Measured(_NOTHING, None)
-    return Row(_measure_there(tensor, kind), kind)
+    return there.measure(tensor, kind)
 
 
 def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
     if kind == "bool":
         return Measured((tensor.any().item(), tensor.all().item(), None, None), None)
     if tensor.dim() == 0:
-        value = _plain(tensor.item())
+        value = plain_integer(tensor.item())
         norm = None if kind == "complex" else abs(value)
         return Measured((value, value, value, norm), None)
     if tensor.itemsize == 1 and kind != "int":
@@ -180,7 +174,7 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
     else:  # of which the other makes a copy first
         low, high = tensor.amin(), tensor.amax()
     if kind == "int":
-        extremes = (_plain(high.item()), _plain(low.item()))
+        extremes = (plain_integer(high.item()), plain_integer(low.item()))
         tensor = tensor.double()
     else:
         extremes = (high.item(), low.item())
@@ -191,10 +185,7 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
     mean = total / size
     if kind == "complex":
         return Measured((*extremes, mean, None), None)
-    if size < _LONGEST_NORM:
-        norm = (_norm(tensor) if is_accurate else _norm(tensor, dtype=accurate)).item()
-    else:
-        norm = _long_norm(tensor, accurate).item()
+    norm = _norm_here(tensor, accurate)
     if not _SAFE_NORMS[0] < norm < _SAFE_NORMS[1] and all(map(math.isfinite, extremes)):
         # The squares leave the range of float32 although the numbers do not.
         norm = torch.linalg.vector_norm(tensor, dtype=torch.float64).item()
@@ -205,17 +196,24 @@ def _measure_here(tensor: torch.Tensor, kind: str) -> Measured:
 def _measure_widest(tensor: torch.Tensor) -> Measured:
     """As :func:`_measure_here` unsigned integers of 64 bits, which torch cannot reduce."""
     ordered = tensor.view(torch.int64) ^ -_HALF  # as signed ones they lie half the range lower
-    low, high = (_plain(extreme.item() + _HALF) for extreme in torch.aminmax(ordered))
+    low, high = (plain_integer(extreme.item() + _HALF) for extreme in torch.aminmax(ordered))
     wide = tensor.to(torch.float64)
     return Measured((high, low, wide.mean().item(), _norm(wide).item()), None)
 
 
+def _norm_here(tensor: torch.Tensor, accurate: torch.dtype) -> float:
+    if not tensor.is_contiguous():
+        return _norm(tensor, dtype=torch.float64).item()
+    if accurate is torch.float64 or tensor.numel() < _SHORT_NORM:
+        return _norm(tensor, dtype=accurate).item()
+    if tensor.numel() < _LONGEST_NORM:
+        wide = tensor.to(accurate)
+        return math.sqrt((wide * wide).sum().item())
+    return _long_norm(tensor, accurate).item()
+
+
 def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:
     """The norm of a long tensor on the host by parts, whose norms add up in float64."""
-    if accurate is torch.float64:
-        return torch.linalg.vector_norm(tensor, dtype=accurate)
-    if not tensor.is_contiguous():
-        return torch.linalg.vector_norm(tensor, dtype=torch.float64)
     flat = tensor.view(-1)
     length = 1 << (tensor.numel().bit_length() // 2)
     whole = flat.numel() - flat.numel() % length
@@ -253,30 +251,8 @@ def is_unchanged(tensor: torch.Tensor, total: float | None) -> bool:
     return bool(tensor.sum(dtype=torch.float32).item() == total)
 
 
-def _measure_there(tensor: torch.Tensor, kind: str) -> torch.Tensor:
-    if kind == "bool":
-        zero = torch.zeros((), dtype=torch.bool, device=tensor.device)
-        return torch.stack((tensor.any(), tensor.all(), zero, zero)).float()
-    if kind == "int":
-        low, high = (extreme.double() for extreme in torch.aminmax(tensor))
-        tensor = tensor.double()
-    else:
-        if tensor.itemsize == 1:
-            tensor = tensor.float()
-        low, high = torch.aminmax(tensor)
-    accurate = _accurate(tensor.dtype)
-    mean = tensor.mean(dtype=accurate)
-    norm = torch.linalg.vector_norm(tensor, dtype=accurate)
-    return torch.stack((high.to(accurate), low.to(accurate), mean, norm))
-
-
 def _accurate(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype is torch.float64 else torch.float32
-
-
-def _plain(value: float) -> float | int:
-    """Integers as floats, as readers expect, unless that would round them."""
-    return float(value) if abs(value) <= _EXACT_INTEGER else value
 
 
 def is_capturing() -> bool:
@@ -284,24 +260,6 @@ def is_capturing() -> bool:
     if not _HAS_CUDA or not torch.cuda.is_initialized():
         return False
     return torch.cuda.is_current_stream_capturing()
-
-
-def fetch(rows: Sequence[tuple[dict[str, Any], Row]]) -> None:
-    """Copy waiting rows to the host, one transfer per device and dtype, into their items."""
-    groups: dict[tuple[torch.device, torch.dtype], list[tuple[dict[str, Any], Row]]] = {}
-    for item, row in rows:
-        groups.setdefault((row.numbers.device, row.numbers.dtype), []).append((item, row))
-    for group in groups.values():
-        table = torch.stack([row.numbers for _, row in group]).cpu().tolist()
-        for (item, row), numbers in zip(group, table, strict=True):
-            item.update(zip(_FIELDS, _read_row(numbers, row.kind), strict=True))
-
-
-def _read_row(numbers: list[float], kind: str) -> Values:
-    high, low, mean, norm = numbers
-    if kind == "bool":
-        return (bool(high), bool(low), None, None)
-    return (high, low, mean, None if kind == "complex" else norm)
 
 
 def checksum(tensor: torch.Tensor) -> str:

@@ -11,6 +11,7 @@ import linecache
 import math
 import operator
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,8 @@ def test_queries_are_not_calls(tmp_path: Path) -> None:
     assert record(tmp_path, step, level="L1").names() == ["Torch.sum.0.forward"]
 
 
-def test_arguments_are_recorded_as_they_were_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("modes", [0, 1, 2])
+def test_arguments_are_recorded_as_they_were_written(modes: int, tmp_path: Path) -> None:
     weight = torch.ones(3)
     options: dict[str, Any] = {"eps": 1e-3}
 
@@ -173,7 +175,14 @@ def test_arguments_are_recorded_as_they_were_written(tmp_path: Path) -> None:
         }
         return positional, named
 
-    dump = record(tmp_path, step, level="L1")
+    def below_modes() -> None:
+        """As in a program that names a default device, which hands each call on."""
+        with ExitStack() as opened:
+            for _ in range(modes):
+                opened.enter_context(torch.device("cpu"))
+            step()
+
+    dump = record(tmp_path, below_modes, level="L1")
     shape = [{"type": "int", "value": 3}]
     norm = "Functional.layer_norm"
     assert shown(f"{norm}.0") == (["tensor", shape, "tensor", None, 1e-4], {})

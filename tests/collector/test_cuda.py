@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 
 from msprobe_collector import PrecisionDebugger
-from tests.collector.recording import read_dump, tensors, write_config
+from tests.collector.recording import read_dump, record, tensors, write_config
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -66,10 +67,10 @@ def test_numbers_are_true_and_read_back_at_once(
     dump = read_dump(tmp_path / "dump" / "step0" / "rank")
     for name, (given, result) in wanted.items():
         entry = dump.data[name]
-        for record, truth in ((entry["input_args"][0], given), (entry["output"][0], result)):
+        for found_there, truth in ((entry["input_args"][0], given), (entry["output"][0], result)):
             values = truth.double()
             numbers = (values.max(), values.min(), values.mean(), math.sqrt(values.square().sum()))
-            found = [record[key] for key in ("Max", "Min", "Mean", "Norm")]
+            found = [found_there[key] for key in ("Max", "Min", "Mean", "Norm")]
             assert found == pytest.approx([float(n) for n in numbers], rel=1e-5, abs=1e-6), name
     assert all(item["Norm"] is not None for _, item in tensors(dump.data) if item["shape"])
 
@@ -102,3 +103,45 @@ def test_a_graph_is_captured_as_without_us(task: str, tmp_path: Path) -> None:
         "Module.0.Linear.forward.0"
     ]
     assert dump.data["Module.0.Linear.forward.0"]["output"][0]["Norm"] > 0
+
+
+def doubled_by_triton(tensor: torch.Tensor) -> None:
+    pytest.importorskip("triton")
+    from tests.collector.triton_kernel import double
+
+    double(tensor)
+
+
+def doubled_by_cupy(tensor: torch.Tensor) -> None:
+    cupy = pytest.importorskip("cupy")
+    array = cupy.asarray(tensor.detach())
+    array *= 2
+
+
+def doubled_by_alias(tensor: torch.Tensor) -> None:
+    torch.utils.dlpack.from_dlpack(tensor.detach()).mul_(2)
+
+
+@pytest.mark.parametrize("write", [doubled_by_triton, doubled_by_cupy, doubled_by_alias])
+def test_what_others_write_to_a_tensor_shows(write: Callable[[Any], None], tmp_path: Path) -> None:
+    x = torch.randn(1000, device="cuda")
+    net = nn.Identity()
+    seen = []
+
+    def step() -> None:
+        y = torch.relu(x)
+        seen.append(y.double().norm().item())
+        net(y)
+        write(y)
+        torch.exp(y)
+        seen.append(y.double().norm().item())
+
+    step()  # which compiles
+    dump = record(tmp_path, step, net)
+    assert seen[3] == pytest.approx(2 * seen[2])
+    made = dump.data["Torch.relu.0.forward"]["output"][0]["Norm"]
+    [module] = dump.names("Module.")
+    given = dump.data[module]["input_args"][0]["Norm"]
+    after = dump.data["Torch.exp.0.forward"]["input_args"][0]["Norm"]
+    assert (made, given) == (pytest.approx(seen[2]), pytest.approx(seen[2]))
+    assert after == pytest.approx(seen[3])

@@ -354,6 +354,18 @@ def test_norms_of_long_tensors_do_not_lose_small_squares(
         assert norm == pytest.approx(wanted, rel=2e-7)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [1000, 3072, 1 << 16, (1 << 17) - 1, 1 << 18])
+def test_norms_of_equal_numbers_are_those_of_their_sum(size: int, dtype: torch.dtype) -> None:
+    number = torch.tensor(0.00125).to(dtype)
+    wanted = abs(number.item()) * math.sqrt(size)
+    whole = torch.full((size,), number.item(), dtype=dtype)
+    turned = torch.full((size // 4, 4), number.item(), dtype=dtype).t()
+    for tensor in (number.expand(size), whole, turned):
+        norm = measure(tensor).values[3]  # type: ignore[union-attr]
+        assert norm == pytest.approx(wanted * math.sqrt(tensor.numel() / size), rel=5e-7)
+
+
 def test_bool_and_slices_and_sizes_are_described(tmp_path: Path) -> None:
     x = torch.arange(6.0).reshape(2, 3)
 

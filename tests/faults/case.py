@@ -12,6 +12,8 @@ RECOMPUTED, REFERENCE_RECOMPUTED = "recomputed", "reference recomputed"
 PURE = "autocast against bf16"
 # Mixed precision, or halves, on both sides, and kernels that round otherwise.
 FP16_TWICE, HALF_TWICE = "fp16 twice", "bf16 twice"
+# Products, or convolutions alone, as matrix units make them in single precision.
+TF32, TF32_CONVOLUTIONS = "tf32", "tf32 convolutions"
 ONE_BATCH = "one batch"  # where the reference makes two micro-steps
 RESPELLED = "respelled"  # other names and wrappers around the layers
 

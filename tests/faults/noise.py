@@ -58,3 +58,31 @@ class RelativeNoise(TorchDispatchMode):
                 noise = torch.randn(one.shape, generator=self._random)
                 one.copy_(one.float() * (1 + self._half_level * noise))
         return result
+
+
+class ReducedProducts(TorchDispatchMode):
+    """Round what convolutions, or all products, are given to 10 bits, as matrix units do (TF32)."""
+
+    def __init__(self, names: str) -> None:
+        super().__init__()
+        self._names = names.split()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.__name__.partition(".")[0] in self._names:
+            with torch._C.DisableTorchFunction():
+                args = tuple(_rounded(one) for one in args)
+        return func(*args, **(kwargs or {}))
+
+
+CONVOLUTIONS = "convolution convolution_backward mkldnn_convolution"
+PRODUCTS = f"{CONVOLUTIONS} mm bmm addmm baddbmm"
+
+
+def _rounded(value: Any) -> Any:
+    """A tensor of float32 whose numbers keep 10 bits behind the first one."""
+    if not isinstance(value, torch.Tensor) or value.dtype is not torch.float32:
+        return value
+    bits = value.contiguous().view(torch.int32)
+    return ((bits + (1 << 12)) & -(1 << 13)).view(torch.float32)

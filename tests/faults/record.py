@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -42,13 +42,16 @@ from tests.faults.case import (
     REFERENCE_KERNELS,
     REFERENCE_RECOMPUTED,
     RESPELLED,
+    TF32,
+    TF32_CONVOLUTIONS,
     Case,
 )
-from tests.faults.noise import RelativeNoise
+from tests.faults.noise import CONVOLUTIONS, PRODUCTS, ReducedProducts, RelativeNoise
 from tests.faults.planting import culprit_lines, fault, planted
 
 FOLDER = Path(__file__).parent
 LEVEL = 1e-6
+OTHER_KERNELS = 3e-8  # what another order of adding up makes of single precision
 HALF_LEVEL = 1e-4  # moves about one element in ten to the next number of float16
 
 
@@ -106,6 +109,10 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
     if is_npu and case.kind in (FP16_TWICE, HALF_TWICE):
         noise = RelativeNoise(LEVEL, case.seed, HALF_LEVEL)
 
+    if is_npu and case.kind in (TF32, TF32_CONVOLUTIONS):
+        reduced = PRODUCTS if case.kind == TF32 else CONVOLUTIONS
+        noise = _both(RelativeNoise(OTHER_KERNELS, case.seed), ReducedProducts(reduced))
+
     mixed: Any = contextlib.nullcontext()
     if (is_npu and case.kind in (AUTOCAST, FP16, PURE)) or case.kind == FP16_TWICE:
         half = torch.float16 if case.kind in (FP16, FP16_TWICE) else torch.bfloat16
@@ -119,6 +126,12 @@ def prepared(case: Case, *, is_npu: bool) -> tuple[nn.Module, Callable[[], None]
                 cast(Any, model).update()
 
     return model, step
+
+
+@contextlib.contextmanager
+def _both(first: Any, second: Any) -> Iterator[None]:
+    with first, second:
+        yield
 
 
 def _way(case: Case, *, is_npu: bool) -> dict[str, bool]:

@@ -211,7 +211,8 @@ def _one_taker(pairs: Pairs, edges: Both, one: int, other: int) -> list[tuple[in
 def _traded(pairs: Pairs, block: dict[int, int]) -> dict[int, int]:
     """The pairs of a block with those of what loses its partners by them, -1 for none.
 
-    Nothing where that is impossible.
+    Nothing where that is impossible, nor where a call would leave its namesake at the line that
+    makes both: one program needs no other partners.
     """
     new = dict(block)
     for i, j in block.items():
@@ -221,8 +222,17 @@ def _traded(pairs: Pairs, block: dict[int, int]) -> dict[int, int]:
                 return {}
             keeps = lost >= 0 and lost not in block.values() and pairs.alike(owner, lost)
             new[owner] = lost if keeps else -1
+    if any(_leaves_its_line(pairs, i, j) for i, j in new.items()):
+        return {}
     partners = [j for j in new.values() if j >= 0]
     return new if len(set(partners)) == len(partners) else {}
+
+
+def _leaves_its_line(pairs: Pairs, i: int, j: int) -> bool:
+    known, old = pairs.known, int(pairs.partner[i])
+    site = known.site[i]
+    is_there = old >= 0 and known.exact[i] == old and site > 0 and site == known.other_site[old]
+    return bool(is_there and (j < 0 or known.other_site[j] != site))
 
 
 def _gains(pairs: Pairs, edges: Both, kinds: Kinds, new: dict[int, int]) -> bool:

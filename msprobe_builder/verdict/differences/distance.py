@@ -139,6 +139,9 @@ def _of_statistics(
             unit[other, filled] = np.abs(b[other, filled])
         difference = np.abs(n - b)
         error = np.where(difference == 0, 0.0, difference / unit)
+        # Of one number everywhere mean and norm follow; added up one by one they are less exact.
+        constant = (n[_MAX] == n[_MIN]) & (b[_MAX] == b[_MIN])
+        error[_MEAN:, constant] = np.where(known[_MEAN:], error[_MAX], np.nan)[:, constant]
         hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
     error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
     equal = (n == b) | (np.isnan(n) & np.isnan(b))
@@ -260,6 +263,25 @@ def _largest_size(npu: ParameterTable, bench: ParameterTable, comparisons: Compa
         left = npu.statistics[_NORM][pairs.npu] / np.sqrt(npu.numel[pairs.npu])
         right = bench.statistics[_NORM][pairs.bench] / np.sqrt(bench.numel[pairs.bench])
     return np.asarray(np.fmax(left, right))
+
+
+def added_up_otherwise(
+    npu: ParameterTable, bench: ParameterTable, bench_of: Int, error: Float, discrete: Bool
+) -> Int:
+    """Rows of whole numbers that are the same but for how their mean and norm were added up.
+
+    Another device does so in another order, and so does a merge: in float64, or in float32 where
+    all that was recorded are numbers of that.
+    """
+    rows = np.flatnonzero(discrete & (bench_of >= 0) & (error > 0) & (error < _IN_SINGLE))
+    n, b = npu.statistics[:, rows], bench.statistics[:, bench_of[rows]]
+    with np.errstate(all="ignore"):
+        in_single = ((n == n.astype(np.float32)) & (b == b.astype(np.float32))).all(axis=0)
+    same_extremes = (n[:_MEAN] == b[:_MEAN]).all(axis=0)
+    return np.asarray(rows[same_extremes & (in_single | (error[rows] < _IN_DOUBLE))])
+
+
+_IN_SINGLE, _IN_DOUBLE = 2.0**-17, 2.0**-40  # what is suspicious of sums in that precision, too
 
 
 def is_other_precision(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.graph.calls import carries, has_own_gradient
-from msprobe_builder.graph.floating import discrete_types
+from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
@@ -20,12 +20,13 @@ from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.differences.bits import altered_calls
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
-from msprobe_builder.verdict.differences.distance import distances
+from msprobe_builder.verdict.differences.distance import added_up_otherwise, distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.differences.masks import sizes_behind_masks
 from msprobe_builder.verdict.differences.mispaired import (
+    inside_cells,
     mispaired,
     other_edges,
     other_parameters,
@@ -40,6 +41,12 @@ from msprobe_builder.verdict.differences.operators import (
     idle_casts,
     normalising,
     over_few_samples,
+)
+from msprobe_builder.verdict.differences.reduced import (
+    REDUCED,
+    REDUCED_GRADIENTS,
+    made_of,
+    reduced_products,
 )
 from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
@@ -99,6 +106,7 @@ class Flow:
     consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
+    reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
 
 
 def flow_of(
@@ -185,7 +193,7 @@ def flow_of(
         told = resized(npu, bench, partner, bench_of, beyond, arguments)[table.node]
     other &= ~told
     error[other] = np.nan
-    error[other_places(npu, bench, partner, off)] = np.nan
+    error[other_places(npu, bench, partner, off) | inside_cells(npu)] = np.nan
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
@@ -197,20 +205,24 @@ def flow_of(
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
     wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
     twin = calls.twin
+    seen = seen_of(npu, error, floor, twin)
     noise = own_noise(
-        calls,
-        seen_of(npu, error, floor, twin),
-        handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED)),
+        calls, seen, handing_on | np.isin(family, (Family.RANDOM, Family.UNINITIALISED))
     )
     if noise == noise:
         floor = np.maximum(floor, 4.0 * noise)
+    is_reduced, reduced = reduced_products(calls, family == Family.PRODUCT, seen, arguments)
+    if reduced:
+        single = made_of(npu, is_reduced, producer) & (epsilons(table.dtype_id, texts) == SINGLE)
+        forward = (calls.direction == Direction.FORWARD)[table.node[single]]
+        floor[single] = np.fmax(floor[single], np.where(forward, REDUCED, REDUCED_GRADIENTS))
+    del seen
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)
         told = baseline[bench_of[rows]]
         floor[rows] = np.fmax(floor[rows], _DRAWS * told)
         noise = float(np.nanmedian(told)) if np.isfinite(told).any() else noise
-    if is_merged:
-        error[discrete & (error < _REORDERED)] = 0.0
+    error[added_up_otherwise(table, bench.table, bench_of, error, discrete)] = 0.0
     lone = (partner < 0) & (grouped.npu < 0) & ~idle_casts(npu, is_whole)
     bench_lone = (bench_partner < 0) & (grouped.bench < 0) & ~idle_casts(bench, is_whole)
     if undecided is not None:
@@ -259,11 +271,8 @@ def flow_of(
         consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
+        reduced=reduced,
     )
-
-
-# Of whole numbers a merge adds up mean and norm in another order, in float64.
-_REORDERED = 2.0**-40
 
 
 def _with_rows(npu: Part, rows: Bool) -> Bool:

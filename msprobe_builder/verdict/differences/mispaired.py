@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import Calls
+from msprobe_builder.graph.calls import Calls, operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.findings import SUSPICIOUS
@@ -121,6 +122,27 @@ def other_places(npu: Part, bench: Part, partner: Int, off: Bool) -> Bool:
     renamed = (partner >= 0) & npu.calls.is_api & (npu.calls.stem != known[partner])
     later = (table.section == Section.INPUT) & (table.position > 0)
     return np.asarray(off & later & renamed[table.node])
+
+
+# One kernel on an accelerator, several calls elsewhere.
+_CELLS = frozenset("lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split())
+
+
+def inside_cells(npu: Part) -> Bool:
+    """Gradients of a recurrent cell that depend on what its kernel is made of.
+
+    The hidden state is made of the cell state: where that is a call of its own the gradient of the
+    cell state holds its share, where one kernel makes both it does not. What the call sends back
+    is that of its last node, whichever that is.
+    """
+    table, calls = npu.table, npu.calls
+    is_back = calls.direction == Direction.BACKWARD
+    is_cell = calls.of_stems(lambda stem: operator_of(stem) in _CELLS) == 1
+    of_module = calls.of_stems(lambda stem: operator_of(stem) == "LSTMCell") == 1
+    first = (table.section == Section.INPUT) & (table.position == 0)
+    state = (table.section == Section.INPUT) & (table.position == 1)
+    found = (is_back & calls.is_api & is_cell)[table.node] & ~first
+    return np.asarray(found | ((is_back & calls.is_module & of_module)[table.node] & state))
 
 
 def other_edges(table: ParameterTable, rows: Int, off: Bool, producer: Int) -> Bool:

@@ -112,7 +112,8 @@ class Pass(Inheritance):
             target = self.inputs[self.in_start[node]]
             if taint is not None:
                 self.taint[target] = taint  # it may have written to it
-            if given[1] >= 0 and not self.is_module[node]:
+            worse = given[1] >= 0 or given[0] > self.floor[target]
+            if worse and not self.is_module[node]:
                 extent = self.shape[target], self.dtype[target]
                 self.latent[target], self.root[target] = given  # what is read behind it
                 self.written[extent] = max(given, self.written.get(extent, NONE))

@@ -151,6 +151,14 @@ def judge_across(hearing: Hearing) -> Ruling:
     return Ruling(standing, conclusion, sentence)
 
 
+def apart(standing: list[Accused]) -> list[Accused]:
+    """The suspects, each call once: on the rank and at the step that come first of those alike."""
+    first: dict[tuple[int, str], Accused] = {}
+    for one in standing:
+        first.setdefault((one.side, one.name()), one)
+    return list(first.values())
+
+
 def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     """The verdict on a step and rank whose suspects were heard; ``standing`` come best first."""
     if standing:

@@ -61,6 +61,15 @@ def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argumen
     )
 
 
+def told_of_products(names: Sequence[str]) -> str:
+    """Which products differ as much as fewer digits of their operands explain."""
+    told = " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+    return (
+        f"{told[0].upper()}{told[1:]} differ as much as operands rounded to 10 or 11 bits explain"
+        " (TF32, HF32); a smaller fault would not show behind them."
+    )
+
+
 def told_of_norms(
     names: Sequence[str], explained: Collection[int], norms: int, *, is_total: bool
 ) -> str:

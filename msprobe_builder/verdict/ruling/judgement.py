@@ -44,6 +44,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     conclude,
     told_of_flags,
     told_of_norms,
+    told_of_products,
 )
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line
 from msprobe_builder.verdict.ruling.lines import at_its_line
@@ -160,6 +161,8 @@ def judge_pair(result: PairResult) -> Judgement | None:
     )
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
+    if flow.reduced and conclusion == CLEAN:
+        sentence += f" {told_of_products(flow.reduced)}"
     if norms.explained and conclusion == CLEAN:
         names = result.npu.tree.names
         told = told_of_norms(names, norms.explained, norms.norms, is_total=norms.is_total)

@@ -75,6 +75,18 @@ def test_tensors_that_are_there_are_not_to_be_recorded_again(
     assert (answer["next_dump"], answer["operator_check"]) == (None, None)
 
 
+def test_what_is_wrong_on_all_ranks_and_steps_is_to_be_recorded_once(
+    dumps: Path, build_database: BuildDatabase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "ddp4_statistics"
+    database = build_database(dumps / f"{name}_wrong_attention_scale", dumps / name)
+    answer = told(database, capsys)
+    places = {(one["step"], one["rank"]) for one in answer["suspects"]}
+    assert places == {(step, rank) for step in (0, 1) for rank in range(4)}
+    config = answer["next_dump"]["config"]
+    assert (config["step"], config["rank"]) == ([0], [0])
+
+
 def test_equal_runs_are_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = verdict_of(tmp_path, chain(), chain())
     answer = told(found["path"], capsys)

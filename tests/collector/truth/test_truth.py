@@ -79,7 +79,7 @@ def check(item: dict[str, Any], truth: Any, directory: Path, where: str) -> None
         assert np.array_equal(bits(saved), bits(truth)), where
     if not truth.numel() or truth.dtype is torch.bool:
         return
-    values = truth.double().numpy()
+    values = truth.double().cpu().numpy()
     wanted = (values.max(), values.min(), values.mean(), math.sqrt((values**2).sum()))
     found = [item[key] for key in ("Max", "Min", "Mean", "Norm")]
     # float32 sums of at most a few thousand numbers
@@ -88,7 +88,7 @@ def check(item: dict[str, Any], truth: Any, directory: Path, where: str) -> None
 
 
 def bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return tensor.contiguous().reshape(-1).view(torch.uint8).cpu().numpy()
 
 
 def compare(model: str, training: str, task: str, level: str, path: Path) -> None:

@@ -30,12 +30,13 @@ def plain(model: nn.Module, data: torch.Tensor, window: Window) -> None:
 
 def mixed_precision(model: nn.Module, data: torch.Tensor, window: Window) -> None:
     """Gradients are unscaled in place, behind the version counter."""
+    device = data.device.type
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**10)
     for _ in range(STEPS):
         with window():
             optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast(device, dtype=torch.bfloat16):
                 loss = loss_of(model, data)
             scaler.scale(loss).backward()
             scaler.unscale_(optimizer)
@@ -66,7 +67,10 @@ def fused_optimizer(model: nn.Module, data: torch.Tensor, window: Window) -> Non
                 loss_of(model, data).backward()
                 optimizer.step()
             for parameter in model.parameters():
-                parameter.detach().numpy()[...] *= 0.5
+                if parameter.is_cpu:
+                    parameter.detach().numpy()[...] *= 0.5
+                else:
+                    torch.utils.dlpack.from_dlpack(parameter.detach()).mul_(0.5)
             loss_of(model, data)
 
 

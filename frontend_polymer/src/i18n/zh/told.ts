@@ -28,6 +28,12 @@ const OF_PARTS = told(
     `${slices ? `；${slices} 个只是参数的切片，未作比较` : ''}。`,
 );
 
+const PRODUCTS: Readonly<Record<string, string>> = {
+  convolutions: '卷积',
+  'recurrent layers': '循环层',
+  'matrix products': '矩阵乘积',
+};
+
 /** In the order in which they are tried: what is more of a sentence stands first. */
 const SENTENCES: readonly Told[] = [
   told(
@@ -291,6 +297,11 @@ const OTHERS: readonly Told[] = [
     'Calls whose flags differ as the split of their layer explains: ([\\d,]+); first (\\S{1,500}), argument (\\S{1,500}) is (\\w+), in the reference (\\w+)\\.',
     (count, name, argument, own, theirs) =>
       `有 ${count} 个调用的标志不同，可由其层的切分解释；首个为 ${name}：参数 ${argument} 为 ${own}，标杆中为 ${theirs}。`,
+  ),
+  told(
+    '(Convolutions|Recurrent layers|Matrix products)(?:(?:,| and) (recurrent layers|matrix products))?(?: and (matrix products))? differ as much as operands rounded to 10 or 11 bits explain \\(TF32, HF32\\); a smaller fault would not show behind them\\.',
+    (...kinds) =>
+      `${kinds.filter(Boolean).map((kind) => PRODUCTS[kind.toLowerCase()]).join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
   ),
   told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',

@@ -1,0 +1,106 @@
+"""Runs on an NVIDIA H100 against the same runs on a CPU: what kernels do otherwise is no fault."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from tests.conftest import REPOSITORY, unpacked
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory, "devices", REPOSITORY / "tests" / "data" / "devices")
+
+
+def judged(npu: Path, bench: Path, out: Path) -> Verdict:
+    result = build(BuildConfig(npu, bench), out, workers=1)
+    with opened(result.path) as connection:
+        verdict = read_verdict(connection)
+    assert verdict is not None
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("styled", "Convolutions differ as much as operands rounded to 10 or 11 bits explain"),
+        ("asked", "(TF32, HF32)"),  # an LSTM cell of one kernel
+        (
+            "gated_bf16",
+            "No fault beyond rounding",
+        ),  # a factor of nearly 1, so that two calls put out nearly the same
+    ],
+)
+def test_another_device_is_no_fault(name: str, told: str, devices: Path, tmp_path: Path) -> None:
+    verdict = judged(devices / name / "npu", devices / name / "bench", tmp_path)
+    assert (verdict.conclusion, verdict.suspects) == ("clean", ())
+    assert told in verdict.sentence
+
+
+def test_a_fault_behind_convolutions_in_tf32_is_found(devices: Path, tmp_path: Path) -> None:
+    name = devices / "contrasted_not_exp"
+    first = judged(name / "npu", name / "bench", tmp_path).suspects[0]
+    assert (first.node, first.side, first.strength) == ("Tensor.exp.0.forward", "bench", "strong")
+
+
+def test_one_convolution_is_not_excused_where_all_others_are_equal(
+    devices: Path, tmp_path: Path
+) -> None:
+    bench = devices / "styled" / "bench"
+    npu = tmp_path / "npu"
+    shutil.copytree(bench, npu)
+    file = npu / "dump.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    name = "Functional.conv2d.4.forward"
+    for key in ("Max", "Min", "Mean", "Norm"):
+        content["data"][name]["output"][0][key] *= 1 + 1e-4
+    file.write_text(json.dumps(content), encoding="utf-8")
+    verdict = judged(npu, bench, tmp_path / "out")
+    assert [one.node for one in verdict.suspects] == [name]
+
+
+def whole_numbers(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of tensors of integers."""
+    return [
+        one
+        for call in content["data"].values()
+        for one in [*(call.get("input_args") or []), *(call.get("output") or [])]
+        if isinstance(one, dict) and str(one.get("dtype")).startswith("torch.int")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "in_single", "is_same"),
+    [
+        (2.0**-52, False, True),
+        (2.0**-22, True, True),
+        (2.0**-22, False, False),  # numbers of float64 that are off by more than their sums are
+        (2.0**-12, True, False),
+    ],
+)
+def test_whole_numbers_that_were_added_up_otherwise_are_the_same(
+    unit: float, in_single: bool, is_same: bool, devices: Path, tmp_path: Path
+) -> None:
+    written = json.loads((devices / "asked" / "bench" / "dump.json").read_text(encoding="utf-8"))
+    for side, factor in (("npu", 1 + unit), ("bench", 1.0)):
+        shutil.copytree(devices / "asked" / "bench", tmp_path / side)
+        content = copy.deepcopy(written)
+        records = whole_numbers(content)
+        assert len(records) > 3
+        for one in records:
+            for key in ("Mean", "Norm"):
+                number = one[key] * factor
+                one[key] = float(np.float32(number)) if in_single else number
+        (tmp_path / side / "dump.json").write_text(json.dumps(content), encoding="utf-8")
+    verdict = judged(tmp_path / "npu", tmp_path / "bench", tmp_path / "out")
+    assert (verdict.conclusion == "clean") == is_same
