@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+LAYOUT_CONFLICT = "layout_conflict"  # what was recorded contradicts the layout of parallel_merge
+
 
 @dataclass(frozen=True)
 class Diagnostic:

@@ -40,8 +40,8 @@ class Base:
         changed = [job for job in jobs if self._has_changed(job)]
         if changed:
             raise BuildError(
-                f"The dumps of {_list(changed)} have changed since {self.path} was built; "
-                "build everything anew with -o."
+                f"The dumps of {_list(changed)} are not those that {self.path} was built from, or "
+                "have changed since; build everything anew with -o."
             )
         lacking = [job for job in jobs if Place(job.step, job.rank) not in self.inputs]
         if not lacking:

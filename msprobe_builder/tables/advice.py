@@ -16,6 +16,9 @@ _DETERMINISTIC = (
     "The order of additions in this operator may differ between runs: compare again with"
     " deterministic algorithms switched on."
 )
+# Limits that what it was given keeps need not mean that it is equal.
+_WITHIN = "What it was given is within the documented limits, this is not: check how "
+_OR_GIVEN = " is implemented, and whether its inputs differ within the limits."
 _SAVED = (
     "Of the saved values this one differs first: look at the code between the one saved before it"
     " and it, and save more values there."
@@ -53,9 +56,9 @@ def advice_on(line: int | None, name: str, section: int) -> Advice:
     elif any(word in operator for word in _CHOOSE_AN_ALGORITHM):
         what = _DETERMINISTIC
     elif is_backward:
-        what = "The backward pass of this call computes something else: check its implementation."
+        what = f"{_WITHIN}the backward pass of this call{_OR_GIVEN}"
     else:
-        what = "This call computes something else from equal inputs: check its implementation."
+        what = f"{_WITHIN}this call{_OR_GIVEN}"
     return Advice(line, name, what)
 
 

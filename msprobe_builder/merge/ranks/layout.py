@@ -56,6 +56,13 @@ class ParallelLayout:
             rank, place[dimension] = divmod(rank, sizes[dimension])
         return place
 
+    def place(self, rank: int) -> dict[str, int]:
+        """Where a rank stands in each dimension, as ranks are numbered for all but experts."""
+        place = {}
+        for dimension in self.order:
+            rank, place[dimension] = divmod(rank, self.size(dimension))
+        return place
+
     def size(self, dimension: str) -> int:
         """Size of one dimension as ranks are numbered for all but experts."""
         return 1 if dimension == "ep" else int(getattr(self, dimension))

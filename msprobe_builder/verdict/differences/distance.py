@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.floating import epsilons, is_boolean, steps
+from msprobe_builder.graph.floating import discrete_types, epsilons, is_boolean, steps
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
 
@@ -85,10 +85,11 @@ def distances(
     pairs = comparisons.pairs
     worst, broken = np.empty(len(pairs)), np.empty(len(pairs), dtype=bool)
     informative, visible = np.empty(len(pairs), dtype=bool), np.empty(len(pairs))
+    whole = discrete_types(texts)[npu.dtype_id]
     for first in range(0, len(pairs), _BLOCK):
         block = slice(first, first + _BLOCK)
         worst[block], broken[block], informative[block], visible[block] = _of_statistics(
-            npu, bench, comparisons, block, normalised[pairs.npu[block]]
+            npu, bench, comparisons, block, normalised[pairs.npu[block]], whole[pairs.npu[block]]
         )
     other_kind = is_boolean(npu.dtype_id[pairs.npu], texts) != is_boolean(
         bench.dtype_id[pairs.bench], texts
@@ -112,6 +113,7 @@ def _of_statistics(
     comparisons: Comparisons,
     block: slice,
     normalised: Bool,
+    whole: Bool,
 ) -> tuple[Float, Bool, Bool, Float]:
     """Error, whether one side alone broke, whether it tells anything, and size beside a filler."""
     rows, others = comparisons.pairs.npu[block], comparisons.pairs.bench[block]
@@ -144,6 +146,7 @@ def _of_statistics(
         error[_MEAN:, constant] = np.where(known[_MEAN:], error[_MAX], np.nan)[:, constant]
         hidden = _is_hidden(n[_MIN]) & _is_hidden(b[_MIN])
     error = np.where(said, np.nan_to_num(error, nan=WORST, posinf=WORST), np.nan)
+    error[_MEAN:, whole & _told_in_single(n, b, elements)] = 0.0
     equal = (n == b) | (np.isnan(n) & np.isnan(b))
     one_sided = known & ~equal & ~finite
     one_sided[:, hidden & ~(n[_MAX] == np.inf) & ~np.isnan(n[_MAX])] = False
@@ -157,6 +160,20 @@ def _of_statistics(
     worst = np.where(broken, WORST, np.minimum(worst, WORST))
     informative = (np.isfinite(error).sum(axis=0) > 1) & (b[_MAX] != b[_MIN])
     return worst, broken, informative, visible_size(b, filler)
+
+
+def _told_in_single(n: Float, b: Float, elements: Float) -> Bool:
+    """Which whole numbers differ by no more than mean and norm that were summed in float32 tell.
+
+    ``n`` and ``b`` are max, min, mean and norm of k pairs. Some recorders count in float64, so
+    that one that does not is off by as much as rounding makes of its sums, and two devices as well.
+    """
+    with np.errstate(all="ignore"):
+        single = (n == n.astype(np.float32)) | (b == b.astype(np.float32))
+        size = np.stack([b[_NORM] / np.sqrt(np.fmax(elements, 1.0)), b[_NORM]])
+        near = np.abs(n - b)[_MEAN:] <= _SUMS * _SINGLE * size
+    same = (n == b)[:_MEAN].all(axis=0)
+    return np.asarray(same & ((n == b)[_MEAN:] | (near & single[_MEAN:])).all(axis=0))
 
 
 def weights(elements: Float) -> Float:

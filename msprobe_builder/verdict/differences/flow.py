@@ -32,6 +32,7 @@ from msprobe_builder.verdict.differences.mispaired import (
     other_parameters,
     other_places,
     resized,
+    shares_of_gradients,
     swapped_operands,
 )
 from msprobe_builder.verdict.differences.operators import (
@@ -194,6 +195,7 @@ def flow_of(
     other &= ~told
     error[other] = np.nan
     error[other_places(npu, bench, partner, off) | inside_cells(npu)] = np.nan
+    error[shares_of_gradients(npu, producer, error, off)] = np.nan
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0

@@ -56,6 +56,34 @@ def mispaired(
     return np.asarray(result, dtype=bool)
 
 
+def shares_of_gradients(part: Part, producer: Int, error: Float, off: Bool) -> Bool:
+    """Rows of backward calls of what hands a tensor on as it is, if the whole gradient agrees.
+
+    Of such a tensor, as ``nn.Identity`` has it, some recorders tell the gradient of its use behind
+    the call, others that of all uses, which is the one that reaches who made the tensor.
+    """
+    table, twin = part.table, part.calls.twin
+    first: list[Int] = []
+    for section in (Section.INPUT, Section.OUTPUT):
+        rows = np.flatnonzero(table.is_tensor & (table.section == section))[::-1]
+        first.append(np.full(len(part.tree), -1, dtype=np.int64))
+        first[-1][table.node[rows]] = rows  # of each call the first, which is written last
+    given, put_out = first
+    backward = np.unique(table.node[off & (part.calls.direction == Direction.BACKWARD)[table.node]])
+    backward = backward[twin[backward] >= 0]
+    taken, handed = given[twin[backward]], put_out[twin[backward]]
+    same = (taken >= 0) & (handed >= 0) & (table.numel[taken] == table.numel[handed])
+    same &= (table.statistics[:, taken] == table.statistics[:, handed]).all(axis=0)
+    maker = np.where(same, producer[taken], -1)
+    back = np.where(maker >= 0, twin[table.node[maker]], -1)
+    reached = np.where(back >= 0, given[back], -1)
+    agrees = (reached >= 0) & (error[reached] == error[reached]) & ~off[reached]
+    agrees &= table.numel[reached] == table.numel[taken]
+    nodes = np.zeros(len(part.tree), dtype=bool)
+    nodes[backward[agrees]] = True
+    return np.asarray(off & nodes[table.node])
+
+
 def _given_twice(table: ParameterTable, doubtful: Bool) -> Bool:
     """Those ``doubtful`` inputs of calls that are given the same tensor at another place, too.
 

@@ -10,6 +10,11 @@ from msprobe_builder.verdict.differences.arguments import Argument
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
 
+OTHER_LAYOUT = (
+    "Cannot tell, because the calls of the ranks contradict the layout that parallel_merge"
+    " declares, as the warnings of the build say: correct it first."
+)
+
 # With fewer of the calls judged than this, nothing found does not mean that there is nothing.
 _ENOUGH = 0.5
 

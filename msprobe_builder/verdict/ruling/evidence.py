@@ -202,7 +202,8 @@ def _told_of_group(flow: Flow, finding: Finding) -> list[str]:
         for tree, nodes in ((flow.npu.tree, group.npu), (flow.bench.tree, group.bench))
     )
     if len(group.npu) == 1:
-        return [f"In the reference {theirs} do the same together."]
+        several = sum(bool(flow.bench.tree.names[node]) for node in group.bench) > 1
+        return [f"In the reference {theirs} {'together take' if several else 'takes'} its place."]
     return [f"It is judged as one with {own}, which do what {theirs} does in the reference."]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import CallRole, Strength
+from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT
 from msprobe_builder.base.standing import standing_at
 from msprobe_builder.dump.names import Direction, Kind, format_name, module_path
 from msprobe_builder.dump.parameters import Section
@@ -40,6 +41,7 @@ from msprobe_builder.verdict.ruling.accusations import Accusation, accusations, 
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
     FAULT,
+    OTHER_LAYOUT,
     UNDECIDED,
     conclude,
     told_of_flags,
@@ -145,6 +147,9 @@ def judge_pair(result: PairResult) -> Judgement | None:
         found = [one for one in found if not parts.is_of_turn(flow, one.finding)]
         found += [Accusation(-1, one, Strength.WEAK, 0, (-1.0, inf)) for one in parts.findings]
     found = _by_forward_calls(flow, found)
+    is_elsewhere = bool(found) and any(one.code == LAYOUT_CONFLICT for one in result.diagnostics)
+    if is_elsewhere:
+        found = []  # where ranks are put together wrongly, nothing that differs accuses a call
     ordered = sorted(found, key=lambda one: one.order)[:_MOST]
     number = {one.number: place for place, one in enumerate(ordered) if one.number >= 0}
     suspect = np.array([number.get(one, -1) for one in range(len(roles.findings))] + [-1])
@@ -170,6 +175,8 @@ def judge_pair(result: PairResult) -> Judgement | None:
     if parts is not None and conclusion != FAULT:
         conclusion = UNDECIDED if parts.uncompared else conclusion
         sentence += f" {parts.sentence()}"
+    if is_elsewhere:
+        conclusion, sentence = UNDECIDED, OTHER_LAYOUT
     return Judgement(
         step=result.step,
         rank=result.rank,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.tables.export import TableOptions, export_tables
+from tests.builder.small_dumps import forward, tensor, write_dump
 from tests.conftest import BuildDatabase
 
 
@@ -22,3 +23,17 @@ def test_advice_agrees_with_the_verdict(
     assert ("meets the requirements" in advice.advice) is not is_wrong
     assert ("the verdict on this run names a suspect" in advice.advice) is is_wrong
     assert any(one.startswith("Tensor.__mul__.19.forward: ") for one in advice.evidence) is is_wrong
+
+
+def test_inputs_that_differ_within_the_limits_are_not_called_equal(
+    build_database: BuildDatabase, tmp_path: Path
+) -> None:
+    name = "Functional.avg_pool2d.0.forward"
+    sides = [
+        write_dump(tmp_path / side, {name: forward([tensor(given)], [tensor(made)])})
+        for side, given, made in (("npu", 1.4, 3.0), ("bench", 1.0, 1.0))
+    ]
+    [table] = export_tables(build_database(*sides), tmp_path, TableOptions(form="csv"))
+    assert table.advice.suspect == f"{name}.output.0"
+    assert "whether its inputs differ" in table.advice.advice
+    assert "equal" not in table.advice.advice

@@ -132,6 +132,15 @@ const OTHERS: readonly Told[] = [
     () => '层内归约所在的 rank 与声明的张量并行组不同；请检查 parallel_merge 的 tp、pp 与 order。',
   ],
   [
+    /^Reductions inside layers run over ranks that have no group in the declared layout; check tp, pp and order of parallel_merge\.$/,
+    () => '层内归约所在的 rank 在声明的切分中不成组；请检查 parallel_merge 的 tp、pp 与 order。',
+  ],
+  [
+    /^Ranks send each other tensors outside of all modules, as the stages of a pipeline do, and pp is 1; check pp of parallel_merge\.$/,
+    () =>
+      '各 rank 在所有模块之外像流水线阶段那样互相发送张量，而 pp 为 1；请检查 parallel_merge 的 pp。',
+  ],
+  [
     /^By the declared layout ranks (\[.+\]) share experts out, but the dump records exchanges over (\[.+\]); check ep, etp and order of parallel_merge\.$/,
     (declared, recorded) =>
       `按声明的切分，rank ${listed(declared)} 分担专家，但 dump 记录的交换在 ${listed(recorded)} 之间；请检查 parallel_merge 的 ep、etp 与 order。`,

@@ -178,8 +178,8 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}，而它的来源一致：传入的是另一个张量。`,
   ),
   told(
-    `In the reference ${NAMES} do the same together\\.`,
-    (theirs) => `标杆中由 ${names(theirs)} 共同完成同样的计算。`,
+    `In the reference ${NAMES} (together take|takes) its place\\.`,
+    (theirs, how) => `标杆中与之对应的是 ${names(theirs)}${how === 'takes' ? '' : '，合为一体'}。`,
   ),
   told(
     `It is judged as one with ${NAMES}, which do what ${NAMES} does in the reference\\.`,
@@ -301,7 +301,10 @@ const OTHERS: readonly Told[] = [
   told(
     '(Convolutions|Recurrent layers|Matrix products)(?:(?:,| and) (recurrent layers|matrix products))?(?: and (matrix products))? differ as much as operands rounded to 10 or 11 bits explain \\(TF32, HF32\\); a smaller fault would not show behind them\\.',
     (...kinds) =>
-      `${kinds.filter(Boolean).map((kind) => PRODUCTS[kind.toLowerCase()]).join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
+      `${kinds
+        .filter(Boolean)
+        .map((kind) => PRODUCTS[kind.toLowerCase()])
+        .join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
   ),
   told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
@@ -312,6 +315,10 @@ const OTHERS: readonly Told[] = [
   told(
     'Cannot tell, because only ([\\d,]+) of ([\\d,]+) nodes could be judged; nothing is wrong with those\\.',
     (some, all) => `无法判断：${all} 个节点中只有 ${some} 个可以判断，它们没有问题。`,
+  ),
+  told(
+    'Cannot tell, because the calls of the ranks contradict the layout that parallel_merge declares, as the warnings of the build say: correct it first\\.',
+    () => '无法判断：各 rank 的调用与 parallel_merge 声明的切分矛盾，见构建的警告；请先更正切分。',
   ),
   told(
     'Cannot tell, because dumps of task structure hold no numbers\\.',
