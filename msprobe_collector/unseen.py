@@ -49,8 +49,11 @@ class unseen:  # noqa: N801
                 raise
 
     def __exit__(self, *_error: object) -> None:
-        if self._is_outermost:
-            become_visible()
+        guards = _guards
+        if self._is_outermost and guards.entered:  # as become_visible, which would take a call more
+            guards.keys.__exit__(None, None, None)
+            guards.functions.__exit__(None, None, None)
+            guards.entered = False
 
 
 def become_visible() -> None:

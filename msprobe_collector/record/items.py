@@ -20,6 +20,7 @@ from msprobe_collector.record.plain_values import (
 )
 from msprobe_collector.record.statistics import (
     FIELDS,
+    SHORT,
     Measured,
     bits_of,
     checksum,
@@ -52,7 +53,7 @@ class _Known(NamedTuple):
     address: int
     size: int  # of its storage, which may have been shrunk and lie where it lay
     total: float | None  # the sum of its numbers on the host, to be checked
-    bits: int | bytes | None  # instead of the sum: see bits_of
+    bits: int | bytes | None  # instead of the sum, also of what is short: see bits_of
     digest: str  # instead of both where it is known
     item: Item
     is_plain: bool  # no wrapper around the numbers
@@ -137,7 +138,8 @@ class Items(NestedDescriber):
             storage = memory._cdata
             if not born:
                 self._foreign.add(storage)
-            if not self._identifies and (storage in self._foreign or total is None):
+            is_foreign = storage in self._foreign
+            if not self._identifies and (is_foreign or total is None or size <= SHORT):
                 bits = bits_of(plain)
                 if bits is None:
                     return item

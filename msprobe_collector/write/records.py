@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 encode_text = json.encoder.encode_basestring_ascii
@@ -28,23 +29,50 @@ class Leaf(dict[str, Any]):
 
     text: str
 
+    def __getattr__(self, name: str) -> str:
+        if name != "text":
+            raise AttributeError(name)
+        text = self.text = _encode_measured(self) if tuple(self) == _MEASURED else encode(self)
+        return text
+
+
+_MEASURED = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
+_REMEMBERED = 4096
+_heads: dict[tuple[Any, ...], str] = {}
+
+
+def _encode_measured(record: Leaf) -> str:
+    """As ``encode``, of a tensor: what stands before its numbers is made once for each shape."""
+    kind, dtype, shape, high, low, mean, norm, takes_gradient = record.values()
+    are_floats = type(high) is type(low) is type(mean) is type(norm) is float
+    if not (are_floats and isfinite(high) and isfinite(low) and isfinite(mean) and isfinite(norm)):
+        return encode(record)  # JSON has other names for those than Python
+    key = (kind, dtype, *shape)
+    head = _heads.get(key)
+    if head is None:
+        if len(_heads) >= _REMEMBERED:
+            _heads.clear()
+        head = encode({"type": kind, "dtype": dtype, "shape": shape, "Max": 0}).removesuffix("0}")
+        _heads[key] = head
+    numbers = f'{high!r}, "Min": {low!r}, "Mean": {mean!r}, "Norm": {norm!r}'
+    return f'{head}{numbers}, "requires_grad": {"true" if takes_gradient else "false"}}}'
+
 
 def record_text(value: Any) -> str:
     """As ``encode``, with the texts of the leaves that have been asked for before."""
-    if type(value) is Leaf:
-        try:
-            return value.text
-        except AttributeError:
-            text = value.text = encode(value)
-            return text
+    kind = type(value)
+    if kind is Leaf:
+        text: str = value.text
+        return text
+    if kind is list or kind is tuple:
+        return f"[{', '.join([p.text if type(p) is Leaf else record_text(p) for p in value])}]"
+    if kind is dict:
+        if not value:
+            return "{}"
+        parts = [f"{encode_text(str(key))}: {record_text(part)}" for key, part in value.items()]
+        return f"{{{', '.join(parts)}}}"
     if value is None:
         return "null"
     if value is True or value is False:
         return "true" if value else "false"
-    kind = type(value)
-    if kind is list:
-        return f"[{', '.join([record_text(part) for part in value])}]"
-    if kind is dict:
-        parts = [f"{encode_text(str(key))}: {record_text(part)}" for key, part in value.items()]
-        return f"{{{', '.join(parts)}}}"
     return encode(value)

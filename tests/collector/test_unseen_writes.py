@@ -48,6 +48,8 @@ def by_undeclared_operator(x: torch.Tensor) -> None:
 library = torch.library.Library("collector_tests", "FRAGMENT")
 library.define("write_quietly(Tensor x) -> ()")
 library.impl("write_quietly", lambda x: x.numpy().fill(7), "CPU")
+library.define("shift_quietly(Tensor x) -> ()")
+library.impl("shift_quietly", lambda x: shift(x), "CPU")
 ALIASES: dict[str, Any] = {}
 WRITERS: list[Callable[[torch.Tensor], None]] = [
     by_data,
@@ -102,6 +104,23 @@ def test_writes_that_keep_the_sum_are_seen(make: Any, dtype: Any, tmp_path: Path
     sums = [name for name in data if name.startswith("Torch.sum")]
     first, last = (data[name]["input_args"][0] for name in (sums[0], sums[-1]))
     assert (first["Max"], last["Max"]) == (1, 6)
+
+
+def shift(x: torch.Tensor) -> None:
+    with torch._C.DisableTorchFunction():  # as C++ does
+        x.numpy()[:2] += (5, -5)
+
+
+def test_an_operator_that_keeps_the_sum_of_few_numbers_is_seen(tmp_path: Path) -> None:
+    """No alias was handed out, and the operator says that it writes to nothing."""
+
+    def step() -> None:
+        x = torch.relu(torch.ones(6))
+        torch.sum(x)
+        torch.ops.collector_tests.shift_quietly(x)
+        torch.sum(x)
+
+    assert inputs_of_sum(record(tmp_path, step, level="L1").data) == [1, 6]
 
 
 def test_a_view_of_memory_that_is_given_away_later_is_measured_again(tmp_path: Path) -> None:
