@@ -202,14 +202,19 @@ def _measure_widest(tensor: torch.Tensor) -> Measured:
 
 
 def _norm_here(tensor: torch.Tensor, accurate: torch.dtype) -> float:
-    if not tensor.is_contiguous():
+    """The norm of numbers on the host, the same for a tensor and for its transposed views.
+
+    Who made a tensor is told by its statistics: torch goes through both in the order of memory.
+    """
+    if tensor.numel() >= _LONGEST_NORM and accurate is not torch.float64:
+        if tensor.is_contiguous():
+            return _long_norm(tensor, accurate).item()
         return _norm(tensor, dtype=torch.float64).item()
-    if accurate is torch.float64 or tensor.numel() < _SHORT_NORM:
+    is_expanded = 0 in tensor.stride()  # whose few numbers are added up one by one
+    if accurate is torch.float64 or (tensor.numel() < _SHORT_NORM and not is_expanded):
         return _norm(tensor, dtype=accurate).item()
-    if tensor.numel() < _LONGEST_NORM:
-        wide = tensor.to(accurate)
-        return math.sqrt((wide * wide).sum().item())
-    return _long_norm(tensor, accurate).item()
+    wide = tensor.to(accurate)
+    return math.sqrt((wide * wide).sum().item())
 
 
 def _long_norm(tensor: torch.Tensor, accurate: torch.dtype) -> torch.Tensor:

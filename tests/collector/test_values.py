@@ -366,6 +366,17 @@ def test_norms_of_equal_numbers_are_those_of_their_sum(size: int, dtype: torch.d
         assert norm == pytest.approx(wanted * math.sqrt(tensor.numel() / size), rel=5e-7)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 5, 2), (40, 5, 7), (300, 40, 10)])
+def test_a_transposed_view_has_the_statistics_of_its_tensor(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    turned = tensor.permute(2, 0, 1)
+    assert not turned.is_contiguous()
+    assert measure(turned) == measure(tensor)  # to the last digit: they tell who made it
+
+
 def test_bool_and_slices_and_sizes_are_described(tmp_path: Path) -> None:
     x = torch.arange(6.0).reshape(2, 3)
 

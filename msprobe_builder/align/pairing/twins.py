@@ -232,7 +232,11 @@ def _leaves_its_line(pairs: Pairs, i: int, j: int) -> bool:
     known, old = pairs.known, int(pairs.partner[i])
     site = known.site[i]
     is_there = old >= 0 and known.exact[i] == old and site > 0 and site == known.other_site[old]
-    return bool(is_there and (j < 0 or known.other_site[j] != site))
+    if not is_there or (j >= 0 and known.other_site[j] == site):
+        return False
+    # The line of a layer of the library is that of all such layers.
+    tree, other = pairs.npu.outline.tree, pairs.bench.outline.tree
+    return bool(tree.names[tree.parent[i]] == other.names[other.parent[old]])
 
 
 def _gains(pairs: Pairs, edges: Both, kinds: Kinds, new: dict[int, int]) -> bool:
