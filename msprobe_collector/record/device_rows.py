@@ -19,7 +19,7 @@ import torch
 _ROWS = 256
 _EXACT_INTEGER = 2**53
 # Outside of these the squares of numbers of float32 leave its range, or lose their digits.
-_TINY_NORM = 1e-15
+TINY_NORM = 1e-15
 _norm = torch.linalg.vector_norm
 
 Values: TypeAlias = "tuple[Any, Any, Any, Any]"
@@ -148,7 +148,7 @@ def _values(row: Row, extremes: list[Any], totals: list[Any]) -> Values:
         norm = None
     elif math.isfinite(high) and math.isfinite(low):
         # The tensor may have changed since, so that none can be worked out more accurately.
-        if not math.isfinite(norm) or (norm < _TINY_NORM and (high or low)):
+        if not math.isfinite(norm) or (norm < TINY_NORM and (high or low)):
             norm = None
         if not math.isfinite(mean):
             mean = None

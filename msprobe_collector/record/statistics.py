@@ -12,18 +12,24 @@ from __future__ import annotations
 import ctypes
 import math
 import zlib
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 
-from msprobe_collector.record.device_rows import DeviceRows, Row, plain_integer
+from msprobe_collector.record.device_rows import (
+    TINY_NORM,
+    DeviceRows,
+    Row,
+    Values,
+    plain_integer,
+)
 from msprobe_collector.write.host_bytes import host_bytes
 
 FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
 _HAS_CUDA = torch.backends.cuda.is_built()
 _HALF = 2**63
-_SAFE_NORMS = (1e-15, 1e15)
+_SAFE_NORMS = (TINY_NORM, 1e15)
 # Squares that torch adds up in float32 one after the other leave an error that grows with their
 # number, 1e-6 of the norm of a thousand equal numbers; what it adds up by pairs does not.
 _SHORT_NORM = 1 << 10
@@ -55,8 +61,6 @@ _KINDS = _Kinds()
 # Of these torch reduces the wider signed ones alone.
 _SIGNED = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-Values: TypeAlias = "tuple[Any, Any, Any, Any]"
 
 
 class Measured(NamedTuple):
@@ -207,6 +211,7 @@ def _norm_here(tensor: torch.Tensor, accurate: torch.dtype) -> float:
     Who made a tensor is told by its statistics: torch goes through both in the order of memory.
     """
     if tensor.numel() >= _LONGEST_NORM and accurate is not torch.float64:
+        tensor = tensor.permute(sorted(range(tensor.dim()), key=tensor.stride, reverse=True))
         if tensor.is_contiguous():
             return _long_norm(tensor, accurate).item()
         return _norm(tensor, dtype=torch.float64).item()

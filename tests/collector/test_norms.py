@@ -38,7 +38,7 @@ def test_norms_of_equal_numbers_are_those_of_their_sum(size: int, dtype: torch.d
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(3, 5, 2), (40, 5, 7), (300, 40, 10)])
+@pytest.mark.parametrize("shape", [(3, 5, 2), (40, 5, 7), (300, 40, 10), (300, 40, 20)])
 def test_a_transposed_view_has_the_statistics_of_its_tensor(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
