@@ -41,8 +41,12 @@ def judged(
         data = torch.randn(3, SIDE, SIDE)
         with (kernels if side == "npu" else None) or nullcontext():
             record(folder / side, partial(_train, one, data), one, **config)
-    runs = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
-    result = build(runs, folder / "out", workers=1)
+    return verdict_on(folder / "npu" / "dump", folder / "bench" / "dump", folder / "out")
+
+
+def verdict_on(npu: Path, bench: Path, out: Path) -> Verdict:
+    """The verdict on two dumps; the database comes to lie in ``out``."""
+    result = build(BuildConfig(npu, bench), out, workers=1)
     with opened(result.path) as connection:
         verdict = read_verdict(connection)
     assert verdict is not None

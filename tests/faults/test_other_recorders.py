@@ -15,10 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from msprobe_builder import BuildConfig, build
-from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
+from msprobe_builder.database.read.verdict import Verdict
 from tests.collector.recording import record
+from tests.faults.judging import verdict_on
 
 Records = dict[str, Any]
 
@@ -57,12 +56,7 @@ def _judged(folder: Path, model: nn.Module, change: Callable[[Records], None]) -
     del dump["argument_gradients"]
     change(dump["data"])
     path.write_text(json.dumps(dump))
-    runs = BuildConfig(folder / "npu" / "dump", folder / "bench" / "dump")
-    result = build(runs, folder / "out", workers=1)
-    with opened(result.path) as connection:
-        verdict = read_verdict(connection)
-    assert verdict is not None
-    return verdict
+    return verdict_on(folder / "npu" / "dump", folder / "bench" / "dump", folder / "out")
 
 
 def _give_the_share(records: Records) -> None:

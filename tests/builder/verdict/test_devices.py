@@ -11,23 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe_builder import BuildConfig, build
-from msprobe_builder.database.open import opened
-from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from tests.conftest import REPOSITORY, unpacked
+from tests.faults.judging import verdict_on
 
 
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(tmp_path_factory, "devices", REPOSITORY / "tests" / "data" / "devices")
-
-
-def judged(npu: Path, bench: Path, out: Path) -> Verdict:
-    result = build(BuildConfig(npu, bench), out, workers=1)
-    with opened(result.path) as connection:
-        verdict = read_verdict(connection)
-    assert verdict is not None
-    return verdict
 
 
 @pytest.mark.parametrize(
@@ -42,14 +32,14 @@ def judged(npu: Path, bench: Path, out: Path) -> Verdict:
     ],
 )
 def test_another_device_is_no_fault(name: str, told: str, devices: Path, tmp_path: Path) -> None:
-    verdict = judged(devices / name / "npu", devices / name / "bench", tmp_path)
+    verdict = verdict_on(devices / name / "npu", devices / name / "bench", tmp_path)
     assert (verdict.conclusion, verdict.suspects) == ("clean", ())
     assert told in verdict.sentence
 
 
 def test_a_fault_behind_convolutions_in_tf32_is_found(devices: Path, tmp_path: Path) -> None:
     name = devices / "contrasted_not_exp"
-    first = judged(name / "npu", name / "bench", tmp_path).suspects[0]
+    first = verdict_on(name / "npu", name / "bench", tmp_path).suspects[0]
     assert (first.node, first.side, first.strength) == ("Tensor.exp.0.forward", "bench", "strong")
 
 
@@ -65,7 +55,7 @@ def test_one_convolution_is_not_excused_where_all_others_are_equal(
     for key in ("Max", "Min", "Mean", "Norm"):
         content["data"][name]["output"][0][key] *= 1 + 1e-4
     file.write_text(json.dumps(content), encoding="utf-8")
-    verdict = judged(npu, bench, tmp_path / "out")
+    verdict = verdict_on(npu, bench, tmp_path / "out")
     assert [one.node for one in verdict.suspects] == [name]
 
 
@@ -102,5 +92,5 @@ def test_whole_numbers_that_were_added_up_otherwise_are_the_same(
                 number = one[key] * factor
                 one[key] = float(np.float32(number)) if in_single else number
         (tmp_path / side / "dump.json").write_text(json.dumps(content), encoding="utf-8")
-    verdict = judged(tmp_path / "npu", tmp_path / "bench", tmp_path / "out")
+    verdict = verdict_on(tmp_path / "npu", tmp_path / "bench", tmp_path / "out")
     assert (verdict.conclusion == "clean") == is_same
