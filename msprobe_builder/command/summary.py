@@ -67,12 +67,18 @@ def _diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
     for (severity, _, message, _), found in alike.items():
         total = sum(one.count for one in found)
         count = f"{total:,} x " if total > 1 else ""
-        ranks = {(one.step, one.rank) for one in found}
-        places = f" On {len(ranks):,} ranks." if len(ranks) > 1 else ""
         subject = next((one.subject for one in found if one.subject), None)
         example = f" First: {printable(subject)}" if subject else ""
-        lines.append(f"{severity.capitalize():<9} {count}{message}{places}{example}")
+        lines.append(f"{severity.capitalize():<9} {count}{message}{_places(found)}{example}")
     return lines
+
+
+def _places(found: Sequence[Diagnostic]) -> str:
+    """On how many ranks and in how many steps, where that is more than one."""
+    ranks, steps = len({one.rank for one in found}), len({one.step for one in found})
+    if ranks > 1:
+        return f" On {ranks:,} ranks of {steps:,} steps." if steps > 1 else f" On {ranks:,} ranks."
+    return f" In {steps:,} steps." if steps > 1 else ""
 
 
 def summary_json(result: BuildResult) -> str:

@@ -110,6 +110,16 @@ def test_a_file_of_one_graph_opens_on_it(
     expect(frame.locator("ga-overview")).to_be_hidden()
 
 
+def test_one_model_alone_is_not_said_to_have_errors(
+    page: Page, single_database: Path, tensorboard_server: StartTensorBoard
+) -> None:
+    frame = open_viewer(page, tensorboard_server(single_database.parent))
+    expect(frame.locator("ga-legend")).to_contain_text("nodes")
+    expect(frame.locator("ga-legend .meaning")).to_be_empty()
+    frame.get_by_role("button", name="Overview").click()
+    expect(frame.locator("ga-overview #worst")).to_have_text("Open step 0, rank 0")
+
+
 def test_a_link_to_the_overview_opens_it_in_both_languages(
     page: Page, ddp_database: Path, tensorboard_server: StartTensorBoard
 ) -> None:

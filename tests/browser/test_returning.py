@@ -74,6 +74,9 @@ def test_files_that_appear_change_and_go_are_noticed(
     assert MODEL_BEFORE in names(frame)
     click_row(frame, MODEL_BEFORE)
     expect(frame.locator("ga-details #outdated")).to_contain_text("changed since the graph")
+    frame.get_by_role("tab", name="Match").click()
+    expect(frame.locator("ga-match")).to_be_hidden()  # it would say that there is no candidate
+    frame.get_by_role("tab", name="Tensors").click()
     frame.click("ga-notice #reload")
     expect(notice).to_be_hidden()
     frame.wait_for_function(

@@ -259,7 +259,8 @@ export class GaDetails extends LocalizedElement {
   }
 
   _showsMatch(state: AppState, tab: Tab): boolean {
-    return tab === 'match' && state.selected !== null && hasBench(state);
+    const isKnown = !state.detailProblem && !this._isOutdated(state);
+    return tab === 'match' && state.selected !== null && isKnown && hasBench(state);
   }
 
   _collapse(): void {

@@ -242,8 +242,9 @@ export class GaLegend extends LocalizedElement {
 
   readonly _waiting = ({ measuring }: AppState, text: Texts) => whyLate(measuring, text);
 
-  _meaning({ view }: AppState, text: Texts): string {
-    return text.colours.meaning[view.colours];
+  _meaning(state: AppState, text: Texts): string {
+    const { colours } = state.view;
+    return hasBench(state) || colours === 'overflow' ? text.colours.meaning[colours] : '';
   }
 
   _fill(state: AppState, text: Texts): void {

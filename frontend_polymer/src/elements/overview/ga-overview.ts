@@ -1,6 +1,6 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 
-import type { Configuration, DatabaseFile } from '../../generated/graph_pb';
+import type { Configuration, DatabaseFile, GraphPair } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { fileOf, type AppState } from '../../session/app-state';
 import { verdictOf } from '../../session/verdict';
@@ -10,7 +10,7 @@ import './ga-file-facts';
 import './ga-verdict';
 import '../parts/ga-icon';
 import { graphCounts } from './graph-counts';
-import { firstWrongGraph, worstGraph } from './heat-cell';
+import { firstWrongGraph, isAnythingWrong, worstGraph } from './heat-cell';
 import { HeatMap } from './heat-map';
 import { overviewStyles } from './overview-styles';
 import { LocalizedElement } from '../parts/localized';
@@ -98,7 +98,7 @@ export class GaOverview extends LocalizedElement {
 
   declare state: AppState;
   declare file: DatabaseFile | undefined;
-  declare worst: GraphPlace | undefined;
+  declare worst: GraphPair | undefined;
   /** The first wrong graph, where it is not the worst one. */
   declare first: GraphPlace | null;
   private moreCounts: () => void = () => undefined;
@@ -124,11 +124,11 @@ export class GaOverview extends LocalizedElement {
     return file?.configuration ?? null;
   }
 
-  _worst(file: DatabaseFile | undefined): GraphPlace | undefined {
+  _worst(file: DatabaseFile | undefined): GraphPair | undefined {
     return file && worstGraph(file);
   }
 
-  _first(file: DatabaseFile | undefined, worst: GraphPlace | undefined): GraphPlace | null {
+  _first(file: DatabaseFile | undefined, worst: GraphPair | undefined): GraphPlace | null {
     const first = file && firstWrongGraph(file);
     return first && first !== worst ? first : null; // what is undefined would not be hidden
   }
@@ -154,8 +154,10 @@ export class GaOverview extends LocalizedElement {
     return file?.overflowChecked ? text.overview.heatMapOverflow : text.overview.heatMapPlain;
   }
 
-  _worstLabel(worst: GraphPlace | undefined, text: Texts): string {
-    return worst ? text.overview.worst(worst.step, worst.rank) : '';
+  _worstLabel(worst: GraphPair | undefined, text: Texts): string {
+    if (!worst) return '';
+    const label = isAnythingWrong(worst) ? text.overview.worst : text.overview.open;
+    return label(worst.step, worst.rank);
   }
 
   _firstLabel(first: GraphPlace | null, text: Texts): string {

@@ -52,6 +52,11 @@ export function worstGraph(file: DatabaseFile): GraphPair | undefined {
   return worst;
 }
 
+/** Whether anything is wrong there, so that one graph can be worse than another. */
+export function isAnythingWrong({ worstGrade, overflowCounts }: GraphPair): boolean {
+  return worstGrade > Grade.OK || worstOverflow(overflowCounts) !== Overflow.NONE;
+}
+
 /** The earliest graph with an error of moderate or worse: later ones may only follow from it. */
 export function firstWrongGraph(file: DatabaseFile): GraphPair | undefined {
   return file.graphs

@@ -5,6 +5,7 @@ export const overviewEn = {
   heatMapPlain: 'Steps and ranks',
   enterHint: 'Click a cell, or choose it with the arrow keys and Enter, to open its graph.',
   worst: (step: number, rank: number) => `Open the worst: step ${step}, rank ${rank}`,
+  open: (step: number, rank: number) => `Open step ${step}, rank ${rank}`,
   first: (step: number, rank: number) => `Open the first wrong: step ${step}, rank ${rank}`,
   cell: (step: number, rank: number) => `Step ${step}, rank ${rank}`,
   suspect: (name: string) => `First suspect here: ${name}`,

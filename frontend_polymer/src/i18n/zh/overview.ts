@@ -7,6 +7,7 @@ export const overviewZh: Texts['overview'] = {
   heatMapPlain: 'Step 与 rank',
   enterHint: '单击单元格，或用方向键选择后按 Enter，打开对应的图。',
   worst: (step, rank) => `打开最差的图：step ${step}，rank ${rank}`,
+  open: (step, rank) => `打开 step ${step}，rank ${rank}`,
   first: (step, rank) => `打开首个出错的图：step ${step}，rank ${rank}`,
   cell: (step, rank) => `Step ${step}，rank ${rank}`,
   suspect: (name) => `此处的首个嫌疑：${name}`,
