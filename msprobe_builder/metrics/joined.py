@@ -87,7 +87,7 @@ def open_row(side: Side, row: int) -> list[Readable]:
     if assembly is None:
         reason = side.provenance.unknown.get(row)
         if reason is None:
-            raise TensorFileError("missing", "dump.json names no file")
+            raise TensorFileError("unsaved", "dump.json names no file")
         raise TensorFileError("unmerged", reason)
     return [open_assembly(one) for one in in_each_order(assembly)]
 

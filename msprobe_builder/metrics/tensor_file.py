@@ -39,8 +39,8 @@ _OLDEST_TORCH = (2, 10)  # weights_only can be bypassed in older ones
 
 
 class TensorFileError(Exception):
-    """Why a tensor cannot be compared; ``code`` is one of missing, refused, unreadable,
-    and for merged tensors of unmerged and shape."""
+    """Why a tensor cannot be compared; ``code`` is one of missing, unsaved, denied,
+    refused, unreadable, and for merged tensors of unmerged and shape."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -115,6 +115,8 @@ def open_tensor(directory: Path | None, name: str | None) -> StoredTensor:
         return _open_pt(path) if path.suffix == ".pt" else _open_npy(path)
     except TensorFileError:
         raise
+    except PermissionError as error:
+        raise TensorFileError("denied", f"{name} may not be read") from error
     except Exception as error:  # a damaged or hostile file may raise anything
         text = " ".join(str(error).split())[:200]
         if "weights_only" in text:  # torch's advice is to trust the file
@@ -142,6 +144,8 @@ def _open_stored(directory: Path | None, name: str | None) -> StoredTensor | Non
         torch = _torch()  # a copy, because torch has no tensors that cannot be written to
         content = torch.from_numpy(np.array(numbers)).view(getattr(torch, kind))
         return StoredTensor(numbers.shape, content)
+    except PermissionError as error:
+        raise TensorFileError("denied", f"{name} may not be read") from error
     except Exception as error:  # a damaged or hostile file may raise anything
         text = " ".join(str(error).split())[:200]
         raise TensorFileError("unreadable", f"{name}: {type(error).__name__} {text}") from error
@@ -152,12 +156,14 @@ def path_of(directory: Path | None, name: str | None) -> Path:
     if directory is None:
         raise TensorFileError("missing", "the dump has no dump_tensor_data")
     if name is None:
-        raise TensorFileError("missing", "dump.json names no file")
+        raise TensorFileError("unsaved", "dump.json names no file")
     if name in ("", ".", "..") or re.search(r"[/\\\0]", name):
         raise TensorFileError("refused", f"{name!r} is no plain file name")
     try:
         path = (directory / name).resolve(strict=True)
         mode = path.stat().st_mode
+    except PermissionError as error:
+        raise TensorFileError("denied", f"{name} may not be read") from error
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError
         raise TensorFileError("missing", f"{name} cannot be opened") from error
     if not path.is_relative_to(directory.resolve()):

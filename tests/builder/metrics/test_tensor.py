@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from msprobe_builder import BuildConfig, BuildError, build
+from msprobe_builder.metrics.tensor_file import TensorFileError, open_tensor
 from tests.builder.metrics.small_dump import Record, call, tensor, write_dump, write_npy
 
 NAME = "Functional.gelu.0.forward"
@@ -69,6 +72,35 @@ def test_files_that_cannot_be_compared_get_a_note_and_a_diagnostic(tmp_path: Pat
         ("tensor_unreadable", 1, 1),
         ("tensor_shape", 1, None),
     }
+
+
+def test_tensors_that_were_never_saved_are_not_called_missing(tmp_path: Path) -> None:
+    """What msprobe_collector writes of sparse tensors: a record without the name of a file."""
+    record = {NAME: call([], [tensor([1.0])])}
+    sides = [write_dump(tmp_path / side, record, task="tensor") for side in ("npu", "bench")]
+    for directory in sides:
+        (directory / "dump_tensor_data").mkdir()
+    built = _build(tmp_path, *sides)
+    assert _rows(built.path, "note") == [("unsaved: npu, dump.json names no file",)]
+    assert [(d.code, d.count) for d in built.diagnostics] == [("tensor_unsaved", 1)]
+
+
+@pytest.mark.skipif("os.geteuid() != 0", reason="only root can become somebody without rights")
+@pytest.mark.parametrize("closed", ["a.npy", "."])
+def test_a_file_that_may_not_be_read_is_not_called_damaged(closed: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "dump_tensor_data"
+        data.mkdir()
+        np.save(data / "a.npy", np.ones(2))
+        Path(folder).chmod(0o755)
+        (data / closed).chmod(0o600)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(TensorFileError, match="a.npy may not be read") as refused:
+                open_tensor(data, "a.npy")
+        finally:
+            os.seteuid(0)
+    assert refused.value.code == "denied"
 
 
 def test_hostile_file_names_are_not_opened(tmp_path: Path) -> None:

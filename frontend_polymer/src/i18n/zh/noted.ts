@@ -11,6 +11,8 @@ const NOTES: Readonly<Record<string, string>> = {
 /** Why a pair was not compared: the kind of reason, then what the builder found. */
 const KINDS: Readonly<Record<string, string>> = {
   missing: '缺失',
+  unsaved: '未保存',
+  denied: '无权读取',
   refused: '拒绝',
   unreadable: '不可读',
   shape: '形状',
@@ -23,6 +25,7 @@ const FILE = '(.{1,300}?)';
 const FOUND: readonly (readonly [RegExp, string])[] = [
   ['the dump has no dump_tensor_data', 'dump 中没有 dump_tensor_data'],
   ['dump\\.json names no file', 'dump.json 没有给出文件名'],
+  [`${FILE} may not be read`, '没有读取 $1 的权限'],
   [`${FILE} cannot be opened`, '无法打开 $1'],
   [`${FILE} is neither \\.pt nor \\.npy`, '$1 既不是 .pt 也不是 .npy'],
   [`${FILE} is no plain file name`, '$1 不是单纯的文件名'],
@@ -52,7 +55,7 @@ const FOUND: readonly (readonly [RegExp, string])[] = [
   ['the ranks have other checksums', '各 rank 的校验和不同'],
 ].map(([english, chinese]) => [new RegExp(`^${english}$`), chinese!] as const);
 
-const WHY = /^(missing|refused|unreadable|shape|unmerged): (?:(npu|bench), )?(.*)$/;
+const WHY = /^(missing|unsaved|denied|refused|unreadable|shape|unmerged): (?:(npu|bench), )?(.*)$/;
 
 /** The note beside a pair of tensors in Chinese; as it is where it is unknown. */
 export function notedZh(note: string): string {
