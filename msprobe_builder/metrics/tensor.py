@@ -27,8 +27,8 @@ _LARGE = 1 << 18
 
 _MESSAGES = {
     "missing": "Tensor files are missing; these tensors were not compared.",
-    "unsaved": "dump.json names no files for some tensors, as for sparse ones, which are not saved; "
-    "these tensors were not compared.",
+    "unsaved": "dump.json names no files for some tensors, as for sparse ones, which are not "
+    "saved; these tensors were not compared.",
     "denied": "Tensor files may not be read by the user who builds; these tensors were not "
     "compared.",
     "refused": "Tensor files have names that lead out of dump_tensor_data or are no tensors; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -92,12 +93,13 @@ def open_base(path: Path, config: BuildConfig) -> Base:
     own = {
         "kind": "build" if config.bench_path is None else "compare",
         "builder_version": __version__,
-        "options": shown_options(config),
+        "options": _as_compared(shown_options(config)),
     }
     for key, value in own.items():
-        if meta.get(key) != value:
+        held = meta.get(key)
+        if (_as_compared(held) if key == "options" else held) != value:
             raise UsageError(
-                f"{path} was built with {key} {meta.get(key) or 'unknown'}, this build has "
+                f"{path} was built with {key} {held or 'unknown'}, this build has "
                 f"{value}; give the same options, or build everything anew with -o."
             )
     inputs: dict[Place, tuple[str | None, str | None]] = {}
@@ -105,6 +107,17 @@ def open_base(path: Path, config: BuildConfig) -> Base:
         npu, bench = inputs.get(Place(step, rank), (None, None))
         inputs[Place(step, rank)] = (npu, read) if side else (read, bench)
     return Base(path, str(meta["task"]), inputs)
+
+
+def _as_compared(options: str | None) -> str | None:
+    """The options but for what says which steps and ranks there are, not how they are compared."""
+    try:
+        chosen = json.loads(options or "")
+    except ValueError:
+        return options
+    if isinstance(chosen, dict):
+        chosen.pop("allow_missing", None)
+    return json.dumps(chosen, sort_keys=True)
 
 
 def _list(jobs: Sequence[PairJob]) -> str:

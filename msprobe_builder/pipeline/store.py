@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,17 +32,17 @@ def store_pair(job: PairJob, shard: Path, report: Report, keeper: Keeper) -> Non
         from msprobe_builder.pipeline.merged_export import export_pair
 
         export_pair(job, result)
-    connection = create(shard, PROFILES[result.task])
     try:
-        write_pair(connection, result)
-        if judgement is not None:
-            write_judgement(connection, judgement, len(result.npu.tree))
-        write_meta(connection, {"task": result.task.value})
-        store(connection)
+        with closing(create(shard, PROFILES[result.task])) as connection:
+            write_pair(connection, result)
+            if judgement is not None:
+                write_judgement(connection, judgement, len(result.npu.tree))
+            write_meta(connection, {"task": result.task.value})
+            store(connection)
     except sqlite3.Error as error:
-        raise BuildError(f"Cannot write the database {shard.parent}: {error}.") from error
-    finally:
-        connection.close()
+        raise BuildError(
+            f"Cannot write the database into {shard.parent.parent}: {error}."
+        ) from error
 
 
 def _with_overflow(result: PairResult) -> PairResult:

@@ -146,9 +146,47 @@ def _field(text: str) -> str:
     return line.getvalue()[: -len(",\n")]
 
 
+class _UntilItFails:
+    """A stream that takes everything after its first failure.
+
+    What writes the archive of a workbook tries to end it once more when it is collected, where a
+    second failure could only be printed as a traceback.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._at = stream.tell()
+        self._failed = False
+
+    def write(self, content: bytes) -> int:
+        self._try(lambda: self._stream.write(content))
+        self._at += len(content)
+        return len(content)
+
+    def seek(self, offset: int) -> int:
+        self._try(lambda: self._stream.seek(offset))
+        self._at = offset
+        return offset
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, action: Callable[[], object]) -> None:
+        if self._failed or self._stream.closed:
+            return
+        try:
+            action()
+        except OSError:
+            self._failed = True
+            raise
+
+
 def _workbook(stream: BinaryIO, columns: Columns) -> Iterator[Write]:
     xlsxwriter = library("xlsxwriter")
-    book = xlsxwriter.Workbook(stream, {"constant_memory": True})
+    book = xlsxwriter.Workbook(_UntilItFails(stream), {"constant_memory": True})
     head = book.add_format({"bold": True})
     fills = {mark: book.add_format({"bg_color": colour}) for mark, colour in _FILLS.items()}
     letters = [
@@ -215,7 +253,7 @@ def write_sheets(
 ) -> None:
     """A workbook with a sheet per name, each with the same first line."""
     with written(path) as stream:
-        book = library("xlsxwriter").Workbook(stream, {"constant_memory": True})
+        book = library("xlsxwriter").Workbook(_UntilItFails(stream), {"constant_memory": True})
         bold = book.add_format({"bold": True})
         for name, rows in sheets.items():
             sheet = book.add_worksheet(name[:31])  # no longer names are allowed

@@ -36,15 +36,11 @@ def read_text(request: Request, name: str) -> str:
     return values[0]
 
 
-def read_number(request: Request, name: str) -> int:
-    """A parameter that is a whole number from 0 on."""
+def read_number(request: Request, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
+    """A parameter that is a whole number within bounds."""
     value = read_text(request, name)
-    if not re.fullmatch("[0-9]{1,10}", value) or int(value) > MAX_NUMBER:
-        raise bad_request(
-            "bad_parameter",
-            f"Parameter {name} is {value[:80]!r}, not a whole number.",
-            f"Give {name} as a number from 0 to {MAX_NUMBER}.",
-        )
+    if not re.fullmatch("[0-9]{1,10}", value) or not low <= int(value) <= high:
+        raise _bad(name, value, f"Give {name} as a whole number from {low} to {high}.")
     return int(value)
 
 
@@ -113,10 +109,7 @@ def _offset(request: Request) -> int:
 def _limit(request: Request) -> int:
     if not read_optional(request, "limit"):
         return Search.limit
-    limit = read_number(request, "limit")
-    if not 0 < limit <= MAX_PAGE:
-        raise _bad("limit", str(limit), f"Give limit as a number from 1 to {MAX_PAGE}.")
-    return limit
+    return read_number(request, "limit", 1, MAX_PAGE)
 
 
 def _sources(request: Request) -> tuple[int, ...]:

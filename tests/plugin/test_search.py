@@ -271,12 +271,15 @@ def test_expressions_wait_for_each_other(
         {"regex": "yes"},
         {"limit": 0},
         {"limit": 10_001},
+        {"limit": -1},
     ],
     ids=str,
 )
 def test_a_search_that_means_nothing_is_refused(ask: Ask, query: dict[str, object]) -> None:
     response = ask("search", file="runs/example.vis.db", **query)
-    assert problem_of(response).code == "bad_parameter"
+    problem = problem_of(response)
+    assert problem.code == "bad_parameter"
+    assert "limit" not in query or problem.remedy == "Give limit as a whole number from 1 to 10000."
 
 
 def test_overflow_is_searched_and_counted(ask: Ask) -> None:

@@ -96,7 +96,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(closed: str) -> None:
         (data / closed).chmod(0o600)
         os.seteuid(65534)
         try:
-            with pytest.raises(TensorFileError, match="a.npy may not be read") as refused:
+            with pytest.raises(TensorFileError, match=r"a\.npy may not be read") as refused:
                 open_tensor(data, "a.npy")
         finally:
             os.seteuid(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,27 @@ def test_what_would_not_be_alike_is_refused(config: BuildConfig, tmp_path: Path)
     with pytest.raises(UsageError, match="does not exist"):
         build(config, append_to=tmp_path / "none.vis.db")
     assert path.read_bytes() == before
+
+
+def test_what_one_side_lacks_may_be_missing_before_or_after(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    """Which steps and ranks are there says nothing of how they are compared."""
+    allowing = replace(config, options=BuildOptions(allow_missing=True))
+    write(tmp_path, PLACES[:2])
+    path = build(config, tmp_path / "out", name="a").path
+    write_rank(tmp_path / "npu", 1, 0)
+    write_rank(tmp_path / "npu", 1, 1)
+    write_rank(tmp_path / "bench", 1, 0)
+    with pytest.raises(BuildError, match=r"bench_path lacks step 1 rank 1.*--allow-missing"):
+        build(config, append_to=path)
+    result = build(allowing, append_to=path)
+    assert [one.count for one in result.diagnostics if one.code == "missing_rank"] == [1]
+    write_rank(tmp_path / "bench", 1, 1)
+    result = build(config, append_to=path)
+    assert not [one for one in result.diagnostics if one.code == "missing_rank"]
+    whole = content(build(config, tmp_path / "whole").path)
+    assert unordered(content(path)) == unordered(whole)
 
 
 def test_the_old_file_stays_when_appending_fails(config: BuildConfig, tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def shell(compare: Path, after: str) -> int:
     ),
 )
 def test_a_written_file_is_a_success_whoever_listens(compare: Path, after: str) -> None:
+    if "/dev/full" in after and not Path("/dev/full").is_char_device():
+        pytest.skip("this system has no /dev/full; a shell would make a file of that name")
     assert shell(compare, after) == 0
     [database] = (compare.parent / "out").glob("*.vis.db")
     check(database).close()

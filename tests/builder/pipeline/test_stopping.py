@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,19 @@ def test_stopping_leaves_nothing(
         assert said.endswith("msprobe-build: Stopped; nothing was written.\n")
         assert "Traceback" not in said
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_meanwhile_is_told_in_a_sentence(
+    slow_config: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    with start(slow_config, output, 1) as process:
+        wait_for(process, "read npu")
+        shutil.rmtree(output)
+        _, said = process.communicate()
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert f"msprobe-build: Cannot write the database into {output}: " in said
 
 
 def test_workers_end_when_the_build_is_killed(slow_config: Path, tmp_path: Path) -> None:
