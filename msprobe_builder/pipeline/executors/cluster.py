@@ -6,12 +6,13 @@ runs already (``tcp://host:8786``). A job moves to another worker when its own i
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,7 @@ def _connected(scheduler: str) -> Iterator[Any]:
             with cluster, distributed.Client(cluster) as client:
                 yield client
         else:
+            _require_scheduler(scheduler)
             with distributed.Client(
                 scheduler, timeout=_CONNECT_SECONDS, name="msprobe-build"
             ) as client:
@@ -140,6 +142,42 @@ def _connected(scheduler: str) -> Iterator[Any]:
             f"Cannot reach the scheduler {scheduler}: {str(error) or 'no answer'}; start it with "
             "'dask scheduler' or correct the address."
         ) from error
+
+
+def _require_scheduler(address: str) -> None:
+    """Let whoever listens there greet as a scheduler does.
+
+    The client itself would wait for ever for a greeting, as from a web server whose port this is.
+    """
+    distributed: Any = importlib.import_module("distributed")
+    comm: Any = importlib.import_module("distributed.comm")
+
+    async def greet() -> None:
+        arguments = distributed.Security().get_connection_args("client")
+        greeting = comm.connect(address, timeout=_CONNECT_SECONDS, **arguments)
+        connection = await asyncio.wait_for(greeting, _CONNECT_SECONDS)
+        await connection.close()
+
+    try:
+        _run(greet)
+    except (TimeoutError, asyncio.TimeoutError, OSError, ValueError):
+        raise
+    except Exception as error:  # what is no greeting is taken apart as if it were one
+        raise BuildError(
+            f"What answers at {address} is no scheduler; start one with 'dask scheduler' or "
+            "correct the address."
+        ) from error
+
+
+def _run(task: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a task, also where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(task())
+        return
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(task())).result()
 
 
 def _require_workers(client: Any) -> None:

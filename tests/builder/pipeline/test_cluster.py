@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -173,3 +175,34 @@ def test_a_scheduler_that_is_not_there(
     monkeypatch.setattr(module, "_CONNECT_SECONDS", 1)
     with pytest.raises(BuildError, match=r"Cannot reach the scheduler tcp://127\.0\.0\.1:1"):
         build(config, tmp_path / "out", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "greeting", [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\1" * 7]
+)
+def test_whoever_is_no_scheduler_is_not_waited_for(
+    config: BuildConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes
+) -> None:
+    """A peer that listens and says nothing, or something else, and keeps the connection."""
+    from msprobe_builder.pipeline.executors import cluster as module
+
+    monkeypatch.setattr(module, "_CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        peers = []
+
+        def answer() -> None:
+            with suppress(OSError):  # the server is closed in the end
+                while True:
+                    peers.append(server.accept()[0])
+                    peers[-1].sendall(greeting)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(BuildError, match=rf"{address}.* correct the address"):
+            build(config, tmp_path / "out", scheduler=address)
+        server.shutdown(socket.SHUT_RDWR)
+        answering.join()
+        for peer in peers:
+            peer.close()
+    assert list((tmp_path / "out").iterdir()) == []
