@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE, MIB
 
+# How what common programs pack begins.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\3\4")
 # Opening a pipe would wait for somebody at its other end.
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -42,6 +44,12 @@ def open_regular(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file that cannot be read as text is one, but compressed."""
+    with closing(os.fdopen(open_regular(path), "rb")) as file:
+        return file.read(8).startswith(_PACKED)
 
 
 def read_bytes(path: Path, largest: int) -> bytes:

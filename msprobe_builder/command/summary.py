@@ -40,7 +40,7 @@ def summary_lines(result: BuildResult) -> list[str]:
     if result.peak_memory is not None:
         cost.insert(1, f"{result.peak_memory / 2**20:,.0f} MB memory")
     lines.append(f"Cost      {', '.join(cost)}")
-    lines += _diagnostic_lines(result.diagnostics)
+    lines += diagnostic_lines(result.diagnostics)
     if result.exported is not None:
         lines.append(f"Dumps     {result.exported}")
     lines.append(f"Written   {result.path}")
@@ -55,10 +55,10 @@ def export_lines(result: ExportResult) -> list[str]:
     """The summary of an export without a database."""
     counts = ", ".join(f"{count:,} {side}" for side, count in result.dumps.items())
     lines = [f"Dumps     {counts}", f"Cost      {result.seconds:.1f} s"]
-    return [*lines, *_diagnostic_lines(result.diagnostics), f"Written   {result.directory}"]
+    return [*lines, *diagnostic_lines(result.diagnostics), f"Written   {result.directory}"]
 
 
-def _diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
+def diagnostic_lines(diagnostics: Sequence[Diagnostic]) -> list[str]:
     """One line for what was found alike on many steps and ranks of a side."""
     alike: dict[tuple[str, str, str, int | None], list[Diagnostic]] = {}
     for one in diagnostics:

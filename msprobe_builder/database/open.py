@@ -70,7 +70,7 @@ def check_header(name: str, header: bytes, size: int) -> None:
     pages_known = header[24:28] == header[92:96]
     if pages_known and size < pages * (65536 if page_size == 1 else page_size):
         message = f"{name} is cut off: its end is missing."
-        raise FileError("truncated", message, f"Copy it again. {REBUILD}")
+        raise FileError("truncated", message, "Copy it again, or build it again.")
     if int.from_bytes(header[68:72], "big") == APPLICATION_ID:
         version = int.from_bytes(header[60:64], "big")
         if version > SCHEMA_VERSION:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.files import open_regular, version_of
+from msprobe_builder.base.files import is_packed, open_regular, version_of
 from msprobe_builder.dump.alike import NAME, WrittenAlike
 
 _WINDOW = 1 << 20
@@ -202,6 +202,8 @@ class DumpReader:
         return not self._at_end
 
     def _broken(self, what: str) -> BuildError:
+        if is_packed(self._path):
+            return BuildError(f"{self._path} is compressed; unpack it.")
         return BuildError(
             f"{self._path} {what}; dump this step again, or leave the directory out of the build."
         )

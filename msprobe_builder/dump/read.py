@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import BuildError
-from msprobe_builder.base.files import read_bytes
+from msprobe_builder.base.files import is_packed, read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON
 from msprobe_builder.base.memory import without_garbage_collection
 from msprobe_builder.base.texts import Texts, storable
@@ -125,7 +125,8 @@ def read_dump(
             construct = Construct(dict.fromkeys(calls), None, 0)
     task = reader.header.get("task")
     if not isinstance(task, str) or not task:
-        raise BuildError(f"{path} has no key 'task'; dump this step again.")
+        problem = "is not text" if "task" in reader.header else "is missing"
+        raise BuildError(f"{path}: the key 'task' {problem}; dump this step again.")
     tensor_dir = directory / "dump_tensor_data"
     return Dump(
         directory=directory,
@@ -218,9 +219,14 @@ def _load(path: Path, twice: list[str]) -> Any:
         raise BuildError(f"{path} does not exist; {hint}.") from error
     except OSError as error:
         raise BuildError(f"Cannot read {path}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        problem = "nests values too deeply to be read"
+        raise BuildError(f"{path} {problem}; dump this step again.") from error
+    except ValueError as error:
         if not path.stat().st_size and path.name == "construct.json":
             return {}
+        if is_packed(path):
+            raise BuildError(f"{path} is compressed; unpack it.") from error
         raise BuildError(f"{path} is cut off or damaged; dump this step again.") from error
 
 

@@ -120,7 +120,7 @@ def read_safetensors(path: Path) -> dict[str, Parameter]:
     except FileNotFoundError as error:
         raise BuildError(f"{path} does not exist; check the path of the checkpoint.") from error
     except (SafetensorError, OSError, ValueError, struct.error) as error:
-        raise BuildError(f"{path} is damaged: it is no safetensors file ({error}).") from error
+        raise BuildError(f"{path} is damaged, or no safetensors file ({error}).") from error
 
 
 def _load_safetensor(path: Path, name: str) -> torch.Tensor:

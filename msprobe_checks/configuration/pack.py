@@ -94,7 +94,11 @@ def _read_file(path: Path) -> Pack:
         ) from error
     # RuntimeError: it is encrypted, or compressed in a way that Python does not know.
     except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error, lzma.LZMAError) as error:
-        raise BuildError(f"{path} is damaged: it is no zip file of a configuration.") from error
+        with path.open("rb") as file:
+            if file.read(2) != b"PK":
+                problem = f"{path} is no zip file; give one of 'config collect'."
+                raise BuildError(problem) from error
+        raise BuildError(f"{path} is damaged: its files cannot be unpacked.") from error
 
 
 def _read(path: Path, archive: zipfile.ZipFile) -> Pack:

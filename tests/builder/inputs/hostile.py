@@ -6,6 +6,8 @@ are without the folder's path.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -155,7 +157,13 @@ _CASES = [
          spoil=write("npu/dump.json", b'{"task": "\xff"}')),
     Case("dump twice", "npu/dump.json goes on after its end",
          spoil=write("npu/dump.json", '{"task": "statistics", "data": {}} {}')),
-    Case("construct too deep", "npu/construct.json is cut off or damaged; dump this step again.",
+    Case("dump packed", "npu/dump.json is compressed; unpack it.",
+         spoil=write("npu/dump.json", gzip.compress(b"{}"))),
+    Case("stack packed", "npu/stack.json is compressed; unpack it.",
+         spoil=write("npu/stack.json", bz2.compress(b"{}"))),
+    Case("task is no text", "npu/dump.json: the key 'task' is not text; dump this step again.",
+         spoil=write("npu/dump.json", '{"task": 5, "data": {}}')),
+    Case("construct too deep", "npu/construct.json nests values too deeply to be read",
          spoil=write("npu/construct.json", DEEP)),
     Case("construct of another form", "npu/construct.json does not hold a JSON object",
          spoil=write("npu/construct.json", "[]")),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder import BuildConfig, BuildResult, build
-from msprobe_builder.command.summary import summary_lines
+from msprobe_builder.base.diagnostics import Diagnostic
+from msprobe_builder.command.summary import diagnostic_lines, summary_lines
 from msprobe_builder.merge.ranks.layout import parse_layout
 from tests.builder.merge.faults import Record, change_rank, scale, scale_weight
 
@@ -96,3 +97,14 @@ def test_what_all_ranks_report_is_one_line(dumps: Path, tmp_path: Path) -> None:
     lines = [line for line in summary_lines(result) if "hook never fired" in line]
     assert len(lines) == 2
     assert "On 4 ranks." in lines[0]
+
+
+def test_what_several_steps_report_is_not_said_of_ranks() -> None:
+    def lines(*places: tuple[int, int]) -> list[str]:
+        found = [Diagnostic("info", "a", "Said.", step=step, rank=rank) for step, rank in places]
+        return diagnostic_lines(found)
+
+    assert lines((0, 0)) == ["Info      Said."]
+    assert lines((0, 0), (1, 0)) == ["Info      2 x Said. In 2 steps."]
+    assert lines((0, 0), (0, 3)) == ["Info      2 x Said. On 2 ranks."]
+    assert lines((0, 0), (1, 0), (1, 1)) == ["Info      3 x Said. On 2 ranks of 2 steps."]

@@ -304,10 +304,12 @@ def test_the_command_writes_workbook_and_page(
     assert "seed" in (out / "result.html").read_text()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"no zip at all"])
-def test_what_is_no_pack_is_said(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "no zip file"), (b"PK", "damaged"), (b"no zip", "no zip file")]
+)
+def test_what_is_no_pack_is_said(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "x.zip").write_bytes(content)
-    with pytest.raises(BuildError, match=r"x\.zip is damaged"):
+    with pytest.raises(BuildError, match=rf"x\.zip is {said}"):
         read_pack(tmp_path / "x.zip")
     with pytest.raises(UsageError, match="does not exist"):
         read_pack(tmp_path / "y.zip")
