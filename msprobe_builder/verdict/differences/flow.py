@@ -18,9 +18,13 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
-from msprobe_builder.verdict.differences.bits import altered_calls
+from msprobe_builder.verdict.differences.bits import (
+    altered_calls,
+    differ_by_habit,
+    exact_elsewhere,
+)
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
-from msprobe_builder.verdict.differences.distance import distances
+from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
@@ -106,6 +110,8 @@ class Flow:
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
+    by_sum: Bool  # rows of which a checksum alone tells
+    is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
 
@@ -148,10 +154,17 @@ def flow_of(
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
     coarse |= calls.of_stems(has_own_gradient) == 1
     normalised = put_out_by(npu, normalising(calls))
-    coarsest, altered = 0.0, frozenset[int]()
+    coarsest, altered, by_sum = 0.0, frozenset[int](), np.zeros(size, dtype=bool)
+    other_bits = np.nan if differ_by_habit(npu, comparisons) else OTHER_BITS
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
         found = distances(
-            table, bench.table, one, texts, other_types=other_types, normalised=normalised
+            table,
+            bench.table,
+            one,
+            texts,
+            other_types=other_types,
+            normalised=normalised,
+            other_bits=other_bits,
         )
         new = bench_of[one.pairs.npu] < 0
         rows, there = one.pairs.npu[new], one.pairs.bench[new]
@@ -163,7 +176,7 @@ def flow_of(
             floor[rows[inside]] = np.fmax(floor[rows], found.cast[new])[inside]
         altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
-        visible[rows] = found.visible[new]
+        visible[rows], by_sum[rows] = found.visible[new], found.by_sum[new]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
@@ -271,6 +284,8 @@ def flow_of(
         apart=apart or {},
         consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
+        by_sum=by_sum,
+        is_exact=exact_elsewhere(npu, comparisons),
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
     )
