@@ -7,7 +7,8 @@ With n the value of the run under debug and b that of the reference:
 Equal values, two NaN or two equal infinities included, have diff and relative error 0.
 If only b is 0 the relative error is infinite; if exactly one of the two is NaN or infinite, or
 both are infinite with opposite signs, both errors are NaN or infinite. A statistic that either
-side did not record has neither.
+side did not record has neither. Where one side's mean or norm alone is NaN or infinite although all
+elements are finite, as its recorder's sum left the range, it says nothing.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def compare_statistics(
         both_zero = mean_is_zero(n, npu.numel[left], epsilon)
         both_zero &= mean_is_zero(b, bench.numel[right], epsilon)
         says_something[MEAN] &= ~both_zero
+        says_something &= ~_left_the_range(n, b)
         worst[block] = worst_error(errors.relative, says_something)
     return StatisticsErrors(is_open, worst)
 
@@ -105,6 +107,13 @@ def statistic_errors(n: Float, b: Float) -> tuple[Float, Float]:
     # n finite against b infinite is inf / inf; it is as wrong as infinite against finite.
     relative = np.where(~equal & np.isinf(b), np.inf, relative)
     return diff, relative
+
+
+def _left_the_range(n: Float, b: Float) -> NDArray[np.bool_]:
+    """Means and norms, shape (4, n), of finite elements whose sum is not finite on one side."""
+    is_sum = np.arange(len(n))[:, None] >= MEAN
+    is_finite = np.isfinite(n[:MEAN]).all(axis=0) & np.isfinite(b[:MEAN]).all(axis=0)
+    return np.asarray(is_sum & is_finite & (np.isfinite(n) != np.isfinite(b)))
 
 
 def mean_is_zero(statistics: Float, numel: Float, epsilon: Float) -> NDArray[np.bool_]:
