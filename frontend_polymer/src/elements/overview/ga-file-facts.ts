@@ -119,7 +119,11 @@ export class GaFileFacts extends LocalizedElement {
     const { step, rank, side, count } = item;
     const { debug, reference } = text.sides;
     const parts = [
-      side === undefined || !file?.isComparison ? '' : side === Side.BENCH ? reference : debug,
+      side === undefined || !file?.isComparison
+        ? ''
+        : side === (Side.BENCH as number)
+          ? reference
+          : debug,
       step === undefined ? '' : `${text.toolbar.step} ${step}`,
       rank === undefined ? '' : `${text.toolbar.rank} ${rank}`,
       count > 1 ? `${formatCount(count)} ×` : '',

@@ -25,14 +25,12 @@ const WHOLE: Readonly<Record<string, string>> = {
     '有些指定的匹配属于未比对的 step 或 rank；未采用。',
   'Tensors have a statistic in dump.json of one side only; it was not compared, and the grade is that of the others.':
     '有些张量的某个统计量只在一侧的 dump.json 中；该统计量未比对，级别由其余统计量得出。',
-  'Tensor files are missing; these tensors were not compared.':
-    '缺少张量文件；这些张量未比对。',
+  'Tensor files are missing; these tensors were not compared.': '缺少张量文件；这些张量未比对。',
   'Tensor files have names that lead out of dump_tensor_data or are no tensors; they were not opened.':
     '有些张量文件的名称指向 dump_tensor_data 之外，或不是张量；未打开。',
   'Tensor files are damaged or hold no numbers; they were not compared.':
     '有些张量文件已损坏或不含数值；未比对。',
-  'Tensors in the files differ in shape; they were not compared.':
-    '文件中的张量形状不同；未比对。',
+  'Tensors in the files differ in shape; they were not compared.': '文件中的张量形状不同；未比对。',
   'Tensors of many ranks make no whole that is known; they were not compared.':
     '多个 rank 的张量无法确定如何拼成整体；未比对。',
   'Records in dump.json are no objects, appear twice or have the name of the root; they were left out.':
@@ -58,7 +56,8 @@ const WHOLE: Readonly<Record<string, string>> = {
     '有些通信调用在应参与的 rank 上没有对应的调用。',
   'Communication calls involve ranks that are not in the dump.':
     '有些通信调用涉及 dump 中没有的 rank。',
-  'Communication calls do not say which rank they address.': '有些通信调用没有说明对方是哪个 rank。',
+  'Communication calls do not say which rank they address.':
+    '有些通信调用没有说明对方是哪个 rank。',
 };
 
 /** Sentences with steps, ranks and numbers in them. */
@@ -85,9 +84,10 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
 export function builtZh(message: string): string | undefined {
   if (Object.hasOwn(WHOLE, message)) return WHOLE[message];
   for (const [pattern, chinese] of PATTERNS) {
-    if (pattern.test(message)) return message.replace(pattern, (...found: string[]) =>
-      chinese.replaceAll(/\$(\d)/g, (_, place: string) => names(found[Number(place)]!)),
-    );
+    if (pattern.test(message))
+      return message.replace(pattern, (...found: string[]) =>
+        chinese.replaceAll(/\$(\d)/g, (_, place: string) => names(found[Number(place)]!)),
+      );
   }
   return undefined;
 }

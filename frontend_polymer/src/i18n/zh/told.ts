@@ -323,7 +323,8 @@ const OTHERS: readonly Told[] = [
   ),
   told(
     'Cannot tell, because the dumps hold checksums alone, and calls that are given equal bits put out others as a habit, as on another device: record statistics\\.',
-    () => '无法判断：dump 只有校验和，而输入逐位相同的调用普遍给出不同的输出，例如在另一种设备上；请记录统计值。',
+    () =>
+      '无法判断：dump 只有校验和，而输入逐位相同的调用普遍给出不同的输出，例如在另一种设备上；请记录统计值。',
   ),
   told(
     'Cannot tell, because dumps of task structure hold no numbers\\.',
