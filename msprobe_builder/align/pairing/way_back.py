@@ -11,6 +11,7 @@ from msprobe_builder.align.pairing.links import Gradients, forward_of, gradients
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.graph.calls import count_gradients_otherwise
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -102,7 +103,8 @@ def _pair_gradients(pairs: Pairs) -> None:
         other = other_names[pairs.partner[node]].stem
         votes[other] = votes.get(other, 0) + 1
     own, there = gradients_of(pairs.npu), gradients_of(pairs.bench)
-    if _are_sums(own) != _are_sums(there):  # alike is what the first pass brings
+    calls, others_calls = pairs.npu.outline.tree.calls, pairs.bench.outline.tree.calls
+    if count_gradients_otherwise(calls, others_calls):  # alike is what the first pass brings
         later = [one for one in own if _pass_of(pairs.npu, one)]
         for node in (node for node, _, _ in later if pairs.partner[node] >= 0):
             if not pairs.asked[node]:
@@ -117,15 +119,6 @@ def _pair_gradients(pairs: Pairs) -> None:
             if other >= 0 and pairs.partner[node] != other:
                 _make_room(pairs, node, other)
                 pairs.add(node, other, Evidence.GRADIENT, 5.0)
-
-
-def _are_sums(gradients: list[Gradients]) -> bool:
-    """Whether gradients are those that have been added up so far.
-
-    Recorders that number the last pass, too, record these; others what each pass brings, and leave
-    the last without a number.
-    """
-    return bool(gradients) and all(call is not None for _, _, call in gradients)
 
 
 def _pass_of(side: Traits, gradients: Gradients) -> int:

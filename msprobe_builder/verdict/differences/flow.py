@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
-from msprobe_builder.graph.calls import carries, has_own_gradient
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
@@ -212,6 +213,9 @@ def flow_of(
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
+    if count_gradients_otherwise(calls, bench.calls):
+        # Nor does anybody know whether they were set to zero before.
+        error[table.section == Section.PARAMETERS_GRAD] = np.nan
     holds_nothing = meaningless(npu, producer, texts)
     empty = meaningless(bench, bench_producer, texts)
     rows = np.flatnonzero(bench_of >= 0)

@@ -25,6 +25,8 @@ const WHOLE: Readonly<Record<string, string>> = {
     '有些指定的匹配属于未比对的 step 或 rank；未采用。',
   'Tensors have a statistic in dump.json of one side only; it was not compared, and the grade is that of the others.':
     '有些张量的某个统计量只在一侧的 dump.json 中；该统计量未比对，级别由其余统计量得出。',
+  'The recorder of one side adds the gradients of parameters up, that of the other tells what each pass brings: those of later passes have no partner, and the verdict judges none.':
+    '一侧的采集器累加参数的梯度，另一侧记录每次传播带来的内容：之后各次传播的梯度没有配对，结论不据此判断。',
   'Tensor files are missing; these tensors were not compared.': '缺少张量文件；这些张量未比对。',
   'Tensor files have names that lead out of dump_tensor_data or are no tensors; they were not opened.':
     '有些张量文件的名称指向 dump_tensor_data 之外，或不是张量；未打开。',
