@@ -279,3 +279,55 @@ def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
     data = read_dump(tmp_path / "dump" / "step0" / "rank").data
     assert data["Functional.dropout.0.forward"]["output"][0]["Min"] == 7.0
     assert "Module.1.Dropout2d.forward.0" in data
+
+
+# What its release 26 writes for a new configuration.
+NEWEST: dict[str, Any] = {
+    "task": "statistics",
+    "rank": [],
+    "step": [],
+    "level": "L1",
+    "extra_info": True,
+    "async_dump": False,
+    "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"},
+    "tensor": {"scope": [], "list": [], "data_mode": ["all"]},
+    "acc_check": {"white_list": [], "black_list": [], "error_data_path": "./"},
+}
+
+
+def test_the_newest_configuration_says_one_thing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "msprobe_collector")
+    parse_config({**NEWEST, "dump_path": str(tmp_path)})
+    assert [one.getMessage() for one in caplog.records] == [
+        "acc_check in the configuration is for another tool."
+    ]
+    caplog.clear()
+    more = {"extra_info": False, "risk_level": "FOCUS", "custom_op_namespaces": ["npu"], "load": {}}
+    parse_config({**NEWEST, **more, "dump_path": str(tmp_path)})
+    said = [one.getMessage() for one in caplog.records]
+    assert len(said) == 5
+    assert all(any(one.startswith(f"{key} in the") for one in said) for key in more)
+
+
+def test_the_file_switches_recording_on_and_off(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+
+    def told(switch: object) -> str:
+        return json.dumps({**NEWEST, "dump_path": str(tmp_path / "dump"), "dump_enable": switch})
+
+    as_it_was = ("{", told(None), told("yes"))  # half written, without the key, no truth value
+    for number, text in enumerate((told(False), told(True), *as_it_was, told(False))):
+        file.write_text(text + " " * number * 20)  # no clock may tell two writes
+        if number == 0:
+            PrecisionDebugger(config_path=file)
+        PrecisionDebugger.start(rank_id=3)
+        torch.ones(1)
+        PrecisionDebugger.stop()
+        PrecisionDebugger.step()
+    PrecisionDebugger.close()
+    recorded = sorted(one.name for one in (tmp_path / "dump").iterdir())
+    assert recorded == ["step1", "step2", "step3", "step4"]
+    names = read_dump(tmp_path / "dump" / "step2" / "rank3").names()
+    assert names == ["Torch.ones.0.forward"]

@@ -21,6 +21,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_cast_once,
     is_given_unknown,
     is_open,
+    is_rounded_perhaps,
     is_within,
     paired_crosswise,
     resized_inputs,
@@ -319,7 +320,7 @@ def _strength(
     same_calls: bool,
 ) -> Strength:
     """Strong only when no noise explains it, and when what came behind has felt it."""
-    if _is_left_out(flow, finding):
+    if _is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
     differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
     differs |= finding.cause is Cause.RANK
