@@ -28,6 +28,10 @@ const WHOLE: Readonly<Record<string, string>> = {
   'The recorder of one side adds the gradients of parameters up, that of the other tells what each pass brings: those of later passes have no partner, and the verdict judges none.':
     '一侧的采集器累加参数的梯度，另一侧记录每次传播带来的内容：之后各次传播的梯度没有配对，结论不据此判断。',
   'Tensor files are missing; these tensors were not compared.': '缺少张量文件；这些张量未比对。',
+  'dump.json names no files for some tensors, as for sparse ones, which are not saved; these tensors were not compared.':
+    'dump.json 没有给出部分张量的文件名，例如不会保存的稀疏张量；这些张量未比对。',
+  'Tensor files may not be read by the user who builds; these tensors were not compared.':
+    '构建所用的用户无权读取有些张量文件；这些张量未比对。',
   'Tensor files have names that lead out of dump_tensor_data or are no tensors; they were not opened.':
     '有些张量文件的名称指向 dump_tensor_data 之外，或不是张量；未打开。',
   'Tensor files are damaged or hold no numbers; they were not compared.':
