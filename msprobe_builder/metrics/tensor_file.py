@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.metrics.tensor_store import stored_tensor
-from msprobe_builder.metrics.torch_archive import is_whole, plain_tensor
+from msprobe_builder.metrics.torch_archive import is_compressed, is_whole, plain_tensor
 
 if TYPE_CHECKING:
     import torch
@@ -192,6 +192,9 @@ def _open_pt(path: Path) -> StoredTensor:
         plain = plain_tensor(path)
         if plain is not None:
             return StoredTensor(plain.shape, plain)
+        if is_compressed(path):
+            reason = f"{path.name} is compressed inside, as torch.save writes no file"
+            raise TensorFileError("unreadable", reason)
     torch = _torch()
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

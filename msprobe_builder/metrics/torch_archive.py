@@ -68,6 +68,15 @@ def is_whole(path: Path) -> bool:
         return False
 
 
+def is_compressed(path: Path) -> bool:
+    """Whether anything in the archive is not stored as it is.
+
+    ``torch.save`` compresses nothing, and ``torch.load`` would map what is compressed as elements.
+    """
+    with zipfile.ZipFile(path) as archive:
+        return any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist())
+
+
 def plain_tensor(path: Path) -> NDArray[Any] | None:
     """The mapped tensor of an archive that holds one dense tensor of a type that numpy has.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe_builder.base.errors import BuildError
 from msprobe_builder.metrics.tensor_file import require_torch
+from msprobe_builder.metrics.torch_archive import is_compressed
 from msprobe_checks.checkpoint.parameter import Parameter, of_tensor
 
 if TYPE_CHECKING:
@@ -55,8 +56,12 @@ def load_torch(path: Path) -> object:
 
     try:
         strange: list[Any] = [(Inert, name) for name in get_unsafe_globals_in_checkpoint(path)]
+        # An archive that somebody packed again would be mapped as if it were not compressed.
+        is_mapped = not is_compressed(path)
         with safe_globals(strange):
-            content: object = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            content: object = torch.load(
+                path, map_location="cpu", weights_only=True, mmap=is_mapped
+            )
     except FileNotFoundError as error:
         raise BuildError(f"{path} does not exist; check the path of the checkpoint.") from error
     except Exception as error:  # a damaged or hostile file may raise anything

@@ -102,9 +102,13 @@ def test_other_kinds_of_file_are_refused(folder: Path, name: str) -> None:
     assert _why(folder, name).code == "refused"
 
 
-@pytest.mark.parametrize("name", ["none.npy", "x" * 300 + ".npy", "\ud800.npy", None])
-def test_what_is_not_there_is_missing(folder: Path, name: str | None) -> None:
+@pytest.mark.parametrize("name", ["none.npy", "x" * 300 + ".npy", "\ud800.npy"])
+def test_what_is_not_there_is_missing(folder: Path, name: str) -> None:
     assert _why(folder, name).code == "missing"
+
+
+def test_what_no_file_is_named_for_was_not_saved(folder: Path) -> None:
+    assert _why(folder, None).code == "unsaved"
 
 
 def test_links_in_a_circle_are_missing(folder: Path) -> None:
@@ -271,6 +275,20 @@ def test_plain_torch_files_are_read_without_torch(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(tmp_path)]
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert int(shown) == len(expected)
+
+
+def test_an_archive_that_was_packed_again_is_not_read_as_if_it_were_not(folder: Path) -> None:
+    """torch would map the compressed bytes and take them for elements."""
+    torch = pytest.importorskip("torch")
+    for name, tensor in {"a.pt": torch.zeros(4000), "b.pt": torch.zeros(4).bfloat16()}.items():
+        torch.save(tensor, folder / name)
+        with zipfile.ZipFile(folder / name) as archive:
+            entries = {one.filename: archive.read(one) for one in archive.infolist()}
+        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            for entry, content in entries.items():
+                archive.writestr(entry, content)
+        refused = _why(folder, name)
+        assert (refused.code, "compressed inside" in refused.reason) == ("unreadable", True)
 
 
 def test_torch_files_that_are_not_plain_are_left_to_torch(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pickle
+import zipfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -253,6 +254,19 @@ def test_nothing_in_a_file_runs(tmp_path: Path, place: str) -> None:
     torch.save(content, tmp_path / "hostile.pt")
     assert list(read_checkpoint(tmp_path / "hostile.pt").parameters) == ["w"]
     assert not trap.exists()
+
+
+def test_an_archive_that_was_packed_again_has_the_same_weights(tmp_path: Path) -> None:
+    """torch would map the compressed bytes and take them for weights."""
+    torch.save({"w": torch.zeros(1000)}, tmp_path / "a.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "a.pt") as whole,
+        zipfile.ZipFile(tmp_path / "b.pt", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for entry in whole.infolist():
+            packed.writestr(entry.filename, whole.read(entry))
+    found = read_checkpoint(tmp_path / "b.pt").parameters["w"].load()
+    assert found.tolist() == [0.0] * 1000
 
 
 def test_hostile_metadata_is_refused(tmp_path: Path) -> None:

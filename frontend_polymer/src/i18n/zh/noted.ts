@@ -33,6 +33,10 @@ const FOUND: readonly (readonly [RegExp, string])[] = [
   [`${FILE} is no regular file`, '$1 不是普通文件'],
   [`${FILE} is damaged or holds more than a tensor`, '$1 已损坏，或不只含一个张量'],
   [`${FILE} is damaged: its checksum is wrong`, '$1 已损坏：校验和有误'],
+  [
+    `${FILE} is compressed inside, as torch\\.save writes no file`,
+    '$1 的内容经过压缩，torch.save 不会写出这样的文件',
+  ],
   [`${FILE} holds no tensor`, '$1 不含张量'],
   [`${FILE} holds no dense tensor`, '$1 不含稠密张量'],
   [`${FILE} claims more elements than it holds`, '$1 声称的元素多于其实际所含'],
