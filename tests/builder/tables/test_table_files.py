@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import csv
-import errno
-import gc
-import io
 import json
-import os
 import sqlite3
-import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -375,32 +370,3 @@ def test_structure_has_no_table(dumps: Path, build_database: BuildDatabase, tmp_
     database = build_database(run / "step0" / "rank", run / "step1" / "rank")
     with pytest.raises(BuildError, match="structure without values"):
         export_tables(database, tmp_path, TableOptions())
-
-
-class Full(io.RawIOBase):
-    """A file on a disk without room."""
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, _: int = 0) -> int:
-        return offset
-
-    def write(self, _: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_disk_that_is_full_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library tries to end its archive once more when it is collected."""
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
-    with (
-        pytest.raises(OSError, match="No space left on device"),
-        io.BufferedWriter(Full()) as stream,
-    ):
-        list(write._workbook(stream, columns_of(Task.STATISTICS)))
-    gc.collect()
-    assert not told
