@@ -201,7 +201,7 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
         [np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist()) for one in nodes]
     )
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
-    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
+    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows] & ~flow.by_sum[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
     is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
     unknown = is_open != is_theirs_open

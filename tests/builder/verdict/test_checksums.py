@@ -122,3 +122,13 @@ def test_a_single_number_in_the_place_of_its_checksum_is_its_value(
             "SELECT DISTINCT max, min, mean, norm FROM tensor WHERE norm IS NOT NULL"
         ).fetchall()
     assert set(rows) == {(one, one, one, abs(one)) for one in written}
+
+
+def test_a_checksum_beside_statistics_compares_what_the_other_side_has_no_statistics_of(
+    dumps: Path, tmp_path: Path
+) -> None:
+    npu = dumps / "llama_md5_wrong_attention_scale" / "step0" / "rank"
+    bench = _written(dumps / "llama_md5" / "step0" / "rank", tmp_path / "b", _without_statistics)
+    first = verdict_on(npu, bench, tmp_path / "out").suspects[0]
+    assert (first.node, first.strength) == (SCALED, "strong")
+    assert first.evidence.startswith("The inputs agree, output.0 has another checksum.")
