@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,8 @@ def load_call(path: Path, operator: OpOverload | None = None) -> SavedCall:
     """Read a call; SavedCallError when the file is none or asks for more than data."""
     remedy = "save the call again with dump_error_data."
     try:
-        with os.fdopen(open_regular(path), "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of a pickle that it refuses next
             content = torch.load(file, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise SavedCallError(f"{path} does not exist; name a file of a saved call.") from error
