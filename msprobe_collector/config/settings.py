@@ -23,7 +23,8 @@ WHOLE_TRAINING = {GRADIENTS, MONITOR}  # tasks of which start() and stop() bound
 LEVELS = ("L0", "L1", "mix", "debug")
 DATA_MODES = ("all", "forward", "backward", "input", "output")
 LAYOUTS = ("one_file", "files")
-SUMMARY_MODES = ("statistics", "md5")
+STATISTICS, MD5, XOR = "statistics", "md5", "xor"
+SUMMARY_MODES = (STATISTICS, MD5, XOR)
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",

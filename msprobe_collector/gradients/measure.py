@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from msprobe_collector.config.gradients import GradientSettings
-from msprobe_collector.record.statistics import checksum
+from msprobe_collector.record.checksums import checksum
 
 _PIECE = 1 << 20  # elements of a sketch at once
 

@@ -11,10 +11,12 @@ import numpy as np
 from mindspore._c_expression.typing import Type
 from numpy.typing import NDArray
 
+from msprobe_collector.config.settings import MD5, XOR
 from msprobe_collector.mindspore.array_files import ArrayFiles
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber
 from msprobe_collector.record.parts import Opener
+from msprobe_collector.record.words import hexadecimal, joined
 from msprobe_collector.write.records import Leaf
 
 _FIELDS = ("Max", "Min", "Mean", "Norm")
@@ -27,8 +29,9 @@ class Arrays(NestedDescriber):
 
     opener = Opener(mindspore.Tensor, mindspore.nn.Cell)
 
-    def __init__(self, with_checksum: bool, files: ArrayFiles, measures: bool = True) -> None:
-        self._with_checksum = with_checksum and measures
+    def __init__(self, summary_mode: str, files: ArrayFiles, measures: bool = True) -> None:
+        self._with_checksum = measures and summary_mode == MD5
+        self._with_words = measures and summary_mode == XOR
         self._measures = measures
         self._files = files
         self.estimate = False  # count what would be saved instead of saving it
@@ -47,6 +50,8 @@ class Arrays(NestedDescriber):
             item.update(zip(_FIELDS, numbers, strict=True))
         if self._with_checksum and array is not None:
             item["md5"] = f"{zlib.crc32(bits_of(array).tobytes()):08x}"
+        if self._with_words and array is not None:
+            item["md5"] = hexadecimal(joined(bits_of(array).tobytes()))
         if self.estimate:
             self.described_bytes += 0 if array is None else array.nbytes
         elif path is not None:

@@ -53,8 +53,8 @@ class MindSpore(Graph):
     def make_files(self, one_file: bool) -> ArrayFiles:
         return ArrayFiles(one_file)
 
-    def make_describer(self, with_checksum: bool, files: ArrayFiles, measures: bool) -> Arrays:
-        return Arrays(with_checksum, files, measures)
+    def make_describer(self, summary_mode: str, files: ArrayFiles, measures: bool) -> Arrays:
+        return Arrays(summary_mode, files, measures)
 
     def collect_tensors(self, value: Any, found: list[Any]) -> None:
         collect(Arrays.opener, value, found)

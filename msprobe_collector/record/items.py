@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from msprobe_collector.config.settings import MD5, XOR
+from msprobe_collector.record.checksums import checksum, words_joined
 from msprobe_collector.record.device_rows import DeviceRows, Row
 from msprobe_collector.record.framework import Item
 from msprobe_collector.record.nested import NestedDescriber, collect, extend
@@ -23,7 +25,6 @@ from msprobe_collector.record.statistics import (
     SHORT,
     Measured,
     bits_of,
-    checksum,
     is_in_memory,
     is_unchanged,
     local_part,
@@ -71,8 +72,9 @@ class Items(NestedDescriber):
 
     opener = Opener(torch.Tensor, torch.nn.Module)
 
-    def __init__(self, with_checksum: bool, files: TensorFiles, measures: bool = True) -> None:
-        self._with_checksum = with_checksum and measures
+    def __init__(self, summary_mode: str, files: TensorFiles, measures: bool = True) -> None:
+        self._with_checksum = measures and summary_mode == MD5
+        self._with_words = measures and summary_mode == XOR
         # Whether a tensor is what was saved, to the last bit, only a checksum tells.
         self._identifies = self._with_checksum or files.one_file
         self._stored: dict[int, tuple[Item, str]] = {}  # records and the names they are saved as
@@ -213,6 +215,8 @@ class Items(NestedDescriber):
             item["placements"] = [str(placement) for placement in sharded.placements]
         if self._with_checksum:
             item["md5"] = digest
+        elif self._with_words:
+            item["md5"] = "" if plain is None else words_joined(plain)
         if isinstance(measured, Row):
             self._waiting.append((item, measured))
             return item, None, digest

@@ -42,9 +42,8 @@ class Ledger:
         # Single files where there are few, or where other tools are to read them.
         in_one_file = config.task == "tensor" and config.layout == "one_file"
         self.tensor_files = framework.make_files(in_one_file)
-        with_checksum = config.summary_mode == "md5"
         measures = config.task != "structure"
-        self.items = framework.make_describer(with_checksum, self.tensor_files, measures)
+        self.items = framework.make_describer(config.summary_mode, self.tensor_files, measures)
         self.items.estimate = estimate
         self.selection = Selection(config.names, config.scope)
         self.overflow = Overflow(config.overflow_nums) if config.task == "overflow_check" else None

@@ -36,8 +36,8 @@ class PyTorch:
     def make_files(self, one_file: bool) -> TensorFiles:
         return TensorFiles(one_file)
 
-    def make_describer(self, with_checksum: bool, files: TensorFiles, measures: bool) -> Items:
-        return Items(with_checksum, files, measures)
+    def make_describer(self, summary_mode: str, files: TensorFiles, measures: bool) -> Items:
+        return Items(summary_mode, files, measures)
 
     def held(self, value: Any, changes: bool) -> Any:
         with torch.no_grad():

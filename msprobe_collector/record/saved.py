@@ -32,8 +32,7 @@ class SavedValues:
         self._framework = framework
         self._saves_tensors = config.task == "tensor"
         self._tensor_files = framework.make_files(False)
-        with_checksum = config.summary_mode == "md5"
-        self._items = framework.make_describer(with_checksum, self._tensor_files, True)
+        self._items = framework.make_describer(config.summary_mode, self._tensor_files, True)
         self._file: AppendedObject | None = None
         self._counters: dict[str, int] = {}
         self._waiting: list[_Gradients] = []

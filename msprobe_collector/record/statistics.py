@@ -1,4 +1,4 @@
-"""The four statistics of a tensor and its checksum, without touching the training.
+"""The four statistics of a tensor, without touching the training.
 
 Values are reduced in the accuracy they deserve: half precision in float32 (so that the norm does
 not overflow), integers in float64, float64 in itself.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import zlib
 from typing import NamedTuple
 
 import torch
@@ -23,7 +22,6 @@ from msprobe_collector.record.device_rows import (
     Values,
     plain_integer,
 )
-from msprobe_collector.write.host_bytes import host_bytes
 
 FIELDS = ("Max", "Min", "Mean", "Norm")
 _NOTHING: tuple[None, None, None, None] = (None, None, None, None)
@@ -270,10 +268,3 @@ def is_capturing() -> bool:
     if not _HAS_CUDA or not torch.cuda.is_initialized():
         return False
     return torch.cuda.is_current_stream_capturing()
-
-
-def checksum(tensor: torch.Tensor) -> str:
-    """CRC-32 of a plain tensor's bytes as eight hexadecimal digits."""
-    here = tensor if tensor.is_cpu else tensor.detach().cpu()
-    _owner, content = host_bytes(here)
-    return f"{zlib.crc32(content):08x}"

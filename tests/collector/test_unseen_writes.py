@@ -212,7 +212,7 @@ def test_weights_are_measured_after_a_fused_optimizer(level: str, tmp_path: Path
 
 
 def test_the_same_numbers_are_measured_once(tmp_path: Path) -> None:
-    items = Items(False, TensorFiles())
+    items = Items("statistics", TensorFiles())
     for x, born in ((torch.randn(3000), False), (torch.randn(5), True)):
         first = items.tensor(x, born=born)
         assert items.tensor(x, born=born) is first
