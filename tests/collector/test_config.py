@@ -67,7 +67,7 @@ def test_a_selector_is_the_union_of_its_parts(parts: list[tuple[int, int]]) -> N
         ),
         ({"dump_path": "d", "statistics": {"list": "linear"}}, "list is 'linear'"),
         ({"dump_path": "d", "statistics": {"data_mode": ["all", "input"]}}, "data_mode is"),
-        ({"dump_path": "d", "statistics": {"summary_mode": "xor"}}, "summary_mode is 'xor'"),
+        ({"dump_path": "d", "statistics": {"summary_mode": "sha1"}}, "summary_mode is 'sha1'"),
         ({"dump_path": "d", "async_dump": 1}, "async_dump is 1"),
         (
             {"dump_path": "d", "task": "overflow_check", "overflow_check": {"overflow_nums": 0}},
