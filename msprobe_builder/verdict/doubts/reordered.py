@@ -189,7 +189,10 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         return {}
     table, result = flow.npu.table, {}
     for number, finding in enumerate(findings):
-        if turned := turned_on_one_side(flow, finding, bits):
+        if turned := [
+            *turned_on_one_side(flow, finding, bits),
+            *copied_otherwise(flow, finding, bits),
+        ]:
             result[number] = Moved(tuple(turned[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
             continue
@@ -216,23 +219,64 @@ def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     node = finding.at
     if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
         return []
-    inputs, partner = inputs_of(flow.npu.table, node), int(flow.partner[node])
+    inputs = inputs_of(flow.npu.table, node)
     is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
     is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
     if is_told or not is_neighbourly or (bits[inputs] == 1).all():
         return []
-    own = _turned(flow.npu, flow.producer, flow.lone | (flow.grouped.npu >= 0), node)
-    alone = flow.bench_lone | (flow.grouped.bench >= 0)
-    theirs = _turned(flow.bench, flow.bench_producer, alone, partner)
+    own, theirs = (_alone_before(flow, side, finding, TRANSPOSING) for side in (0, 1))
     if bool(own) == bool(theirs):
         return []  # none, or each its own: nobody knows what they come to
     cause = Cause.EXTRA if own else Cause.MISSING
     return [Place(int(not own), one, cause) for one in own or theirs]
 
 
-def _turned(part: Part, producer: Int, alone: Bool, node: int) -> list[int]:
-    """The transpositions of one side ``alone`` on the way to a call, up to where sums are made."""
-    turns = part.calls.are(TRANSPOSING) & alone
+def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
+    """Copies of one tensor that stand in another order before a product that is off.
+
+    One side repeats the whole, the other each element, row or head: that is never the same order,
+    and no statistic of the copies tells it. What heads of attention read then belongs to others.
+    """
+    node = finding.at
+    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
+        return []
+    inputs = inputs_of(flow.npu.table, node)
+    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
+        return []
+    for here, there in ((_WHOLE, _EACH), (_EACH, _WHOLE)):
+        own = _alone_before(flow, 0, finding, here)
+        theirs = _alone_before(flow, 1, finding, there) if own else []
+        sizes = [_sizes(flow.bench, one) for one in theirs]
+        if found := [one for one in own if _sizes(flow.npu, one) in sizes]:
+            return [Place(0, one, Cause.EXTRA) for one in found]
+    return []
+
+
+_WHOLE, _EACH = frozenset({"repeat", "tile"}), frozenset({"repeat_interleave"})
+
+
+def _sizes(part: Part, node: int) -> list[int]:
+    """The shapes of what a call is given and puts out."""
+    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
+    is_tensor = part.table.is_tensor[first:last]
+    return [int(one) for one in part.table.shape_id[first:last][is_tensor]]
+
+
+def _alone_before(flow: Flow, side: int, finding: Finding, kinds: frozenset[str]) -> list[int]:
+    """Calls of these kinds that one side makes alone on the way to a call, nearest first.
+
+    Up to where sums are made, which would have shown it.
+    """
+    if side:
+        part, producer, node = flow.bench, flow.bench_producer, int(flow.partner[finding.at])
+        alone = flow.bench_lone | (flow.grouped.bench >= 0)
+    else:
+        part, producer, node = flow.npu, flow.producer, finding.at
+        alone = flow.lone | (flow.grouped.npu >= 0)
+    wanted = part.calls.are(kinds) & alone
+    if not wanted.any():
+        return []
     adds = part.calls.are(_ADDING)
     found: list[int] = []
     known, waiting = {node}, inputs_of(part.table, node).tolist()
@@ -247,7 +291,7 @@ def _turned(part: Part, producer: Int, alone: Bool, node: int) -> list[int]:
             waiting.append(row)
         elif source not in known:
             known.add(source)
-            if turns[source]:
+            if wanted[source]:
                 found.append(source)
             inputs = inputs_of(part.table, source)
             if not adds[source] or len(inputs) < _TERMS:
