@@ -46,6 +46,7 @@ _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
 _TERMS = 2  # of a sum
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
+_LEFT_OPEN = 0.5  # of what a factor changes
 
 
 def bits_of(comparisons: Comparisons, rows: int) -> Int | None:
@@ -134,7 +135,10 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
         times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
         largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
         within = np.abs(own[:2]).max() <= largest * (1 + rounding)
-        is_multiple = np.ptp(times) <= rounding * np.abs(times).max()
+        # One factor explains what is off only where what it leaves open is little beside that.
+        spread = float(np.ptp(times))
+        is_multiple = spread <= rounding * np.abs(times).max()
+        is_multiple &= spread <= _LEFT_OPEN * np.abs(times - 1).max()
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
     return bool(within and not is_multiple)
