@@ -153,12 +153,14 @@ def accusations(
             if root in followed:
                 break
             root = roles.findings[root].root
+        if root >= 0 and one.cause in _OF_THE_PROGRAM and strength[root] is Strength.WEAK:
+            root = -1  # no number makes a program do something else
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
         if root < 0 and not is_rounding:
             sure = strength[number]
             among = float(number) if sure is Strength.STRONG else -_times(one)
-            if resized_inputs(flow, one):
+            if one.cause not in _OF_THE_PROGRAM and resized_inputs(flow, one):
                 among = max(among, 0.0)  # what is given of another size explains anything
             if number in unsure:  # what comes behind may follow from what nobody can compare
                 among = -inf
@@ -260,6 +262,7 @@ def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
 
 
 _SEVERAL = 4
+_OF_THE_PROGRAM = (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
 _OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
 
 
