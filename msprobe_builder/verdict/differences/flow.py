@@ -49,7 +49,7 @@ from msprobe_builder.verdict.differences.reduced import (
     made_of,
     reduced_products,
 )
-from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of
+from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 
@@ -231,6 +231,11 @@ def flow_of(
         lone[undecided[0]] = bench_lone[undecided[1]] = False
         rows, there = rows_of(undecided, npu, bench)
         bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
+    sides, made_by = (npu, bench), (producer, bench_producer)
+    near = SUSPICIOUS * float(np.median(floor[bench_of >= 0])) if (bench_of >= 0).any() else 0.0
+    ends = shifted((partner, bench_partner), (lone, bench_lone), sides, made_by, near)
+    lone[ends[0]] = bench_lone[ends[1]] = False
+    error[np.isin(table.node, ends[2])] = np.nan
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
     return Flow(
