@@ -26,6 +26,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
     NEIGHBOURLY,
     PICKING,
+    SHAPING,
     TRANSPOSING,
     Family,
 )
@@ -208,9 +209,30 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         if operator in _MULTIPLYING | _PLACING or not found:
             found.insert(0, finding.at)
         is_only = operator in PICKING and len(every) == 1 and found == every
-        places = [Place(0, node, Cause.ORDER) for node in found[:_SHOWN]]
+        places = [_of_index(flow, node) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result
+
+
+def _of_index(flow: Flow, node: int) -> Place:
+    """A call that may have moved values; of one that takes by an index what alone made that.
+
+    Whole numbers at other places have equal statistics, too, so that a call of this side alone on
+    the way to the index is likelier than the one that goes by it.
+    """
+    table = flow.npu.table
+    alone = (flow.lone | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(PICKING | SHAPING)
+    known, waiting = {node}, inputs_of(table, node).tolist() if _takes_by_index(flow, node) else []
+    while waiting and len(known) < _MOST_ROWS:
+        row = waiting.pop(0)
+        made = int(flow.producer[row]) if flow.discrete[row] else -1
+        source = int(table.node[made]) if made >= 0 else node
+        if source not in known:
+            known.add(source)
+            if alone[source]:
+                return Place(0, source, Cause.EXTRA)
+            waiting += inputs_of(table, source).tolist()
+    return Place(0, node, Cause.ORDER)
 
 
 def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
