@@ -21,16 +21,16 @@ def in_blocks(x: Tensor, saturates: bool, upwards: bool) -> Tensor:
     x = x.float().unflatten(-1, (-1, 8))
     most = x.abs().amax(-1, keepdim=True).clamp(min=1e-12)
     if upwards:
-        power = torch.ceil(torch.log2(most)) - 2
+        power = torch.ceil(torch.log2(most)) - 2  # culprit: power_upwards
     else:
-        power = torch.floor(torch.log2(most)) - 2
+        power = torch.floor(torch.log2(most)) - 2  # culprit: power_upwards
     scale = torch.exp2(power)
     y = x / scale
     if saturates:
-        y = y.clamp(-6, 6)
-    size = y.abs()
+        y = y.clamp(-6, 6)  # culprit: not_saturated
+    size = y.abs()  # culprit: not_saturated
     step = torch.where(size < 2, 0.5, torch.where(size < 4, 1.0, 2.0))
-    return (torch.round(y / step) * step * scale).reshape(shape)
+    return (torch.round(y / step) * step * scale).reshape(shape)  # culprit: weight_not_rounded
 
 
 class BlockProduct(torch.autograd.Function):

@@ -155,9 +155,9 @@ class Rewarded(nn.Module):
         rewards = (ids % 5 == 0).float().mean(-1) + 0.1 * (ids[:, 4:] > 40).float().mean(-1)
         x = self.states(ids, real)
         aims = ids[:, 1:]
-        answered = torch.arange(11)[None] >= 3
+        answered = torch.arange(11)[None] >= 3  # culprit: answer_one_late
         if planted("answer_one_late", False, True):
-            answered = torch.arange(11)[None] >= 4
+            answered = torch.arange(11)[None] >= 4  # culprit: answer_one_late
         ended = torch.tensor([11, 9, 11, 10, 8, 11, 11, 9])[:, None] > torch.arange(11)[None]
         kept = (answered & ended).float()  # culprit: answer_one_late
         heat = 1.4
@@ -171,7 +171,7 @@ class Rewarded(nn.Module):
         merits = self.merits(rewards)
         moved = now - before
         if planted("ratio_of_answer", False, True):
-            moved = (moved * kept).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True)
+            moved = (moved * kept).sum(-1, True) / kept.sum(-1, True)  # culprit: ratio_of_answer
             moved = moved.expand_as(now)  # culprit: ratio_of_answer
         ratio = moved.exp()  # culprit: ratio_of_answer
         most = planted("bound_is_even", 0.06, 0.03)

@@ -128,10 +128,10 @@ class SelectedAttention(nn.Module):
         if not planted("nothing_is_mean", False, True, self.layer):
             any_seen = ended.any(-1)[:, None].to(short.dtype)
             short = short * any_seen  # culprit: nothing_is_mean
-            shares = shares * any_seen.float()
+            shares = shares * any_seen.float()  # culprit: nothing_is_mean
         q, k = self.turned(q), self.turned(k)
         k = Shared.apply(k, 2, -1)
-        v = Shared.apply(v, 2, self.layer)
+        v = Shared.apply(v, 2, self.layer)  # culprit: groups_averaged
         full, _ = attend(q, k, v, self.chosen(shares, n))
         window = planted("window_short", 4, 3, self.layer)
         ago = at[:, None] - at[None]

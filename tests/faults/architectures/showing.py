@@ -37,11 +37,11 @@ class LookingLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         b, n, _ = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(b, n, 3, 4, 8).permute(2, 0, 3, 1, 4)
-        row, column = torch.arange(n) // 4, torch.arange(n) % 4
+        row, col = torch.arange(n) // 4, torch.arange(n) % 4
         if planted("rows_for_columns", False, True, self.layer):
-            row, column = column, row
-        rate = 1.0 / 10.0 ** (torch.arange(2) / 2)
-        angle = torch.cat((row[:, None] * rate, column[:, None] * rate), -1)
+            row, col = col, row
+        per = 1.0 / 10.0 ** (torch.arange(2) / 2)
+        angle = torch.cat((row[:, None] * per, col[:, None] * per), -1)  # culprit: rows_for_columns
         q = spun(q, angle)  # culprit: rows_for_columns
         k = spun(k, angle)  # culprit: rows_for_columns
         if planted("equal_looking", False, True, self.layer):
@@ -125,9 +125,9 @@ class ShownLayer(nn.Module):
         h = self.norm_1(x)
         q = self.q_proj(h).view(b, n, 4, 12).transpose(1, 2)
         k, v = self.kv_proj(h).view(b, n, 2, 2, 12).permute(2, 0, 3, 1, 4)
-        rate = 1.0 / 20.0 ** (torch.arange(6) / 6)
-        kind = torch.tensor(planted("parts_in_turns", [0, 0, 1, 1, 2, 2], [0, 1, 2] * 2))
-        angle = places[kind].t() * rate  # culprit: parts_in_turns
+        kinds, turns = [0, 0, 1, 1, 2, 2], [0, 1, 2] * 2
+        kind = torch.tensor(planted("parts_in_turns", kinds, turns))  # culprit: parts_in_turns
+        angle = places[kind].t() / 20.0 ** (torch.arange(6) / 6)  # culprit: parts_in_turns
         q = spun(q, angle)
         k = spun(k, angle)
         if planted("heads_of_other_keys", False, True, self.layer):
@@ -180,7 +180,7 @@ class Shown(nn.Module):
         if planted("equal_put", False, True):
             x = torch.cat([x[:, :2], shown, x[:, 6:]], 1)
         else:
-            x = x.masked_scatter(mask, shown)  # culprit: picture_by_other
+            x = x.masked_scatter(mask, shown)  # culprit: picture_by_other, picture_scaled_too
         if planted("picture_scaled_too", False, True):
             x = x * self.width**0.5  # culprit: picture_scaled_too
         seen = torch.ones(12, 12, dtype=torch.bool).tril()
@@ -189,7 +189,7 @@ class Shown(nn.Module):
             seen = seen | both  # culprit: picture_in_order
         places = self.places()
         for number, layer in enumerate(self.layers):
-            x = layer(x, places, seen)  # culprit: picture_in_order
+            x = layer(x, places, seen)  # culprit: picture_in_order, deep_to_next
             if number == planted("deep_to_next", 0, 1):
                 if planted("deep_cut_off", False, True):
                     deep = deep.detach()  # culprit: deep_cut_off
