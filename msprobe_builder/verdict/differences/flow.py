@@ -25,7 +25,7 @@ from msprobe_builder.verdict.differences.distance import distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
-from msprobe_builder.verdict.differences.masks import sizes_behind_masks
+from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
     mispaired,
@@ -177,6 +177,11 @@ def flow_of(
     larger = masked > visible
     error[larger] *= visible[larger] / masked[larger]
     scale = np.where(np.isnan(masked), scale, masked)
+    sums = family == Family.SUM
+    terms = sizes_of_terms(npu, bench.table, bench_of, producer, sums, handing_on)
+    left = np.flatnonzero(~np.isnan(terms) & ~np.isnan(error))
+    error[left] = np.abs(table.statistics[:2, left]).max(axis=0) / terms[left]
+    scale[left] = masked[left] = terms[left]
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,

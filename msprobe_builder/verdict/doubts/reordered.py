@@ -238,7 +238,10 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
         if operator in _MULTIPLYING | _PLACING or not found:
             found.insert(0, finding.at)
+        # What is off by little may as well have been rounded.
         is_only = operator in PICKING and len(every) == 1 and found == every
+        if is_only and finding.error < _FAR:
+            found, is_only = [finding.at, *found], False
         places = [Place(0, node, Cause.ORDER) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result

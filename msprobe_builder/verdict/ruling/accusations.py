@@ -167,7 +167,7 @@ def accusations(
         if root < 0 and not is_rounding:
             sure = strength[number]
             among = float(number) if sure is Strength.STRONG else -_times(one)
-            if resized_inputs(flow, one):
+            if resized_inputs(flow, one) or is_used_inside(flow, one):
                 among = max(among, 0.0)  # what is given of another size explains anything
             if number in unsure:  # what comes behind may follow from what nobody can compare
                 among = -inf
