@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.part import Part, put_out_by
@@ -24,7 +25,7 @@ from msprobe_builder.verdict.differences.distance import distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
-from msprobe_builder.verdict.differences.masks import sizes_behind_masks
+from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
     mispaired,
@@ -176,6 +177,11 @@ def flow_of(
     larger = masked > visible
     error[larger] *= visible[larger] / masked[larger]
     scale = np.where(np.isnan(masked), scale, masked)
+    sums = family == Family.SUM
+    terms = sizes_of_terms(npu, bench.table, bench_of, producer, sums, handing_on)
+    left = np.flatnonzero(~np.isnan(terms) & ~np.isnan(error))
+    error[left] = np.abs(table.statistics[:2, left]).max(axis=0) / terms[left]
+    scale[left] = masked[left] = terms[left]
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,
@@ -219,6 +225,7 @@ def flow_of(
         forward = (calls.direction == Direction.FORWARD)[table.node[single]]
         floor[single] = np.fmax(floor[single], np.where(forward, REDUCED, REDUCED_GRADIENTS))
     del seen
+    floor[_whole_from_outside(npu, discrete, producer, bench_producer, bench_of)] = _EXACT
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)
         told = baseline[bench_of[rows]]
@@ -267,7 +274,7 @@ def flow_of(
         over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=gains(npu, seen_of(npu, error, floor, twin)),
-        reach=reach(npu, discrete),
+        reach=reach(npu, discrete, masked),
         arguments={
             node: several
             for node, several in arguments.items()
@@ -288,4 +295,20 @@ def _with_rows(npu: Part, rows: Bool) -> Bool:
     return result
 
 
+def _whole_from_outside(
+    npu: Part, discrete: Bool, producer: Int, bench_producer: Int, bench_of: Int
+) -> Bool:
+    """Whole numbers that no call of either side has made: data, which nothing rounds.
+
+    Where modules alone were recorded, of those that are called by no other.
+    """
+    table, calls = npu.table, npu.calls
+    is_data = discrete & table.is_tensor & (table.section == Section.INPUT) & (producer < 0)
+    is_data &= (bench_of >= 0) & (np.append(bench_producer, -1)[bench_of] < 0)
+    if not calls.is_api.any():
+        is_data &= npu.tree.parent[table.node] <= 0
+    return np.asarray(is_data)
+
+
+_EXACT = 2.0**-20
 _DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another

@@ -83,11 +83,27 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     known &= flow.informative[inputs] | (constant & (operator in _PLACING))
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
-    if operator in PICKING:
-        return not _takes_by_index(flow, node)  # the index may be what is wrong with it
+    if operator in PICKING:  # by an index, it may be what is wrong with it
+        return not _takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
     if len(inputs) < 2 or operator in _PLACING:
         return len(inputs) > 1
     return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
+
+
+def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether what is put out may be a part of what was given: no larger, and no multiple."""
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    own = flow.npu.table.statistics[:, finding.row]
+    given = flow.npu.table.statistics[:, inputs]
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+    if theirs[_MAX] == theirs[_MIN]:
+        return True
+    slack = rounding * np.abs(given[:2]).max()
+    if own[_MAX] > given[_MAX].max() + slack or own[_MIN] < given[_MIN].min() - slack:
+        return False
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        return not np.ptp(times) <= rounding * np.abs(times).max()
 
 
 def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
@@ -143,6 +159,28 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
     return bool(within and not is_multiple)
+
+
+def is_given_first_gradient(flow: Flow, finding: Finding, bits: Int | None) -> bool:
+    """Whether a gradient is off that was made of the loss's, with modules alone recorded.
+
+    Where labels stand in another order, the gradient that the loss gives back has the statistics
+    of the reference, and the first product that it goes into shows it.
+    """
+    table, tree, calls = flow.npu.table, flow.npu.tree, flow.npu.calls
+    node = finding.at
+    if bits is None or calls.is_api.any() or finding.side or finding.cause is not Cause.OUTPUT:
+        return False
+    if table.section[finding.row] == Section.PARAMETERS_GRAD:
+        node = int(tree.parent[node])
+    if calls.direction[node] != Direction.BACKWARD or not calls.is_module[node]:
+        return False
+    rows = inputs_of(table, node)
+    before = calls.is_module[:node] & (calls.direction[:node] == Direction.BACKWARD)
+    before &= (tree.micro_step[:node] == tree.micro_step[node]) & (tree.subtree_end[:node] < node)
+    return bool(len(rows) and not before.any() and (flow.producer[rows] < 0).any()) and bool(
+        (bits[rows] != 1).any()
+    )
 
 
 def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> bool:
@@ -208,7 +246,10 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
         if operator in _MULTIPLYING | _PLACING or not found:
             found.insert(0, finding.at)
+        # What is off by little may as well have been rounded.
         is_only = operator in PICKING and len(every) == 1 and found == every
+        if is_only and finding.error < _FAR:
+            found, is_only = [finding.at, *found], False
         places = [_of_index(flow, node) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result

@@ -317,8 +317,9 @@ class Pass(Inheritance):
             error *= self.stretch[row]
         elif adds:
             amount = self._amount(node) / self.scale[row]
-            if self.totals[node]:
-                amount *= self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
+            if self.totals[node]:  # a running sum may be off by as large a part as its terms
+                terms = self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
+                amount = max(amount * terms, error)
             if row in self.updates and node not in self.arguments:
                 update = self.updates[row]
                 amount = max(amount, min(error * update.stretch, update.limit))
