@@ -24,7 +24,7 @@ class Named(torch.autograd.Function):
         total = torch.zeros_like(most)
         hit = torch.zeros_like(most)
         for start in range(0, len(weight), 32):
-            piece = weight[start : start + 32]
+            piece = weight[start : start + 32]  # culprit: reference_is_before
             logits = (x @ piece.t()).float() / heat
             now = torch.maximum(most, logits.amax(-1))
             if not planted("total_not_rescaled", False, True):
