@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
@@ -20,7 +21,7 @@ from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
 from msprobe_builder.verdict.differences.bits import altered_calls
-from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
+from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
@@ -225,7 +226,8 @@ def flow_of(
         forward = (calls.direction == Direction.FORWARD)[table.node[single]]
         floor[single] = np.fmax(floor[single], np.where(forward, REDUCED, REDUCED_GRADIENTS))
     del seen
-    floor[_whole_from_outside(npu, discrete, producer, bench_producer, bench_of)] = _EXACT
+    data = _whole_from_outside(npu, bench.table, discrete, producer, bench_producer, bench_of)
+    floor[data] = _EXACT
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)
         told = baseline[bench_of[rows]]
@@ -296,18 +298,31 @@ def _with_rows(npu: Part, rows: Bool) -> Bool:
 
 
 def _whole_from_outside(
-    npu: Part, discrete: Bool, producer: Int, bench_producer: Int, bench_of: Int
-) -> Bool:
-    """Whole numbers that no call of either side has made: data, which nothing rounds.
+    npu: Part,
+    bench: ParameterTable,
+    discrete: Bool,
+    producer: Int,
+    bench_producer: Int,
+    bench_of: Int,
+) -> Int:
+    """Rows of whole numbers that no call of either side has made: data, which nothing rounds.
 
-    Where modules alone were recorded, of those that are called by no other.
+    What is given to modules and calls that stand in no other.
     """
     table, calls = npu.table, npu.calls
-    is_data = discrete & table.is_tensor & (table.section == Section.INPUT) & (producer < 0)
-    is_data &= (bench_of >= 0) & (np.append(bench_producer, -1)[bench_of] < 0)
-    if not calls.is_api.any():
-        is_data &= npu.tree.parent[table.node] <= 0
-    return np.asarray(is_data)
+    parent = npu.tree.parent
+    is_outermost = (parent <= 0) | (calls.kind[parent] == Kind.COLLECTION)
+    is_data = discrete & table.is_tensor & (table.section == Section.INPUT) & (bench_of >= 0)
+    is_data &= is_outermost[table.node]
+    rows = np.flatnonzero(is_data)
+    for side, made_by, of_side in (
+        (table, producer, rows),
+        (bench, bench_producer, bench_of[rows]),
+    ):
+        made = makers(side, made_by, of_side)
+        other = (side.statistics[:, made] != side.statistics[:, of_side]).any(axis=0)
+        is_data[rows[(made >= 0) & ~other]] = False  # else merely of the same extremes
+    return np.flatnonzero(is_data)
 
 
 _EXACT = 2.0**-20

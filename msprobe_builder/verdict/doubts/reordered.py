@@ -198,7 +198,10 @@ def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> boo
     shape, origin = flow.npu.table.shape_id, makers(flow.npu.table, flow.producer, rows)
     # What has another shape since was moved, if only by a view.
     unknown = (origin < 0) | (shape[origin] != shape[rows])
-    rows = rows[unknown & (bits[rows] != 1) & ~flow.discrete[rows]]
+    # Whole numbers are places and names, truth values a mask.
+    is_mask = flow.npu.table.statistics[_MAX, rows] == 1
+    is_mask &= flow.npu.table.statistics[_MIN, rows] == 0
+    rows = rows[unknown & (bits[rows] != 1) & (~flow.discrete[rows] | is_mask)]
     before = flow.npu.tree.micro_step[:node] == flow.npu.tree.micro_step[node]
     if not len(rows) or not (before & calls.is_module[:node]).any():
         return False
