@@ -19,44 +19,53 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    NEIGHBOURLY,
+    ADDING,
     PICKING,
-    SHAPING,
-    TRANSPOSING,
+    SUBTRACTING,
     Family,
+)
+from msprobe_builder.verdict.doubts.putting_elsewhere import (
+    copied_otherwise,
+    of_index,
+    takes_by_index,
+    turned_on_one_side,
 )
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_SUBTRACTING = frozenset("sub rsub isub".split())
-_ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
 _MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
 # These add or put what they are given where an index says, which may be what is wrong.
 _PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
-_POSITIONAL = PICKING | _ADDING | _MULTIPLYING | _PLACING
+_POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
-_TERMS = 2  # of a sum
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 _LEFT_OPEN = 0.5  # of what a factor changes
 
 
-def bits_of(comparisons: Comparisons, rows: int) -> Int | None:
-    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known."""
+def bits_of(comparisons: Comparisons, table: ParameterTable) -> Int | None:
+    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known.
+
+    Nor is it known where equal checksums are the same in any order.
+    """
     if "euclidean_distance" in comparisons.metrics:
         return None
-    result = np.full(rows, -1, dtype=np.int64)
+    result = np.full(len(table), -1, dtype=np.int64)
     if comparisons.md5_equal is not None:
         result[comparisons.pairs.npu] = comparisons.md5_equal
+        any_order = [row for row, text in table.md5.items() if is_in_any_order(text)]
+        result[any_order] = np.where(result[any_order] == 0, 0, -1)
     return result
 
 
@@ -84,10 +93,10 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
     if operator in PICKING:  # by an index, it may be what is wrong with it
-        return not _takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
+        return not takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
     if len(inputs) < 2 or operator in _PLACING:
         return len(inputs) > 1
-    return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
+    return (_keeps_its_mean if operator in ADDING else _is_no_multiple)(flow, finding, inputs)
 
 
 def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
@@ -133,7 +142,7 @@ def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
     table = flow.npu.table
     signs = np.ones(len(inputs))
     operator = operator_of(flow.npu.tree.parsed[table.node[row]].stem)
-    if operator in _SUBTRACTING:
+    if operator in SUBTRACTING:
         signs[1:] = -1.0
     total = float(np.sum(table.statistics[_MEAN, inputs] * signs))
     if operator == "rsub":
@@ -253,120 +262,9 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         is_only = operator in PICKING and len(every) == 1 and found == every
         if is_only and finding.error < _FAR:
             found, is_only = [finding.at, *found], False
-        places = [_of_index(flow, node) for node in found[:_SHOWN]]
+        places = [of_index(flow, node) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result
-
-
-def _of_index(flow: Flow, node: int) -> Place:
-    """A call that may have moved values; of one that takes by an index what alone made that.
-
-    Whole numbers at other places have equal statistics, too, so that a call of this side alone on
-    the way to the index is likelier than the one that goes by it.
-    """
-    table = flow.npu.table
-    alone = (flow.lone | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(PICKING | SHAPING)
-    known, waiting = {node}, inputs_of(table, node).tolist() if _takes_by_index(flow, node) else []
-    while waiting and len(known) < _MOST_ROWS:
-        row = waiting.pop(0)
-        made = int(flow.producer[row]) if flow.discrete[row] else -1
-        source = int(table.node[made]) if made >= 0 else node
-        if source not in known:
-            known.add(source)
-            if alone[source]:
-                return Place(0, source, Cause.EXTRA)
-            waiting += inputs_of(table, source).tolist()
-    return Place(0, node, Cause.ORDER)
-
-
-def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
-    """Transpositions that one side alone makes before what is off, nearest first.
-
-    Attention and convolutions are made of what stands beside one another: where one side turns
-    what the other gives its shape by other means, it may stand elsewhere. A sum would have shown
-    that before.
-    """
-    node = finding.at
-    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
-        return []
-    inputs = inputs_of(flow.npu.table, node)
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
-    is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
-    if is_told or not is_neighbourly or (bits[inputs] == 1).all():
-        return []
-    own, theirs = (_alone_before(flow, side, finding, TRANSPOSING) for side in (0, 1))
-    if bool(own) == bool(theirs):
-        return []  # none, or each its own: nobody knows what they come to
-    cause = Cause.EXTRA if own else Cause.MISSING
-    return [Place(int(not own), one, cause) for one in own or theirs]
-
-
-def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
-    """Copies of one tensor that stand in another order before a product that is off.
-
-    One side repeats the whole, the other each element, row or head: that is never the same order,
-    and no statistic of the copies tells it. What heads of attention read then belongs to others.
-    """
-    node = finding.at
-    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
-        return []
-    inputs = inputs_of(flow.npu.table, node)
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
-    if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
-        return []
-    for here, there in ((_WHOLE, _EACH), (_EACH, _WHOLE)):
-        own = _alone_before(flow, 0, finding, here)
-        theirs = _alone_before(flow, 1, finding, there) if own else []
-        sizes = [_sizes(flow.bench, one) for one in theirs]
-        if found := [one for one in own if _sizes(flow.npu, one) in sizes]:
-            return [Place(0, one, Cause.EXTRA) for one in found]
-    return []
-
-
-_WHOLE, _EACH = frozenset({"repeat", "tile"}), frozenset({"repeat_interleave"})
-
-
-def _sizes(part: Part, node: int) -> list[int]:
-    """The shapes of what a call is given and puts out."""
-    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
-    is_tensor = part.table.is_tensor[first:last]
-    return [int(one) for one in part.table.shape_id[first:last][is_tensor]]
-
-
-def _alone_before(flow: Flow, side: int, finding: Finding, kinds: frozenset[str]) -> list[int]:
-    """Calls of these kinds that one side makes alone on the way to a call, nearest first.
-
-    Up to where sums are made, which would have shown it.
-    """
-    if side:
-        part, producer, node = flow.bench, flow.bench_producer, int(flow.partner[finding.at])
-        alone = flow.bench_lone | (flow.grouped.bench >= 0)
-    else:
-        part, producer, node = flow.npu, flow.producer, finding.at
-        alone = flow.lone | (flow.grouped.npu >= 0)
-    wanted = part.calls.are(kinds) & alone
-    if not wanted.any():
-        return []
-    adds = part.calls.are(_ADDING)
-    found: list[int] = []
-    known, waiting = {node}, inputs_of(part.table, node).tolist()
-    for _ in range(_MOST_ROWS):
-        row = int(producer[waiting.pop(0)]) if waiting else -1
-        if row < 0:
-            if not waiting:
-                break
-            continue
-        source = int(part.table.node[row])
-        if part.calls.is_module[source]:
-            waiting.append(row)
-        elif source not in known:
-            known.add(source)
-            if wanted[source]:
-                found.append(source)
-            inputs = inputs_of(part.table, source)
-            if not adds[source] or len(inputs) < _TERMS:
-                waiting += inputs.tolist()
-    return found
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:
@@ -386,12 +284,7 @@ def _before(flow: Flow, node: int) -> Iterator[int]:
             waiting.append(row)  # it hands on what it was given or what was made inside
         elif source not in known:
             known.add(source)
-            if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
+            if flow.family[source] == Family.PRODUCT or takes_by_index(flow, source):
                 yield source
             else:
                 waiting += inputs_of(flow.npu.table, source).tolist()
-
-
-def _takes_by_index(flow: Flow, node: int) -> bool:
-    is_selection = flow.family[node] == Family.SELECTION
-    return bool(is_selection and flow.discrete[inputs_of(flow.npu.table, node)].any())

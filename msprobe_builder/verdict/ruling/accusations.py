@@ -23,6 +23,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_given_unknown,
     is_left_out,
     is_open,
+    is_rounded_perhaps,
     is_unseen_choice,
     is_used_inside,
     is_within,
@@ -162,7 +163,7 @@ def accusations(
             if root in followed:
                 break
             root = roles.findings[root].root
-        if root >= 0 and one.cause in _OF_THE_PROGRAM and strength[root] is Strength.WEAK:
+        if one.cause in _OF_THE_PROGRAM and root >= 0 and strength[root] is Strength.WEAK:
             root = -1  # no number makes a program do something else
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
@@ -336,7 +337,7 @@ def _strength(
     same_calls: bool,
 ) -> Strength:
     """Strong only when no noise explains it, and when what came behind has felt it."""
-    if is_left_out(flow, finding):
+    if is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
     differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
     differs |= finding.cause is Cause.RANK
