@@ -69,6 +69,7 @@ class PrecisionDebugger(Debugger):
                 lambda: self._begin_recording(self._model), self._next_batch
             )
             self._followed.install()
+        self._rank_id: int | None = None
         Debugger._current = self
 
     # -- the interface ------------------------------------------------------------------------
@@ -78,13 +79,22 @@ class PrecisionDebugger(Debugger):
         cls,
         model: nn.Module | Sequence[nn.Module] | None = None,
         token_range: Sequence[int] | None = None,
+        rank_id: int | None = None,
+        scheduled_tokens: object = None,  # noqa: ARG003
     ) -> PrecisionDebugger:
         """Record from here on; levels L0 and mix need the model or a list of models.
 
         With ``token_range`` only the calls of the model from the first number to the last are
-        recorded, counted from 0. A second ``start`` with another model records both.
+        recorded, counted from 0. A second ``start`` with another model records both. ``rank_id``
+        is this process where torch does not know it. ``scheduled_tokens`` has no effect: inference
+        engines hand it to other recorders.
         """
         self = cls._the_one()
+        if rank_id is not None:
+            given: Any = rank_id
+            if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+                raise CollectorError(f"rank_id is {rank_id!r}; give a number from 0 on.")
+            self._rank_id = rank_id
         self._begin_recording(model if model is not None else self._model, token_range)
         return self
 
@@ -169,7 +179,7 @@ class PrecisionDebugger(Debugger):
             follower.first_step = step
 
     def _rank(self) -> int | None:
-        return process_rank()
+        return process_rank() if self._rank_id is None else self._rank_id
 
     def _checked_models(
         self, model: nn.Module | Sequence[nn.Module] | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections.abc import Callable
@@ -12,13 +13,20 @@ import torch
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.intercept.redirect import Redirect
 
+_log = logging.getLogger("msprobe_collector")
 
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+
+def seed_all(
+    seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False
+) -> None:
     """Seed every generator; ``mode`` also asks for deterministic kernels.
 
     ``rm_dropout`` sets the probability of every dropout module that is built afterwards, and of
-    every call of ``nn.functional.dropout*``, to zero for the rest of the process.
+    every call of ``nn.functional.dropout*``, to zero for the rest of the process. With
+    ``is_enhanced`` other recorders take over every function that draws; here it has no effect.
     """
+    if is_enhanced:
+        _log.warning("seed_all: is_enhanced has no effect here; functions draw as torch does.")
     given: Any = seed
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 2**32:
         raise CollectorError(f"seed is {seed!r}; choose a whole number from 0 to 2**32 - 1.")

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe_collector.config.settings import Config
+from msprobe_collector.config.switch import switch_of
 from msprobe_collector.errors import CollectorError
 from msprobe_collector.record.session import Session
 from msprobe_collector.report import describe_estimate, describe_step
@@ -68,6 +69,7 @@ class Debugger:
         self.config = config
         self._session = session
         self._installed = interception
+        self._switch = switch_of(config)
         self._estimates = estimate
         self._step = 0
         self._recording = False
@@ -177,6 +179,8 @@ class Debugger:
 
     def _may_record(self) -> bool:
         self._stop()  # to its end, if an interrupt came into it
+        if self._switch is not None and not self._switch.is_on():
+            return False
         return not self._session.ledger.finished and self._selects_this()
 
     def _next_batch(self) -> None:

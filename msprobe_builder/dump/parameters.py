@@ -18,6 +18,7 @@ from msprobe_builder.base.texts import Texts, storable
 from msprobe_builder.dump.alike import Example, Written, decode_noting, example_of
 from msprobe_builder.dump.json_stream import DumpReader
 from msprobe_builder.dump.parameter_columns import (
+    ALL_MISSING,
     NO_TEXT,
     STATISTICS,
     ParameterColumns,
@@ -226,9 +227,13 @@ class Parameters(ParameterColumns):
                     missing |= 1 << bit
                     continue
             statistics.append(number)
+        md5 = value.get("md5")
+        only = md5 if type(md5) is float else _number(md5)
+        if only is not None and numel == 1 and missing == ALL_MISSING:
+            # A recorder of checksums writes a single number itself.
+            missing, statistics = 0, [only, only, only, abs(only)]
         one = ParameterKind(True, type_id, dtype_id, shape_id, placed, has_grad, numel)
         self._append_row(section, name_id, one, statistics, missing)
-        md5 = value.get("md5")
         if isinstance(md5, str):
             self.md5[index] = storable(md5)
         file = value.get("data_name")

@@ -214,7 +214,9 @@ def _load(path: Path, twice: list[str]) -> Any:
     try:
         return json.loads(read_bytes(path, LARGEST_JSON), object_pairs_hook=collect)
     except FileNotFoundError as error:
-        hint = "dump again with level L0 or mix" if path.name == "construct.json" else "dump again"
+        hint = "dump again"
+        if path.name == "construct.json":
+            hint = 'dump again with level L0 or mix, and without "extra_info": false'
         raise BuildError(f"{path} does not exist; {hint}.") from error
     except OSError as error:
         raise BuildError(f"Cannot read {path}: {error.strerror}.") from error

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction, Kind, Name
+from msprobe_builder.dump.names import Direction, Kind, Name, parse_gradients
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -114,3 +114,16 @@ def communicates(stem: str) -> bool:
 def has_own_gradient(stem: str) -> bool:
     """Whether it is a class of the program's own, ``torch.autograd.Function``, which calls more."""
     return stem.startswith("Torch.") and stem[len("Torch.")].isupper()
+
+
+def count_gradients_otherwise(own: Calls, other: Calls) -> bool:
+    """Whether one side's gradients of parameters are added up and the other's are not.
+
+    Recorders that number the last pass of a step, too, record what gradients have been added up to
+    so far; others record what each pass brings, and leave the last without a number.
+    """
+    numbered = [
+        {call is not None for _, call in filter(None, map(parse_gradients, one.stems))}
+        for one in (own, other)
+    ]
+    return all(numbered) and (numbered[0] == {True}) != (numbered[1] == {True})

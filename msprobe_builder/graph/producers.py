@@ -1,18 +1,20 @@
 """Where each input came from: the call that put out the same tensor before.
 
 A dump does not say which tensor is which, but two recordings of one tensor have equal statistics,
-shape and type. The producer of an input is the latest call that had finished by then and put out a
-tensor with the same fingerprint. What a module is given, and its weights, count as handed on to the
-calls inside. Where no fingerprint fits exactly one without shape and order of summation is tried:
-views that were not recorded change the one, contiguous copies the other. A call that writes to what
-it is given and puts out nothing may change any of these: what comes of that is no longer its
-maker's. It is known by its extremes, or by its shape alone in the same module.
+shape and type; where checksums alone were recorded, equal checksums. The producer of an input is
+the latest call that had finished by then and put out a tensor with the same fingerprint. What a
+module is given, and its weights, count as handed on to the calls inside. Where no fingerprint fits
+exactly one without shape and order of summation is tried: views that were not recorded change the
+one, contiguous copies the other. A call that writes to what it is given and puts out nothing may
+change any of these: what comes of that is no longer its maker's. It is known by its extremes, or by
+its shape alone in the same module.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +40,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     the call that made it, a parameter from the call that has changed it in this step, such as that
     of an optimizer. Other outputs have none.
     """
-    tensor = table.is_tensor & (table.missing & 3 == 0)
+    sums = _checksums(table)
+    tensor = table.is_tensor & ((table.missing & 3 == 0) | (sums > 0))
     is_input = tensor & (table.section == Section.INPUT)
     is_output = tensor & (table.section == Section.OUTPUT)
     is_module = calls.is_module
@@ -51,8 +54,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     result: NDArray[Any] = np.full(len(table), -1, dtype=np.int32)
     # Flat tensors say nothing: all zeros and all masks are alike.
     tells = table.statistics[_MAX] != table.statistics[_MIN]
-    exact = _hash([table.shape_id, table.dtype_id], table.statistics)
-    loose = _hash([table.numel.view(np.int64)], table.statistics[:2])
+    exact = _hash([table.shape_id, table.dtype_id, sums], table.statistics)
+    loose = _hash([table.numel.view(np.int64), sums], table.statistics[:2])
     writes = calls.is_api & (calls.of_stems(_writes) == 1)
     written = is_input & writes[table.node] & (table.position == 0)
     passes = [
@@ -74,6 +77,15 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     wanted = np.flatnonzero(is_weight & tells)
     if len(wanted) and len(given):
         result[wanted] = _latest(tree, table, exact, wanted, given, handed, is_weight)
+    return result
+
+
+def _checksums(table: ParameterTable) -> Int:
+    """A number above 0 for the checksum of each row without extremes, else 0."""
+    result = np.zeros(len(table), dtype=np.int64)
+    for row in np.flatnonzero(table.missing & 3 == 3).tolist() if table.md5 else ():
+        if text := table.md5.get(row):
+            result[row] = crc32(text.encode()) + 1
     return result
 
 

@@ -1,4 +1,8 @@
-"""md5 mode: whether the checksums of two tensors agree."""
+"""md5 mode: whether the checksums of two tensors agree.
+
+Recorders make them in two ways: eight hexadecimal digits of a CRC-32, and ``0x`` with sixteen of an
+exclusive or. Whether two of different kinds are of equal tensors nobody knows.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,11 @@ from msprobe_builder.metrics.pairing import Pairs
 UNKNOWN = -1
 
 
+def is_in_any_order(checksum: str) -> bool:
+    """Whether it is made by exclusive or, which comes to the same in any order of the words."""
+    return checksum.startswith("0x")
+
+
 def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) -> NDArray[np.int8]:
     """1 where they are equal, 0 where they differ, -1 where either side has none."""
     result = np.full(len(pairs), UNKNOWN, dtype=np.int8)
@@ -20,6 +29,6 @@ def equal_checksums(npu: ParameterTable, bench: ParameterTable, pairs: Pairs) ->
         zip(pairs.npu.tolist(), pairs.bench.tolist(), strict=True)
     ):
         own, theirs = npu.md5.get(row), bench.md5.get(other)
-        if own and theirs:
+        if own and theirs and is_in_any_order(own) == is_in_any_order(theirs):
             result[position] = own.lower() == theirs.lower()
     return result

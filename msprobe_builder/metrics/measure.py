@@ -16,6 +16,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import UNINITIALISED
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.task import Task
+from msprobe_builder.graph.calls import count_gradients_otherwise
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.graph.side import Side
@@ -151,7 +152,7 @@ def measure(
         comparisons,
         of_nodes,
         PROFILES[task],
-        [*data.diagnostics, *_one_sided(npu, bench, pairs)],
+        [*data.diagnostics, *_one_sided(npu, bench, pairs), *_added_up(npu, bench)],
         npu.provenance,
         bench.provenance,
     )
@@ -180,6 +181,17 @@ def _one_sided(npu: Side, bench: Side, pairs: Pairs) -> list[Diagnostic]:
     row = pairs.npu[int(is_bare.argmax())]
     name = npu.tree.names[int(npu.table.node[row])]
     return [Diagnostic("warning", "one_sided_statistic", message, name, count=int(is_bare.sum()))]
+
+
+def _added_up(npu: Side, bench: Side) -> list[Diagnostic]:
+    """Whether the two recorders mean different things by gradients of parameters."""
+    if not count_gradients_otherwise(npu.tree.calls, bench.tree.calls):
+        return []
+    message = (
+        "The recorder of one side adds the gradients of parameters up, that of the other tells what"
+        " each pass brings: those of later passes have no partner, and the verdict judges none."
+    )
+    return [Diagnostic("info", "gradients_added_up", message)]
 
 
 def _with_ranks_apart(npu: Side, bench: Side, pairs: Pairs, data: RealData) -> tuple[Side, Side]:

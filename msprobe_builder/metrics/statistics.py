@@ -7,7 +7,8 @@ With n the value of the run under debug and b that of the reference:
 Equal values, two NaN or two equal infinities included, have diff and relative error 0.
 If only b is 0 the relative error is infinite; if exactly one of the two is NaN or infinite, or
 both are infinite with opposite signs, both errors are NaN or infinite. A statistic that either
-side did not record has neither.
+side did not record has neither. Where one side's mean or norm alone is NaN or infinite although all
+elements are finite, and the squares of the largest leave the range of its type, it says nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.floating import epsilons
+from msprobe_builder.graph.floating import epsilons, lowest_numbers
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.pairing import Pairs
 
@@ -44,6 +45,7 @@ def compare_statistics(
 ) -> StatisticsErrors:
     """Errors of all pairs of tensors."""
     own, other = epsilons(npu.dtype_id, texts), epsilons(bench.dtype_id, texts)
+    own_reach, reach_there = (-lowest_numbers(one.dtype_id, texts) for one in (npu, bench))
     is_open, worst = np.empty(len(pairs), dtype=bool), np.empty(len(pairs))
     for first in range(0, len(pairs), _BLOCK):
         block = slice(first, first + _BLOCK)
@@ -56,6 +58,8 @@ def compare_statistics(
         both_zero = mean_is_zero(n, npu.numel[left], epsilon)
         both_zero &= mean_is_zero(b, bench.numel[right], epsilon)
         says_something[MEAN] &= ~both_zero
+        reach = np.minimum(own_reach[left], reach_there[right])
+        says_something &= ~_left_the_range(n, b, bench.numel[right], reach)
         worst[block] = worst_error(errors.relative, says_something)
     return StatisticsErrors(is_open, worst)
 
@@ -105,6 +109,19 @@ def statistic_errors(n: Float, b: Float) -> tuple[Float, Float]:
     # n finite against b infinite is inf / inf; it is as wrong as infinite against finite.
     relative = np.where(~equal & np.isinf(b), np.inf, relative)
     return diff, relative
+
+
+def _left_the_range(n: Float, b: Float, numel: Float, reach: Float) -> NDArray[np.bool_]:
+    """Means and norms, shape (4, n), of finite elements whose sum is not finite on one side.
+
+    ``reach`` is the largest number of the type, which a recorder may have summed in.
+    """
+    is_sum = np.arange(len(n))[:, None] >= MEAN
+    is_finite = np.isfinite(n[:MEAN]).all(axis=0) & np.isfinite(b[:MEAN]).all(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.maximum(np.abs(n[:MEAN]).max(axis=0), np.abs(b[:MEAN]).max(axis=0))
+        may_leave = is_finite & (largest**2 * numel > reach)
+    return np.asarray(is_sum & may_leave & (np.isfinite(n) != np.isfinite(b)))
 
 
 def mean_is_zero(statistics: Float, numel: Float, epsilon: Float) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ SUMMARY_MODES = ("statistics", "md5")
 
 _COMMON_KEYS = {
     "task", "dump_path", "rank", "step", "level", "async_dump", "precision", "enable_dataloader",
+    "dump_enable",
 }  # fmt: skip
 _TASK_KEYS = {
     "statistics": {"scope", "list", "tensor_list", "data_mode", "summary_mode"},
@@ -40,8 +41,14 @@ _WITHOUT_EFFECT = {
     "precision": "numbers are always reduced in float32 or better",
     "file_format": "tensors are written as torch writes them",
     "check_mode": "the numbers themselves say what overflowed",
+    "extra_info": "call stacks and the hierarchy are always recorded",
+    "risk_level": "all calls are recorded, those that merely change a shape as well",
+    "custom_op_namespaces": "operators of all namespaces are recorded",
 }
-_TASKS_ELSEWHERE = ("run_ut", "free_benchmark", "exception_dump", "nan_check")
+_AS_HERE = {"extra_info": True, "risk_level": "ALL"}  # what asks for nothing else needs no remark
+_TASKS_ELSEWHERE = (
+    "run_ut", "acc_check", "free_benchmark", "exception_dump", "nan_check", "diff_check",
+)  # fmt: skip
 _DEFAULT_DUMP_PATH = "dump_path"
 
 
@@ -63,6 +70,8 @@ class Config:
     overflow_nums: int = 1
     follows_dataloader: bool = False
     layout: str = "one_file"
+    dump_enable: bool | None = None  # whether to record before the file says otherwise
+    source: Path | None = None  # the file that it was read from
     gradients: GradientSettings | None = None  # of task grad_probe
     monitor: MonitorSettings | None = None  # beside any task
 
@@ -97,12 +106,13 @@ def load_config(
 ) -> Config:
     """The configuration of ``config_path``; a value that is given here overrides the file."""
     if config_path is not None:
-        content = _read(Path(config_path))
+        content = read_file(Path(config_path))
     else:
         content = {"dump_path": _DEFAULT_DUMP_PATH}
     given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     content.update({key: value for key, value in given.items() if value is not None})
-    return parse_config(content)
+    config = parse_config(content)
+    return config if config_path is None else replace(config, source=Path(config_path))
 
 
 def parse_config(content: Mapping[str, Any]) -> Config:
@@ -137,6 +147,7 @@ def parse_config(content: Mapping[str, Any]) -> Config:
         overflow_nums=_overflow_nums(section),
         layout=_choice(section, "layout", LAYOUTS, "one_file"),
         follows_dataloader=_flag(content, "enable_dataloader"),
+        dump_enable=switched_on(content),
         monitor=_monitor(content, task),
     )
     _check_scope(config)
@@ -160,7 +171,8 @@ def _monitor(content: Mapping[str, Any], task: str) -> MonitorSettings | None:
     return parse_monitor(content.get(MONITOR, {})) if is_wanted else None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, Any]:
+    """The keys of a configuration file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -178,13 +190,18 @@ def _warn_unknown(content: Mapping[str, Any], section: Mapping[str, Any], task: 
             "%s in the configuration is not applied; call seed_all(seed, mode) yourself.", key
         )
     for key, reason in _WITHOUT_EFFECT.items():
-        if key in content or key in section:
+        asked = content.get(key, section.get(key))
+        if asked is not None and asked != _AS_HERE.get(key):
             _log.info("%s in the configuration has no effect here: %s.", key, reason)
+    if "load" in content:
+        _log.warning(
+            "load in the configuration is not done here: modules are given what the program gives."
+        )
     for name in _TASKS_ELSEWHERE:
         if name in content:
             _log.info("%s in the configuration is for another tool.", name)
     unknown = content.keys() - _COMMON_KEYS - _SEED_KEYS - set(TASKS) - set(_TASKS_ELSEWHERE)
-    unknown -= _WITHOUT_EFFECT.keys()
+    unknown -= _WITHOUT_EFFECT.keys() | {"load"}
     known = _TASK_KEYS[task] | _WITHOUT_EFFECT.keys()
     unknown |= {f"{task}.{key}" for key in section.keys() - known}
     for key in sorted(unknown):
@@ -235,6 +252,11 @@ def _flag(content: Mapping[str, Any], key: str) -> bool:
     if not isinstance(value, bool):
         raise CollectorError(f"{key} is {value!r}; write true or false.")
     return value
+
+
+def switched_on(content: Mapping[str, Any]) -> bool | None:
+    """Whether ``dump_enable`` says to record, None without the key."""
+    return None if content.get("dump_enable") is None else _flag(content, "dump_enable")
 
 
 def _path(value: Any) -> Path:

@@ -264,7 +264,7 @@ def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
             import torch
             from msprobe_collector.compat import PrecisionDebugger, seed_all
 
-            seed_all(1, mode=True, rm_dropout=True)
+            seed_all(1, mode=True, rm_dropout=True, is_enhanced=True)
             model = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Dropout2d())
             debugger = PrecisionDebugger(dump_path="dump", level="mix")
             with debugger.start(model):
@@ -276,6 +276,59 @@ def test_a_script_without_dropout_is_recorded(tmp_path: Path) -> None:
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert not answer.returncode, answer.stderr
     assert "not recorded" not in answer.stderr
+    assert answer.stderr.count("is_enhanced has no effect here") == 1
     data = read_dump(tmp_path / "dump" / "step0" / "rank").data
     assert data["Functional.dropout.0.forward"]["output"][0]["Min"] == 7.0
     assert "Module.1.Dropout2d.forward.0" in data
+
+
+# What its release 26 writes for a new configuration.
+NEWEST: dict[str, Any] = {
+    "task": "statistics",
+    "rank": [],
+    "step": [],
+    "level": "L1",
+    "extra_info": True,
+    "async_dump": False,
+    "statistics": {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "statistics"},
+    "tensor": {"scope": [], "list": [], "data_mode": ["all"]},
+    "acc_check": {"white_list": [], "black_list": [], "error_data_path": "./"},
+}
+
+
+def test_the_newest_configuration_says_one_thing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "msprobe_collector")
+    parse_config({**NEWEST, "dump_path": str(tmp_path)})
+    assert [one.getMessage() for one in caplog.records] == [
+        "acc_check in the configuration is for another tool."
+    ]
+    caplog.clear()
+    more = {"extra_info": False, "risk_level": "FOCUS", "custom_op_namespaces": ["npu"], "load": {}}
+    parse_config({**NEWEST, **more, "dump_path": str(tmp_path)})
+    said = [one.getMessage() for one in caplog.records]
+    assert len(said) == 5
+    assert all(any(one.startswith(f"{key} in the") for one in said) for key in more)
+
+
+def test_the_file_switches_recording_on_and_off(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+
+    def told(switch: object) -> str:
+        return json.dumps({**NEWEST, "dump_path": str(tmp_path / "dump"), "dump_enable": switch})
+
+    as_it_was = ("{", told(None), told("yes"))  # half written, without the key, no truth value
+    for number, text in enumerate((told(False), told(True), *as_it_was, told(False))):
+        file.write_text(text + " " * number * 20)  # no clock may tell two writes
+        if number == 0:
+            PrecisionDebugger(config_path=file)
+        PrecisionDebugger.start(rank_id=3)
+        torch.ones(1)
+        PrecisionDebugger.stop()
+        PrecisionDebugger.step()
+    PrecisionDebugger.close()
+    recorded = sorted(one.name for one in (tmp_path / "dump").iterdir())
+    assert recorded == ["step1", "step2", "step3", "step4"]
+    names = read_dump(tmp_path / "dump" / "step2" / "rank3").names()
+    assert names == ["Torch.ones.0.forward"]

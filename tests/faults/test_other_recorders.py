@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
-from msprobe_builder.database.read.verdict import Verdict
+from msprobe_builder import BuildConfig, build
+from msprobe_builder.database.open import opened
+from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from tests.collector.recording import record
+from tests.conftest import REPOSITORY, unpacked
 from tests.faults.judging import verdict_on
 
 Records = dict[str, Any]
@@ -94,3 +98,31 @@ def test_a_fault_is_named_all_the_same(tmp_path: Path) -> None:
 
     first = _judged(tmp_path, Tagger(scale=1.5), change).suspects[0]
     assert (first.node, first.strength) == ("Tensor.__mul__.1.forward", "strong")
+
+
+def test_gradients_that_one_recorder_adds_up_are_no_partners(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    runs = unpacked(tmp_path_factory, "recorders", REPOSITORY / "tests" / "data" / "recorders")
+    npu, bench = runs / "accumulated" / "npu", runs / "accumulated" / "bench"
+    path = build(BuildConfig(npu, bench), tmp_path, workers=1).path
+    with opened(path) as connection:
+        verdict = read_verdict(connection)
+        pairs = dict(
+            connection.execute(
+                "SELECT npu.name, bench.name FROM match"
+                " JOIN node_name AS npu ON npu.node_id = npu_node"
+                " JOIN node_name AS bench ON bench.node_id = bench_node"
+            )
+        )
+        errors = connection.execute("SELECT max(error) FROM node").fetchone()
+    assert verdict is not None
+    assert (verdict.conclusion, verdict.suspects) == ("clean", ())
+    # A norm of the mask left the range of float32 in one of the records alone.
+    assert errors[0] < 1e-3
+    gradients = {name: other for name, other in pairs.items() if "parameters_grad" in name}
+    assert len(gradients) == 21  # those of the first pass
+    assert all(name == other and name.endswith(".0") for name, other in gradients.items())
+    with (bench / "dump.json").open(encoding="utf-8") as file:
+        calls = {one for one in json.load(file)["data"] if not one.endswith("parameters_grad.1")}
+    assert calls <= set(pairs.values())

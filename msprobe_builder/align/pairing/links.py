@@ -11,6 +11,7 @@ from msprobe_builder.align.pairing.sequences import decide
 from msprobe_builder.dump.names import Direction, Kind, parse_gradients
 
 Int = NDArray[np.int64]
+Gradients = tuple[int, str, "int | None"]  # node, stem of the module, number if there is one
 
 
 def forward_of(side: Traits) -> Int:
@@ -77,8 +78,8 @@ def _repeated_modules(side: Traits, repeated: Int, result: Int) -> None:
             result[node] = candidates[place]
 
 
-def gradients_of(side: Traits) -> list[tuple[int, str, int | None]]:
-    """The records of parameter gradients: node, stem of the module, number if there is one."""
+def gradients_of(side: Traits) -> list[Gradients]:
+    """The records of parameter gradients."""
     tree = side.outline.tree
     nodes = np.flatnonzero((side.direction == Direction.NONE) & (side.outline.kind == Kind.MODULE))
     found = ((node, parse_gradients(tree.parsed[node].stem)) for node in nodes.tolist())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.align.evidence.traits import Traits
 from msprobe_builder.align.pairing.inside import Lists, pair_inside
-from msprobe_builder.align.pairing.links import forward_of, gradients_of, origins
+from msprobe_builder.align.pairing.links import Gradients, forward_of, gradients_of, origins
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.graph.calls import count_gradients_otherwise
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -100,11 +102,27 @@ def _pair_gradients(pairs: Pairs) -> None:
         votes = stems.setdefault(names[node].stem, {})
         other = other_names[pairs.partner[node]].stem
         votes[other] = votes.get(other, 0) + 1
-    others = {(stem, call): node for node, stem, call in gradients_of(pairs.bench)}
-    for node, stem, call in gradients_of(pairs.npu):
+    own, there = gradients_of(pairs.npu), gradients_of(pairs.bench)
+    calls, others_calls = pairs.npu.outline.tree.calls, pairs.bench.outline.tree.calls
+    if count_gradients_otherwise(calls, others_calls):  # alike is what the first pass brings
+        later = [one for one in own if _pass_of(pairs.npu, one)]
+        for node in (node for node, _, _ in later if pairs.partner[node] >= 0):
+            if not pairs.asked[node]:
+                pairs.drop(node)
+        own = [(one[0], one[1], 0) for one in own if one not in later]
+        there = [(one[0], one[1], 0) for one in there if not _pass_of(pairs.bench, one)]
+    others = {(stem, call): node for node, stem, call in there}
+    for node, stem, call in own:
         if stem in stems:
             best = max(stems[stem], key=stems[stem].__getitem__)
             other = others.get((best, call), -1)
             if other >= 0 and pairs.partner[node] != other:
                 _make_room(pairs, node, other)
                 pairs.add(node, other, Evidence.GRADIENT, 5.0)
+
+
+def _pass_of(side: Traits, gradients: Gradients) -> int:
+    """The number of the backward call that they came with; without a number it is the last."""
+    node, _, call = gradients
+    tree = side.outline.tree
+    return tree.parsed[int(tree.parent[node])].call if call is None else call

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.base.codes import Disagreement
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.floating import epsilons
@@ -24,7 +25,6 @@ from msprobe_builder.merge.values.blocks import Orders, in_words
 from msprobe_builder.merge.values.data import assemblies, checksums, is_one_file
 
 NO_ORDERS: Mapping[int, Orders] = MappingProxyType({})
-_ALL_MISSING = 0b1111
 _DEPENDS = "depends on the rank and is not reduced: unknown"
 _REASONS = {
     Share.REPLICA: "not all ranks have it",
@@ -96,19 +96,19 @@ def combine(
     for row in np.flatnonzero((share == Share.PARTIAL) & tensors).tolist():
         result = states[row].reduced
         if result < 0:
-            missing[row] = _ALL_MISSING
+            missing[row] = ALL_MISSING
             recipes[row] = _REASONS[Share.PARTIAL]
         else:
             statistics[:, row] = statistics[:, result]
             missing[row] = missing[result]
             recipes[row] = "partial results, shown as their reduction over the ranks"
     open_rows = ((share == Share.LOCAL) | (share == Share.UNKNOWN)) & tensors
-    missing[open_rows] = _ALL_MISSING
+    missing[open_rows] = ALL_MISSING
     for row in np.flatnonzero(open_rows).tolist():
         recipes[row] = _DEPENDS
         if share[row] == Share.UNKNOWN:
             shape_id[row], numel[row] = -1, np.nan
-    statistics[:, missing == _ALL_MISSING] = np.nan
+    statistics[:, missing == ALL_MISSING] = np.nan
 
     replicas = np.flatnonzero((share == Share.REPLICA) & tensors)
     tolerance = tolerances(epsilons(first.dtype_id, texts))
@@ -211,7 +211,7 @@ def _unknown(
 ) -> dict[int, str]:
     """Why rows cannot be compared: their statistics, their checksum or their data are unknown."""
     found = {}
-    for row in np.flatnonzero((table.missing == _ALL_MISSING) & table.is_tensor).tolist():
+    for row in np.flatnonzero((table.missing == ALL_MISSING) & table.is_tensor).tolist():
         if states[row].share is not Share.REPLICA and not dumped:
             found[row] = _REASONS[states[row].share]
     for row in first.md5.keys() - table.md5.keys():

@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe_builder.base.diagnostics import Diagnostic, about
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Parameters, Section
 from msprobe_builder.dump.task import task_of
 from msprobe_builder.graph.parameter_table import ParameterTable, take
@@ -27,8 +28,6 @@ from msprobe_builder.merge.values.data import files_of
 from msprobe_builder.merge.values.numbers import numbers_of, shares_of_norms
 from msprobe_builder.merge.values.rows_alike import common_rows
 from msprobe_builder.merge.values.sharded import Held, join_parts, parts_of_replicas
-
-_ALL_MISSING = 0b1111
 
 
 def merge_ranks(
@@ -150,7 +149,7 @@ def without_parts(
     if not rows:
         return table, provenance
     missing, statistics = table.missing.copy(), table.statistics.copy()
-    missing[rows], statistics[:, rows] = _ALL_MISSING, np.nan
+    missing[rows], statistics[:, rows] = ALL_MISSING, np.nan
     return replace(table, missing=missing, statistics=statistics), provenance.without(
         rows, OF_REPLICAS
     )

@@ -14,7 +14,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.calls import Calls, operator_of
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.metrics.comparison import Comparisons
-from msprobe_builder.verdict.differences.distance import distances
+from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
 from msprobe_builder.verdict.differences.operators import has_other_precision, normalising
 
 Float = NDArray[np.float64]
@@ -37,6 +37,7 @@ def baseline(noise: Part, bench: Part, comparisons: Comparisons, texts: Texts) -
         texts,
         other_types=other_types,
         normalised=put_out_by(noise, normalising(noise.calls)),
+        other_bits=OTHER_BITS,
     )
     result[comparisons.pairs.bench] = found.error
     known = np.flatnonzero(np.isfinite(result))

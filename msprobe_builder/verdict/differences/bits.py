@@ -1,10 +1,13 @@
-"""Outputs whose bits differ though their statistics do not, as checksums tell.
+"""Outputs whose bits differ from the reference's, as checksums tell.
 
-Rounding does that, but not in runs that otherwise agree to the last bit: there elements stand at
-other places. What follows shows it; the call that began it is to blame.
+Rounding does that, but not in runs that otherwise agree to the last bit. There the call that began
+it is to blame: where statistics are the same elements stand at other places, and what follows shows
+it; where checksums alone were recorded nobody knows by how much it is off.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +24,79 @@ _SEVERAL = 4  # calls from which a habit can be told
 _MOST = 0.25  # behind the first fault nothing is equal any more, so few calls are left
 
 
+@dataclass(frozen=True)
+class _Calls:
+    """By node: whether it is ``given`` equal bits alone, and whether it puts out others."""
+
+    given: Bool
+    differs: Bool
+
+
+def _calls(part: Part, comparisons: Comparisons) -> _Calls | None:
+    equal = comparisons.md5_equal
+    if equal is None:
+        return None
+    table, calls = part.table, part.calls
+    rows = comparisons.pairs.npu
+    nodes, put_out = table.node[rows], table.section[rows] == Section.OUTPUT
+    given, differs = (np.zeros(len(part.tree), dtype=bool) for _ in range(2))
+    tensors = table.is_tensor[rows]
+    given[nodes[tensors & ~put_out & (equal == 1)]] = True
+    given[nodes[tensors & ~put_out & (equal != 1)]] = False
+    differs[nodes[tensors & put_out & (equal == 0)]] = True
+    return _Calls(given & (calls.is_api | calls.is_module), differs)
+
+
+def differ_by_habit(part: Part, comparisons: Comparisons) -> bool:
+    """Whether forward calls that are given equal bits put out others, as on another device."""
+    found = _calls(part, comparisons)
+    return found is not None and _by_habit(part, found, if_few=False)
+
+
+def _by_habit(part: Part, found: _Calls, *, if_few: bool) -> bool:
+    """The same; ``if_few`` where there are too few calls to tell a habit."""
+    calls = part.calls
+    leaf = part.tree.subtree_end == np.arange(len(part.tree))
+    computing = found.given & (calls.direction == Direction.FORWARD) & ~carries(calls)
+    computing &= calls.is_api | leaf
+    if np.count_nonzero(computing) < _SEVERAL:
+        return if_few
+    return bool(found.differs[computing].mean() > _MOST)
+
+
 def altered_calls(part: Part, comparisons: Comparisons, altered: Bool) -> frozenset[int]:
     """Forward calls that alone make other bits of equal ones; ``altered`` by pair.
 
     None where calls do so as a habit, as on another device.
     """
-    if comparisons.md5_equal is None or not altered.any():
+    found = _calls(part, comparisons) if altered.any() else None
+    if found is None or _by_habit(part, found, if_few=True):
         return frozenset()
-    table, calls = part.table, part.calls
-    end = part.tree.subtree_end
-    leaf = end == np.arange(len(part.tree))
-    rows, equal = comparisons.pairs.npu, comparisons.md5_equal
-    nodes, put_out = table.node[rows], table.section[rows] == Section.OUTPUT
-    given, differs, begun = (np.zeros(len(part.tree), dtype=bool) for _ in range(3))
-    tensors = table.is_tensor[rows]
-    given[nodes[tensors & ~put_out & (equal == 1)]] = True
-    given[nodes[tensors & ~put_out & (equal != 1)]] = False
-    differs[nodes[tensors & put_out & (equal == 0)]] = True
-    begun[nodes[tensors & put_out & altered]] = True
-    exact = given & (calls.direction == Direction.FORWARD) & (calls.is_api | calls.is_module)
-    computing = exact & (calls.is_api | leaf) & ~carries(calls)
-    if np.count_nonzero(computing) < _SEVERAL or float(differs[computing].mean()) > _MOST:
-        return frozenset()
+    table, rows = part.table, comparisons.pairs.npu
+    put_out = table.section[rows] == Section.OUTPUT
+    begun = np.zeros(len(part.tree), dtype=bool)
+    begun[table.node[rows[table.is_tensor[rows] & put_out & altered]]] = True
+    exact = found.given & (part.calls.direction == Direction.FORWARD)
     nodes = np.flatnonzero(exact & begun)
     following = np.r_[nodes[1:], len(part.tree)]
-    return frozenset(nodes[following > end[nodes]].tolist())  # the innermost
+    return frozenset(nodes[following > part.tree.subtree_end[nodes]].tolist())  # the innermost
+
+
+def exact_elsewhere(part: Part, comparisons: Comparisons) -> Bool:
+    """Nodes whose operator or class puts out equal bits for equal ones at most other places.
+
+    What it puts out otherwise at one place is no rounding of its kernel.
+    """
+    found = _calls(part, comparisons)
+    if found is None:
+        return np.zeros(len(part.tree), dtype=bool)
+    calls = part.calls
+    numbers: dict[str, int] = {}
+    last = calls.of_stems(lambda stem: numbers.setdefault(stem.rpartition(".")[2], len(numbers)))
+    kind = (last * len(Direction) + calls.direction) * 2 + calls.is_module
+    size = int(kind.max(initial=0)) + 1
+    same, other = (
+        np.bincount(kind[found.given & one], minlength=size)
+        for one in (~found.differs, found.differs)
+    )
+    return np.asarray((same >= np.fmax(2, 2 * other))[kind])

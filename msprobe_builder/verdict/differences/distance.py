@@ -22,6 +22,9 @@ it where gradients are that small.
 A filler, such as the lowest number of a type in a mask, is left out, and so is what it dominates.
 Truth values beside numbers, as masks of two kernels are, are equal or not known: they may say the
 same in other numbers.
+
+Where checksums alone were recorded other bits have nothing in common, or are not known, as the
+caller says.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.graph.floating import discrete_types, epsilons, is_boolean, steps
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.metrics.comparison import Comparisons
@@ -43,6 +47,7 @@ Bool = NDArray[np.bool_]
 
 # Nothing is worse than a tensor that has nothing in common with the other.
 WORST = 1e3
+OTHER_BITS = 1.0  # of tensors of which checksums alone tell that they differ
 _FILLER = 1e3
 _LOWEST = 9.9e3  # -65504 of float16, or -1e4, which is -9984 in bfloat16
 _MAX, _MIN, _MEAN, _NORM = range(4)
@@ -65,6 +70,7 @@ class Distances:
     informative: Bool  # whether more than one statistic could be compared
     coarsest: float  # unit of the coarsest type among pairs of unequal types, 0 without any
     altered: Bool  # other bits, though the statistics are the same
+    by_sum: Bool  # a checksum alone tells
     visible: Float  # where one extreme is a filler, so that the norm is, the size of the other
 
 
@@ -76,11 +82,13 @@ def distances(
     *,
     other_types: bool,
     normalised: Bool,
+    other_bits: float,
 ) -> Distances:
     """Errors of all pairs of tensors, relative to their size.
 
     ``other_types`` says that it is the habit of these runs that types differ; ``normalised`` are
-    the npu rows that normalisations put out.
+    the npu rows that normalisations put out; ``other_bits`` is the error of tensors of which
+    nothing is known but that their checksums differ.
     """
     pairs = comparisons.pairs
     worst, broken = np.empty(len(pairs)), np.empty(len(pairs), dtype=bool)
@@ -97,14 +105,19 @@ def distances(
     unknown = other_kind & (worst > 0)
     worst, broken = np.where(unknown, np.nan, worst), broken & ~unknown
     rounding, cast, coarsest = _rounding(npu, bench, comparisons, texts, other_types=other_types)
-    altered = np.zeros(len(pairs), dtype=bool)
+    altered, by_sum = (np.zeros(len(pairs), dtype=bool) for _ in range(2))
     if comparisons.md5_equal is not None:
         worst = np.where(comparisons.md5_equal == 1, 0.0, worst)
         same_type = npu.dtype_id[pairs.npu] == bench.dtype_id[pairs.bench]
-        altered = (comparisons.md5_equal == 0) & ~(worst > rounding) & same_type
-        changed = (comparisons.md5_equal == 0) & ~(worst > 0) & same_type
+        differs = (comparisons.md5_equal == 0) & same_type
+        nothing = (npu.missing[pairs.npu] | bench.missing[pairs.bench]) == ALL_MISSING
+        by_sum = nothing & (comparisons.md5_equal >= 0) & same_type
+        altered = differs & ~(worst > rounding) & ~by_sum
+        changed = differs & ~(worst > 0) & ~by_sum
         worst = np.where(changed, rounding / 2, worst)  # the bits differ, nothing says how much
-    return Distances(worst, rounding, cast, broken, informative, coarsest, altered, visible)
+        worst = np.where(by_sum & differs, other_bits, worst)
+        informative |= by_sum
+    return Distances(worst, rounding, cast, broken, informative, coarsest, altered, by_sum, visible)
 
 
 def _of_statistics(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import carries, has_own_gradient
+from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, put_out_by
@@ -20,9 +20,13 @@ from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
 from msprobe_builder.metrics.memory import meaningless
 from msprobe_builder.verdict.differences.arguments import Argument, differing_arguments
-from msprobe_builder.verdict.differences.bits import altered_calls
+from msprobe_builder.verdict.differences.bits import (
+    altered_calls,
+    differ_by_habit,
+    exact_elsewhere,
+)
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
-from msprobe_builder.verdict.differences.distance import distances
+from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
@@ -108,6 +112,8 @@ class Flow:
     apart: dict[int, Place]  # npu rows in which the ranks of a merged model differ, and since where
     consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
+    by_sum: Bool  # rows of which a checksum alone tells
+    is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
 
@@ -150,10 +156,17 @@ def flow_of(
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
     coarse |= calls.of_stems(has_own_gradient) == 1
     normalised = put_out_by(npu, normalising(calls))
-    coarsest, altered = 0.0, frozenset[int]()
+    coarsest, altered, by_sum = 0.0, frozenset[int](), np.zeros(size, dtype=bool)
+    other_bits = np.nan if differ_by_habit(npu, comparisons) else OTHER_BITS
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
         found = distances(
-            table, bench.table, one, texts, other_types=other_types, normalised=normalised
+            table,
+            bench.table,
+            one,
+            texts,
+            other_types=other_types,
+            normalised=normalised,
+            other_bits=other_bits,
         )
         new = bench_of[one.pairs.npu] < 0
         rows, there = one.pairs.npu[new], one.pairs.bench[new]
@@ -165,7 +178,7 @@ def flow_of(
             floor[rows[inside]] = np.fmax(floor[rows], found.cast[new])[inside]
         altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
-        visible[rows] = found.visible[new]
+        visible[rows], by_sum[rows] = found.visible[new], found.by_sum[new]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
@@ -206,6 +219,9 @@ def flow_of(
     if groups is not None:
         error[other_edges(table, groups.comparisons.pairs.npu, off, producer)] = np.nan
     error[swapped_operands(calls, table, bench.table, bench_of, off)] = 0.0
+    if count_gradients_otherwise(calls, bench.calls):
+        # Nor does anybody know whether they were set to zero before.
+        error[table.section == Section.PARAMETERS_GRAD] = np.nan
     holds_nothing = meaningless(npu, producer, texts)
     empty = meaningless(bench, bench_producer, texts)
     rows = np.flatnonzero(bench_of >= 0)
@@ -280,6 +296,8 @@ def flow_of(
         apart=apart or {},
         consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
+        by_sum=by_sum,
+        is_exact=exact_elsewhere(npu, comparisons),
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
     )

@@ -61,6 +61,22 @@ def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
     )
 
 
+def is_rounded_perhaps(flow: Flow, finding: Finding) -> bool:
+    """Whether a checksum alone tells that it is off, and its kernel may merely round otherwise.
+
+    Not where the call is given another argument, nor where its operator puts out equal bits for
+    equal ones at other places, nor of whole numbers that no calls of one side alone have made.
+    """
+    row = finding.row
+    if row < 0 or not flow.by_sum[row]:
+        return False
+    if flow.discrete[row]:
+        return finding.cause in (Cause.EXTRA, Cause.MISSING)
+    if finding.side == 0 and finding.node in flow.arguments:
+        return False
+    return finding.cause is not Cause.OUTPUT or not flow.is_exact[finding.node]
+
+
 def is_cast_once(flow: Flow, finding: Finding) -> bool:
     """Whether it is the gradient of a weight that several calls use, where precision is mixed.
 
@@ -191,7 +207,7 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
         [np.arange(*np.searchsorted(table.node, [one, one + 1]).tolist()) for one in nodes]
     )
     rows = rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)]
-    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows]]
+    rows = rows[(flow.bench_of[rows] >= 0) & ~flow.discrete[rows] & ~flow.by_sum[rows]]
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
     is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
     unknown = is_open != is_theirs_open

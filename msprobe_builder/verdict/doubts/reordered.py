@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
@@ -48,13 +50,18 @@ _TERMS = 2  # of a sum
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 
 
-def bits_of(comparisons: Comparisons, rows: int) -> Int | None:
-    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known."""
+def bits_of(comparisons: Comparisons, table: ParameterTable) -> Int | None:
+    """Of each npu row 1 for equal bits, 0 for others, else -1; None where elements are known.
+
+    Nor is it known where equal checksums are the same in any order.
+    """
     if "euclidean_distance" in comparisons.metrics:
         return None
-    result = np.full(rows, -1, dtype=np.int64)
+    result = np.full(len(table), -1, dtype=np.int64)
     if comparisons.md5_equal is not None:
         result[comparisons.pairs.npu] = comparisons.md5_equal
+        any_order = [row for row, text in table.md5.items() if is_in_any_order(text)]
+        result[any_order] = np.where(result[any_order] == 0, 0, -1)
     return result
 
 

@@ -23,6 +23,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_given_unknown,
     is_left_out,
     is_open,
+    is_rounded_perhaps,
     is_unseen_choice,
     is_used_inside,
     is_within,
@@ -332,7 +333,7 @@ def _strength(
     same_calls: bool,
 ) -> Strength:
     """Strong only when no noise explains it, and when what came behind has felt it."""
-    if is_left_out(flow, finding):
+    if is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
     differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
     differs |= finding.cause is Cause.RANK

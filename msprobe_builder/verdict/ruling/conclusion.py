@@ -15,6 +15,11 @@ OTHER_LAYOUT = (
     " declares, as the warnings of the build say: correct it first."
 )
 
+OTHER_BITS = (
+    "Cannot tell, because the dumps hold checksums alone, and calls that are given equal bits put"
+    " out others as a habit, as on another device: record statistics."
+)
+
 # With fewer of the calls judged than this, nothing found does not mean that there is nothing.
 _ENOUGH = 0.5
 

@@ -29,7 +29,8 @@ def evidence(
             f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
         )
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
-        told.append(_size(finding))
+        is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
+        told.append(_OF_SUMS if is_by_sum else _size(finding))
     if heirs:
         told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")
     return " ".join(told)
@@ -217,6 +218,8 @@ def _difference(flow: Flow, row: int) -> str:
     other = int(flow.bench_of[row]) if row >= 0 else -1
     if other < 0:
         return "differs"
+    if flow.by_sum[row]:
+        return "has another checksum"
     own, theirs = flow.npu.table.statistics[:, row], flow.bench.table.statistics[:, other]
     elements = flow.bench.table.numel[[other]]
     filler = fillers(own[:, None], theirs[:, None], elements)[:, 0]
@@ -239,6 +242,9 @@ def _difference(flow: Flow, row: int) -> str:
         return "differs"
     worst = int(known[np.argmax(change[known] / np.fmax(np.abs(theirs[known]), 1e-30))])
     return f"has {STATISTICS[worst]} {own[worst]:.6g} instead of {theirs[worst]:.6g}"
+
+
+_OF_SUMS = "By how much it is off checksums do not tell."
 
 
 def _size(finding: Finding) -> str:

@@ -41,6 +41,7 @@ from msprobe_builder.verdict.ruling.accusations import Accusation, accusations, 
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
     FAULT,
+    OTHER_BITS,
     OTHER_LAYOUT,
     UNDECIDED,
     conclude,
@@ -140,7 +141,7 @@ def judge_pair(result: PairResult) -> Judgement | None:
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
-    bits = bits_of(result.comparisons, len(flow.npu.table))
+    bits = bits_of(result.comparisons, flow.npu.table)
     found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
     parts = updates_of_parts(flow, result.npu.provenance, result.texts)
     if parts is not None:
@@ -177,14 +178,18 @@ def judge_pair(result: PairResult) -> Judgement | None:
         sentence += f" {parts.sentence()}"
     if is_elsewhere:
         conclusion, sentence = UNDECIDED, OTHER_LAYOUT
+    by_sum = np.zeros(len(roles.role), dtype=bool)
+    by_sum[flow.npu.table.node[flow.by_sum]] = True
+    if not suspects and np.isnan(flow.error[flow.by_sum]).any():
+        conclusion, sentence = UNDECIDED, OTHER_BITS
     return Judgement(
         step=result.step,
         rank=result.rank,
         suspects=suspects,
         role=roles.role,
-        given=roles.given,
-        shown=roles.shown,
-        expected=roles.expected,
+        given=np.where(by_sum, np.nan, roles.given),
+        shown=np.where(by_sum, np.nan, roles.shown),
+        expected=np.where(by_sum, np.nan, roles.expected),
         suspect=suspect[roles.source],
         reasons=_reasons(flow, roles),
         edges=_edges(flow, roles),
@@ -289,6 +294,7 @@ def _suspect(
     name = graph.tree.parsed[one.node]
     arguments = flow.arguments.get(one.node, []) if one.side == 0 else []
     heirs = max(0, accusation.heirs - 1)
+    is_by_sum = one.row >= 0 and bool(flow.by_sum[one.row])  # nobody knows by how much it is off
     forward = [
         other
         for other in (_named(graph, one.node, Direction.FORWARD),)
@@ -299,8 +305,8 @@ def _suspect(
         node=one.node,
         strength=accusation.strength,
         cause=one.cause,
-        error=one.error,
-        expected=one.expected,
+        error=0.0 if is_by_sum else one.error,
+        expected=0.0 if is_by_sum else one.expected,
         heirs=heirs,
         evidence=" ".join(
             [

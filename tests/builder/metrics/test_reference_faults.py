@@ -62,6 +62,24 @@ def test_b2_a_reference_of_zero_or_nan_is_not_perfect(
     assert _verdict(left, right) == (1.0, "severe")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "largest", "grade"),
+    [
+        ("torch.float32", 3e38, "ok"),  # 3e38² leaves the range of float32
+        ("torch.float32", 300.0, "severe"),
+        ("torch.float16", 300.0, "ok"),  # 300² leaves that of float16
+        ("torch.float16", 100.0, "severe"),
+    ],
+)
+def test_a_norm_that_left_the_range_on_one_side_is_no_error(
+    tmp_path: Path, dtype: str, largest: float, grade: str
+) -> None:
+    values = {"dtype": dtype, "Max": 0.0, "Min": -largest, "Mean": -largest / 2}
+    sides = [_statistics(tmp_path / str(norm), **values, Norm=norm) for norm in (largest, inf)]
+    assert _verdict(sides[0], sides[1])[1] == grade
+    assert _verdict(sides[1], sides[0])[1] == grade
+
+
 def test_b3_equal_sparse_half_precision_is_perfect(tmp_path: Path) -> None:
     array = np.array([0, 0, 0, 0, 0, 0, 0, 1e-3], dtype=np.float16)
     npu, bench = (

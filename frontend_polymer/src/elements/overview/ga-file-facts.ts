@@ -71,7 +71,7 @@ export class GaFileFacts extends LocalizedElement {
       <ul>
         <template is="dom-repeat" items="[[file.diagnostics]]">
           <li class$="[[item.severity]]">
-            <strong>[[_where(item, text)]]</strong> [[_message(item, text)]]
+            <strong>[[_where(item, file, text)]]</strong> [[_message(item, text)]]
             <span class="mono muted" hidden$="[[_isNode(item)]]">[[item.subject]]</span>
             <button class="plain" hidden$="[[!_isNode(item)]]" on-click="_go">
               <ga-icon name="jump"></ga-icon><span class="mono cut">[[item.subject]]</span>
@@ -115,8 +115,15 @@ export class GaFileFacts extends LocalizedElement {
     return text.verdict.reported(message);
   }
 
-  _where({ step, rank, count }: Diagnostic, text: Texts): string {
+  _where(item: Diagnostic, file: DatabaseFile | undefined, text: Texts): string {
+    const { step, rank, side, count } = item;
+    const { debug, reference } = text.sides;
     const parts = [
+      side === undefined || !file?.isComparison
+        ? ''
+        : side === (Side.BENCH as number)
+          ? reference
+          : debug,
       step === undefined ? '' : `${text.toolbar.step} ${step}`,
       rank === undefined ? '' : `${text.toolbar.rank} ${rank}`,
       count > 1 ? `${formatCount(count)} ×` : '',

@@ -1,6 +1,8 @@
 // What a build had to say of ranks that it merged, in Chinese: sentences of
 // msprobe_builder/merge/detect.py and its neighbours. What is not known stays as it was written.
 
+import { builtZh } from './built';
+
 type Told = readonly [pattern: RegExp, chinese: (...parts: string[]) => string];
 
 const GROUP = '(\\[\\d+(?:, \\d+)*(?:, …)?\\])';
@@ -154,5 +156,5 @@ const OTHERS: readonly Told[] = [
 
 /** A note from the build in Chinese; as it is where any of it is unknown. */
 export function reportedZh(message: string): string {
-  return layout(message) ?? one(message, OTHERS) ?? message;
+  return layout(message) ?? one(message, OTHERS) ?? builtZh(message) ?? message;
 }

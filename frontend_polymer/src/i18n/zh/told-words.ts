@@ -23,11 +23,13 @@ export const DIFFERENCE =
   '|is finite, that of the reference holds NaN or infinity' +
   '|has [-+.\\w]+ times the norm of the reference' +
   '|has (?:max|min|mean|norm) [-+.\\w]+ instead of [-+.\\w]+' +
+  '|has another checksum' +
   '|differs)';
 
 export function difference(text: string): string {
   if (text.startsWith('holds')) return '含有 NaN 或无穷值，而标杆没有';
   if (text.startsWith('is finite')) return '为有限值，而标杆含有 NaN 或无穷值';
+  if (text === 'has another checksum') return '的校验和与标杆不同';
   const times = /^has (\S+) times/.exec(text);
   if (times) return `的范数是标杆的 ${times[1]} 倍`;
   const instead = /^has (\S+) (\S+) instead of (\S+)$/.exec(text);

@@ -204,6 +204,7 @@ const SENTENCES: readonly Told[] = [
     (name, own, theirs) => `参数 ${name} 为 ${own}，标杆为 ${theirs}。`,
   ),
   told('No rounding explains that\\.', () => '舍入无法解释这一误差。'),
+  told('By how much it is off checksums do not tell\\.', () => '校验和不能说明相差多少。'),
   told(
     "That is ([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
     (times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍。`,
@@ -319,6 +320,11 @@ const OTHERS: readonly Told[] = [
   told(
     'Cannot tell, because the calls of the ranks contradict the layout that parallel_merge declares, as the warnings of the build say: correct it first\\.',
     () => '无法判断：各 rank 的调用与 parallel_merge 声明的切分矛盾，见构建的警告；请先更正切分。',
+  ),
+  told(
+    'Cannot tell, because the dumps hold checksums alone, and calls that are given equal bits put out others as a habit, as on another device: record statistics\\.',
+    () =>
+      '无法判断：dump 只有校验和，而输入逐位相同的调用普遍给出不同的输出，例如在另一种设备上；请记录统计值。',
   ),
   told(
     'Cannot tell, because dumps of task structure hold no numbers\\.',
