@@ -210,3 +210,24 @@ def test_a_gradient_of_what_is_used_inside_as_well_accuses_nobody(
     found = judged(tmp_path, own, Judging(), level=level)
     strong = [one.node for one in found.suspects if one.strength == "strong"]
     assert all("inner.Telling" not in one for one in strong)
+
+
+class Named(nn.Module):
+    """A loss by labels that come from outside."""
+
+    def __init__(self, turn: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(9)
+        self.mix = nn.Linear(SIDE, SIDE)
+        self.labels = (torch.arange(3 * SIDE) * 5 % SIDE).roll(turn)
+
+    def forward(self, data: Tensor) -> Tensor:
+        return F.cross_entropy(self.mix(data).flatten(0, 1), self.labels)
+
+
+def test_labels_in_another_order_do_not_accuse_the_loss_for_sure(tmp_path: Path) -> None:
+    found = judged(tmp_path, Named(1), Named())
+    assert found.conclusion == "undecided"
+    best = found.suspects[0]
+    assert (best.node, best.cause) == ("Functional.cross_entropy.0.forward", "order")
+    # Checksums tell that other labels are given.

@@ -5,7 +5,7 @@ were exchanged, or an index that was transposed, show only where positions begin
 call that shows it is no culprit when it cannot have done otherwise: one that picks, or a sum whose
 mean is right although a wrong share of any of its terms would show in it. Of a product, element by
 element, that is far off but no multiple of what it should be, nobody can tell, nor of what puts
-elements where an index says.
+elements where an index says, or of a loss that picks what labels name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
 # These add or put what they are given where an index says, which may be what is wrong.
 _PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
-_POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING
+# These pick what labels name, which may be named in another order, or stand in one.
+_NAMED = frozenset("cross_entropy nll_loss".split())
+_POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING | _NAMED
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
@@ -94,7 +96,7 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
         return False
     if operator in PICKING:  # by an index, it may be what is wrong with it
         return not takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
-    if len(inputs) < 2 or operator in _PLACING:
+    if len(inputs) < 2 or operator in _PLACING | _NAMED:
         return len(inputs) > 1
     return (_keeps_its_mean if operator in ADDING else _is_no_multiple)(flow, finding, inputs)
 
@@ -256,7 +258,7 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         found = [node for node in every if node >= 0 and node not in same]
         found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
-        if operator in _MULTIPLYING | _PLACING or not found:
+        if operator in _MULTIPLYING | _PLACING | _NAMED or not found:
             found.insert(0, finding.at)
         # What is off by little may as well have been rounded.
         is_only = operator in PICKING and len(every) == 1 and found == every
