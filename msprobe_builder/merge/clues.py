@@ -121,6 +121,18 @@ def read_clues(side: Side) -> Clues:
     return clues
 
 
+def products_over_ranks(side: Side) -> set[tuple[int, ...]]:
+    """The groups over which layers add up what they put out, each of its part of a matrix."""
+    tree, layers, found = side.tree, _layers(side), set[tuple[int, ...]]()
+    for node, group in _groups(side):
+        above = int(tree.parent[node])
+        is_sum = tree.parsed[node].stem.startswith("Distributed.") and above in layers
+        is_sum = is_sum and operator_of(tree.parsed[node]) in REDUCTIONS
+        if is_sum and len(group) > 1 and not _has_vectors_alone(side, node):
+            found.add(group)
+    return found
+
+
 def _layers(side: Side) -> set[int]:
     """Forward passes of modules with a matrix of their own, whatever their class.
 

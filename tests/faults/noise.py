@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# These hand on or make up values; no kernel would round them.
+# These hand on or make up values, or count; no kernel would round them.
 _EXACT = (
-    "alias _to_copy arange as_strided bernoulli cat clone constant_pad_nd copy detach "
-    "diagonal dropout embedding empty expand eye fill flip full gather index masked_fill "
+    "alias _to_copy arange as_strided bernoulli bincount cat ceil clone constant_pad_nd copy "
+    "detach diagonal dropout embedding empty expand eye fill flip floor full gather histc index "
+    "masked_fill "
     "max min amax amin max_pool2d_with_indices native_dropout neg new_empty new_full new_ones "
     "new_zeros nonzero "
-    "normal one_hot ones ones_like permute rand randn relu repeat reshape roll scalar_tensor "
-    "scatter select set slice sort split split_with_sizes squeeze stack t topk transpose tril "
-    "triu unbind unfold uniform unsafe_view unsqueeze view where zeros zeros_like "
+    "normal one_hot ones ones_like permute rand randn relu repeat reshape roll round scalar_tensor "
+    "scatter select set sign slice sort split split_with_sizes squeeze stack t topk transpose tril "
+    "triu trunc unbind unfold uniform unsafe_view unsqueeze view where zeros zeros_like "
 ).split()
 
 

@@ -27,7 +27,6 @@ from tests.faults.unseen_cases import thirteenth, twelfth
 
 FEW = [
     Case("llama", "attention_scale", 1, kind=SAME),
-    Case("llama", "head_order", 1, kind=SAME),
     Case("llama", "dead_gradient", 1, kind=NOISE),
     Case("rounded", "block_begins_late", 1, kind=HALF, seed=2094),
     Case("gpt2", "gradient_scaled", kind=HALF, direction="backward"),
@@ -39,15 +38,14 @@ FEW = [
     Case("preferred", "turned_whole", kind=SAME, seed=758),
     Case("points", "one_neighbour_more", kind=NOISE, seed=742),
     Case("retained", "summed_over_rows", 2, kind=HALF, seed=703, task="tensor"),
-    Case("summed", "weight_changed", kind=HALF, seed=734, task="tensor"),
     Case("retriever", "answers_detached", kind=HALF, seed=815, direction="backward"),
     Case("segmenter", "skip_overwritten", kind=NOISE, seed=828),
     Case("kept", "kept_behind", 0, kind=SAME, seed=917),
-    Case("foretold", "states_are_cut", kind=SAME, seed=1453),
     Case("foretold", "last_word_judged", kind=HALF, seed=1454),
-    Case("contrasted", "scaled_by_width", kind=HALF, seed=1687),
     Case("ranked", "nobody_looked", kind=NOISE, seed=1714),
     Case("dreamed", "sides_not_cut", kind=HALF, seed=1848, direction="backward"),
+    # A running sum, one term of which looks more like another.
+    Case("rewarded", "last_aims_left", kind=HALF, seed=2242, direction="backward"),
 ]
 CONTROLS = [
     Case("linked", "equal_shares", kind=HALF, seed=2126),

@@ -7,7 +7,9 @@ from math import prod
 
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT, Diagnostic
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.graph.side import Side
+from msprobe_builder.merge.clues import products_over_ranks
 from msprobe_builder.merge.ranks.layout import ParallelLayout
 from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
@@ -48,7 +50,13 @@ def check_groups(layout: ParallelLayout, side: Side, ranks: Sequence[int]) -> li
             "check tp, pp and order of parallel_merge."
         )
         found.append((message, f"recorded {_shown(foreign)} in {where}"))
-    if layout.pp == layout.cp == 1 and (call := _sent_outside(side)):
+    if layout.tp == layout.etp == layout.ep == 1 and (products := products_over_ranks(side)):
+        message = (
+            "Layers with a matrix add up what they put out over ranks, as those do that hold parts "
+            "of it, and tp is 1; check tp of parallel_merge."
+        )
+        found.append((message, f"recorded {_shown(products)} in {where}"))
+    if layout.pp == 1 and (call := _sent_outside(side, ring=layout.cp > 1)):
         message = (
             "Ranks send each other tensors outside of all modules, as the stages of a pipeline do, "
             "and pp is 1; check pp of parallel_merge."
@@ -84,10 +92,15 @@ def _is_along(places: Sequence[Mapping[str, int]], sizes: Mapping[str, int]) -> 
     return whole and parts and (len(stages) in (1, sizes["pp"]) or stages == {0, sizes["pp"] - 1})
 
 
-def _sent_outside(side: Side) -> str | None:
-    """The first call outside of all modules that sends to, or gets from, one other rank."""
+def _sent_outside(side: Side, *, ring: bool) -> str | None:
+    """The first call outside of all modules that sends to, or gets from, one other rank.
+
+    Ranks of a ring send within attention, but on the way back it may not be known where.
+    """
     tree = side.tree
     for node, name in enumerate(tree.parsed):
+        if ring and name.direction is Direction.BACKWARD:
+            break
         if name.kind is Kind.API and name.stem.rpartition(".")[2] in _SENDS:
             above = int(tree.parent[node])
             while above > 0 and tree.parsed[above].kind is not Kind.MODULE:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
@@ -24,12 +25,12 @@ from msprobe_builder.verdict.differences.bits import (
     differ_by_habit,
     exact_elsewhere,
 )
-from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of
+from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
-from msprobe_builder.verdict.differences.masks import sizes_behind_masks
+from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
     mispaired,
@@ -54,7 +55,7 @@ from msprobe_builder.verdict.differences.reduced import (
     made_of,
     reduced_products,
 )
-from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of
+from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 
@@ -190,6 +191,11 @@ def flow_of(
     larger = masked > visible
     error[larger] *= visible[larger] / masked[larger]
     scale = np.where(np.isnan(masked), scale, masked)
+    sums = family == Family.SUM
+    terms = sizes_of_terms(npu, bench.table, bench_of, producer, sums, handing_on)
+    left = np.flatnonzero(~np.isnan(terms) & ~np.isnan(error))
+    error[left] = np.abs(table.statistics[:2, left]).max(axis=0) / terms[left]
+    scale[left] = masked[left] = terms[left]
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,
@@ -236,6 +242,8 @@ def flow_of(
         forward = (calls.direction == Direction.FORWARD)[table.node[single]]
         floor[single] = np.fmax(floor[single], np.where(forward, REDUCED, REDUCED_GRADIENTS))
     del seen
+    data = _whole_from_outside(npu, bench.table, discrete, producer, bench_producer, bench_of)
+    floor[data] = _EXACT
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)
         told = baseline[bench_of[rows]]
@@ -248,6 +256,11 @@ def flow_of(
         lone[undecided[0]] = bench_lone[undecided[1]] = False
         rows, there = rows_of(undecided, npu, bench)
         bench_of[rows], npu_of[there] = there, rows  # their errors stay unknown
+    sides, made_by = (npu, bench), (producer, bench_producer)
+    near = SUSPICIOUS * float(np.median(floor[bench_of >= 0])) if (bench_of >= 0).any() else 0.0
+    ends = shifted((partner, bench_partner), (lone, bench_lone), sides, made_by, near)
+    lone[ends[0]] = bench_lone[ends[1]] = False
+    error[np.isin(table.node, ends[2])] = np.nan
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
     return Flow(
@@ -279,7 +292,7 @@ def flow_of(
         over_few=over_few_samples(npu, texts),
         in_norm=errors_of_norm(table, bench.table, bench_of),
         gain=gains(npu, seen_of(npu, error, floor, twin)),
-        reach=reach(npu, discrete),
+        reach=reach(npu, discrete, masked),
         arguments={
             node: several
             for node, several in arguments.items()
@@ -302,4 +315,33 @@ def _with_rows(npu: Part, rows: Bool) -> Bool:
     return result
 
 
+def _whole_from_outside(
+    npu: Part,
+    bench: ParameterTable,
+    discrete: Bool,
+    producer: Int,
+    bench_producer: Int,
+    bench_of: Int,
+) -> Int:
+    """Rows of whole numbers that no call of either side has made: data, which nothing rounds.
+
+    What is given to modules and calls that stand in no other.
+    """
+    table, calls = npu.table, npu.calls
+    parent = npu.tree.parent
+    is_outermost = (parent <= 0) | (calls.kind[parent] == Kind.COLLECTION)
+    is_data = discrete & table.is_tensor & (table.section == Section.INPUT) & (bench_of >= 0)
+    is_data &= is_outermost[table.node]
+    rows = np.flatnonzero(is_data)
+    for side, made_by, of_side in (
+        (table, producer, rows),
+        (bench, bench_producer, bench_of[rows]),
+    ):
+        made = makers(side, made_by, of_side)
+        other = (side.statistics[:, made] != side.statistics[:, of_side]).any(axis=0)
+        is_data[rows[(made >= 0) & ~other]] = False  # else merely of the same extremes
+    return np.flatnonzero(is_data)
+
+
+_EXACT = 2.0**-20
 _DRAWS = 2.0  # two draws of one noise: the error of a difference is seldom more than twice another

@@ -138,12 +138,17 @@ def mixing(npu: Calls, bench: Part, partner: Int, twin: Int) -> Float:
     return result
 
 
-def reach(part: Part, discrete: Bool) -> Float:
-    """The largest number each call is given; labels and their like are names, no numbers."""
+def reach(part: Part, discrete: Bool, masked: Float) -> Float:
+    """The largest number each call is given; labels and their like are names, no numbers.
+
+    ``masked`` are the sizes of what masks were put on, by row, NaN where none was: errors are
+    measured by these, too.
+    """
     table = part.table
     with np.errstate(all="ignore"):
         extreme = np.abs(table.statistics[:2])
         extreme = np.where(np.isfinite(extreme) & (extreme < 1e3), extreme, 0.0).max(axis=0)
+    extreme = np.fmax(extreme, masked)
     result = np.ones(len(part.tree))
     counts = ~discrete | part.calls.are({"pow", "rpow"})[table.node]
     rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT) & counts)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part, inputs_of
 
 Float = NDArray[np.float64]
@@ -42,4 +44,30 @@ def sizes_behind_masks(npu: Part, producer: Int, visible: Float, whole: Bool) ->
             result[row] = max(result[row], float(sizes.max(initial=0.0)))
         else:
             result[row] = max(result[row], result[made_by])
+    return result
+
+
+def sizes_of_terms(
+    npu: Part, bench: ParameterTable, bench_of: Int, producer: Int, sums: Bool, moves: Bool
+) -> Float:
+    """By row, where the reference has nothing but 0: the largest element of what was added up.
+
+    The difference of two equal numbers is nothing there and rounding here, which its own size
+    tells nothing of. ``sums`` and ``moves`` are the calls, by node, that add up and that merely
+    hand on. NaN elsewhere.
+    """
+    table = npu.table
+    result = np.full(len(table), np.nan)
+    extreme = np.abs(table.statistics[:2]).max(axis=0)
+    theirs = np.append(np.abs(bench.statistics[:2]).max(axis=0), np.nan)[bench_of]
+    ahead = (npu.calls.direction == Direction.FORWARD)[table.node]
+    for row in np.flatnonzero((theirs == 0) & (extreme > 0) & ahead).tolist():
+        node, made_by = int(table.node[row]), int(producer[row])
+        if made_by >= 0:
+            result[row] = result[made_by]
+        elif table.section[row] == Section.OUTPUT and (sums | moves)[node]:
+            rows = inputs_of(table, node)
+            known = extreme[rows] if sums[node] else result[rows[:1]]
+            known = known[np.isfinite(known)]
+            result[row] = known.max(initial=0.0) or np.nan
     return result

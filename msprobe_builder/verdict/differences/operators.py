@@ -96,6 +96,9 @@ DIVIDING = frozenset({"rsqrt", "reciprocal", "rtruediv", "rdiv"})
 SLOPES_DIVIDE = frozenset({"sqrt", "log", "log2", "log10"})
 WAVES = frozenset({"sin", "cos", "tan"})
 
+SUBTRACTING = frozenset("sub rsub isub".split())
+ADDING = frozenset("add radd iadd".split()) | SUBTRACTING
+
 # Elements stand elsewhere behind these, which their statistics do not tell.
 REORDERING = frozenset(
     "flip fliplr flipud roll rot90 index_select gather take_along_dim sort".split()

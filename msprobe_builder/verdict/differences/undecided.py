@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from msprobe_builder.base.codes import Reason
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.match.matching import Matching
+from msprobe_builder.verdict.differences.consumers import consumers_of
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _OPEN = (Reason.UNDECIDED, Reason.OTHER_SHAPE)
 
@@ -58,6 +60,72 @@ def of_one_origin(
         if min(own, theirs) < 0 or partner[own] == theirs or (own, theirs) in likely:
             chosen.append((node, other))
     return np.array(chosen, dtype=np.int64).reshape(-1, 2).T
+
+
+def shifted(
+    pairs: tuple[Int, Int],
+    alone: tuple[Bool, Bool],
+    parts: tuple[Part, Part],
+    made_by: tuple[Int, Int],
+    unit: float,
+) -> tuple[list[int], list[int], list[int]]:
+    """Calls of a running sum that are paired one aside: of either side one is left at an end.
+
+    Where one term differs, another call may look nearer. That which is left is given what the
+    partner of the next one is given, but for ``unit``. ``pairs`` are the partners of both sides,
+    ``alone`` the calls without. Those that are left on both sides, and those of this run between
+    them, whose partners are others, in one list each.
+    """
+    left: tuple[list[int], list[int], list[int]] = ([], [], [])
+    names = [np.array([*part.calls.stems, ""])[part.calls.stem] for part in parts]
+    both = np.intersect1d(names[0][alone[0]], names[1][alone[1]])
+    starts = np.flatnonzero(alone[0] & np.isin(names[0], both) & parts[0].calls.is_forward_call)
+    if not len(both) or not len(starts):
+        return left
+    users = [
+        consumers_of(part.table, producer, len(part.tree))
+        for part, producer in zip(parts, made_by, strict=True)
+    ]
+
+    def behind(side: int, node: int) -> int:
+        """The next call of the same operator that is given what one puts out, -1 without."""
+        stem = parts[side].calls.stem
+        return next((one for one in users[side].of(node) if stem[one] == stem[node]), -1)
+
+    for node in starts.tolist():
+        between: list[int] = []
+        own = behind(0, node)
+        if own < 0 or not _is_given_alike(parts, node, int(pairs[0][own]), unit):
+            continue
+        while own >= 0 and (other := int(pairs[0][own])) >= 0 and len(between) < _MOST:
+            between.append(own)
+            last, own = behind(1, other), behind(0, own)
+            if last >= 0 and alone[1][last]:
+                left[0].append(node)
+                left[1].append(last)
+                left[2].extend(between)
+            if last < 0 or pairs[1][last] != own:
+                break
+    return left
+
+
+_MOST = 256  # calls of a running sum
+
+
+def _is_given_alike(parts: tuple[Part, Part], node: int, other: int, unit: float) -> bool:
+    """Whether two calls are given tensors of the same sizes and norms, one by one."""
+    if other < 0:
+        return False
+    rows, there = (
+        inputs_of(part.table, one) for part, one in zip(parts, (node, other), strict=True)
+    )
+    if (
+        len(rows) != len(there)
+        or (parts[0].table.shape_id[rows] != parts[1].table.shape_id[there]).any()
+    ):
+        return False
+    own, theirs = parts[0].table.statistics[3, rows], parts[1].table.statistics[3, there]
+    return bool((np.abs(own - theirs) <= unit * theirs).all())
 
 
 def rows_of(pairs: Int, npu: Part, bench: Part) -> tuple[Int, Int]:

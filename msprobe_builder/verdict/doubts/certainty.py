@@ -17,7 +17,13 @@ from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.differences.arguments import MAKERS
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import ATTENTION, CASTS, Family, families
+from msprobe_builder.verdict.differences.operators import (
+    ATTENTION,
+    CASTS,
+    Family,
+    families,
+    normalising,
+)
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 
@@ -259,3 +265,60 @@ def works_on_other_parts(flow: Flow, last: int) -> bool:
     sizes = table.numel[rows], flow.bench.table.numel[flow.bench_of[rows]]
     known = ~np.isnan(sizes[0]) & ~np.isnan(sizes[1])
     return bool(np.any(known & (sizes[0] != sizes[1])))
+
+
+def is_left_out(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a call that both sides make, which one has not recorded.
+
+    Nor is that of a normalisation certain, which may enlarge rounding more than anything: how much
+    shows where both sides recorded it.
+    """
+    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+        return False
+    part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
+    if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
+        return False
+    twin = int(part.calls.twin[finding.node])
+    return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
+
+
+def begins_back(flow: Flow, node: int) -> bool:
+    """Whether nothing goes back before it in its micro-step: it may be given any gradient."""
+    before = flow.npu.calls.direction[:node] == Direction.BACKWARD
+    steps = flow.npu.tree.micro_step
+    return not bool((before & (steps[:node] == steps[node])).any())
+
+
+def is_used_inside(flow: Flow, finding: Finding) -> bool:
+    """Whether it is the gradient of a tensor that a module hands out, and uses itself.
+
+    An encoder's output is that, or scores that the loss is given as well. Its gradient is the sum
+    of what comes back from either, some of it later than the module begins to go back.
+    """
+    table, calls, node = flow.npu.table, flow.npu.calls, finding.at
+    twin = int(flow.twin[node])
+    if finding.row < 0 or twin < 0 or not calls.is_module[node]:
+        return False
+    if calls.direction[node] != Direction.BACKWARD or table.section[finding.row] != Section.INPUT:
+        return False
+    first, last = np.searchsorted(table.node, [twin, twin + 1]).tolist()
+    end = int(flow.npu.tree.subtree_end[twin])
+    for row in range(first, last):
+        made = int(flow.producer[row])
+        is_handed_out = table.section[row] == Section.OUTPUT and made >= 0
+        if is_handed_out and table.shape_id[row] == table.shape_id[finding.row]:
+            maker = int(table.node[made])
+            behind = int(flow.npu.tree.subtree_end[maker])
+            is_handed_on = table.section[made] == Section.INPUT  # a module inside is given it, too
+            if any(behind < one <= end for one in flow.consumers.of(maker)) or (
+                is_handed_on and maker > twin
+            ):
+                return True
+    return False
+
+
+def is_unseen_choice(flow: Flow, finding: Finding) -> bool:
+    """Whether it is whole numbers that calls nobody recorded have made, which rounding chooses."""
+    if finding.cause is not Cause.BETWEEN or finding.row < 0 or flow.npu.calls.is_api.any():
+        return False
+    return bool(flow.discrete[finding.row])

@@ -5,7 +5,7 @@ were exchanged, or an index that was transposed, show only where positions begin
 call that shows it is no culprit when it cannot have done otherwise: one that picks, or a sum whose
 mean is right although a wrong share of any of its terms would show in it. Of a product, element by
 element, that is far off but no multiple of what it should be, nobody can tell, nor of what puts
-elements where an index says.
+elements where an index says, or of a loss that picks what labels name.
 """
 
 from __future__ import annotations
@@ -20,34 +20,40 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import Part, inputs_of
+from msprobe_builder.graph.part import inputs_of
 from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
-    NEIGHBOURLY,
+    ADDING,
     PICKING,
-    TRANSPOSING,
+    SUBTRACTING,
     Family,
+)
+from msprobe_builder.verdict.doubts.putting_elsewhere import (
+    copied_otherwise,
+    of_index,
+    takes_by_index,
+    turned_on_one_side,
 )
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_SUBTRACTING = frozenset("sub rsub isub".split())
-_ADDING = frozenset("add radd iadd".split()) | _SUBTRACTING
 _MULTIPLYING = frozenset("mul rmul imul".split())
 _MAX, _MIN, _MEAN, _NORM = range(4)
 # These add or put what they are given where an index says, which may be what is wrong.
 _PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
-_POSITIONAL = PICKING | _ADDING | _MULTIPLYING | _PLACING
+# These pick what labels name, which may be named in another order, or stand in one.
+_NAMED = frozenset("cross_entropy nll_loss".split())
+_POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING | _NAMED
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
-_TERMS = 2  # of a sum
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
+_LEFT_OPEN = 0.5  # of what a factor changes
 
 
 def bits_of(comparisons: Comparisons, table: ParameterTable) -> Int | None:
@@ -88,11 +94,27 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     known &= flow.informative[inputs] | (constant & (operator in _PLACING))
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
-    if operator in PICKING:
-        return not _takes_by_index(flow, node)  # the index may be what is wrong with it
-    if len(inputs) < 2 or operator in _PLACING:
+    if operator in PICKING:  # by an index, it may be what is wrong with it
+        return not takes_by_index(flow, node) and _may_be_picked(flow, finding, inputs)
+    if len(inputs) < 2 or operator in _PLACING | _NAMED:
         return len(inputs) > 1
-    return (_keeps_its_mean if operator in _ADDING else _is_no_multiple)(flow, finding, inputs)
+    return (_keeps_its_mean if operator in ADDING else _is_no_multiple)(flow, finding, inputs)
+
+
+def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
+    """Whether what is put out may be a part of what was given: no larger, and no multiple."""
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    own = flow.npu.table.statistics[:, finding.row]
+    given = flow.npu.table.statistics[:, inputs]
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+    if theirs[_MAX] == theirs[_MIN]:
+        return True
+    slack = rounding * np.abs(given[:2]).max()
+    if own[_MAX] > given[_MAX].max() + slack or own[_MIN] < given[_MIN].min() - slack:
+        return False
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        return not np.ptp(times) <= rounding * np.abs(times).max()
 
 
 def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
@@ -122,7 +144,7 @@ def _adds_its_means(flow: Flow, row: int, inputs: Int) -> bool:
     table = flow.npu.table
     signs = np.ones(len(inputs))
     operator = operator_of(flow.npu.tree.parsed[table.node[row]].stem)
-    if operator in _SUBTRACTING:
+    if operator in SUBTRACTING:
         signs[1:] = -1.0
     total = float(np.sum(table.statistics[_MEAN, inputs] * signs))
     if operator == "rsub":
@@ -141,10 +163,35 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
         times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
         largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
         within = np.abs(own[:2]).max() <= largest * (1 + rounding)
-        is_multiple = np.ptp(times) <= rounding * np.abs(times).max()
+        # One factor explains what is off only where what it leaves open is little beside that.
+        spread = float(np.ptp(times))
+        is_multiple = spread <= rounding * np.abs(times).max()
+        is_multiple &= spread <= _LEFT_OPEN * np.abs(times - 1).max()
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
     return bool(within and not is_multiple)
+
+
+def is_given_first_gradient(flow: Flow, finding: Finding, bits: Int | None) -> bool:
+    """Whether a gradient is off that was made of the loss's, with modules alone recorded.
+
+    Where labels stand in another order, the gradient that the loss gives back has the statistics
+    of the reference, and the first product that it goes into shows it.
+    """
+    table, tree, calls = flow.npu.table, flow.npu.tree, flow.npu.calls
+    node = finding.at
+    if bits is None or calls.is_api.any() or finding.side or finding.cause is not Cause.OUTPUT:
+        return False
+    if table.section[finding.row] == Section.PARAMETERS_GRAD:
+        node = int(tree.parent[node])
+    if calls.direction[node] != Direction.BACKWARD or not calls.is_module[node]:
+        return False
+    rows = inputs_of(table, node)
+    before = calls.is_module[:node] & (calls.direction[:node] == Direction.BACKWARD)
+    before &= (tree.micro_step[:node] == tree.micro_step[node]) & (tree.subtree_end[:node] < node)
+    return bool(len(rows) and not before.any() and (flow.producer[rows] < 0).any()) and bool(
+        (bits[rows] != 1).any()
+    )
 
 
 def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> bool:
@@ -162,7 +209,10 @@ def may_have_moved_before(flow: Flow, finding: Finding, bits: Int | None) -> boo
     shape, origin = flow.npu.table.shape_id, makers(flow.npu.table, flow.producer, rows)
     # What has another shape since was moved, if only by a view.
     unknown = (origin < 0) | (shape[origin] != shape[rows])
-    rows = rows[unknown & (bits[rows] != 1) & ~flow.discrete[rows]]
+    # Whole numbers are places and names, truth values a mask.
+    is_mask = flow.npu.table.statistics[_MAX, rows] == 1
+    is_mask &= flow.npu.table.statistics[_MIN, rows] == 0
+    rows = rows[unknown & (bits[rows] != 1) & (~flow.discrete[rows] | is_mask)]
     before = flow.npu.tree.micro_step[:node] == flow.npu.tree.micro_step[node]
     if not len(rows) or not (before & calls.is_module[:node]).any():
         return False
@@ -196,7 +246,10 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         return {}
     table, result = flow.npu.table, {}
     for number, finding in enumerate(findings):
-        if turned := turned_on_one_side(flow, finding, bits):
+        if turned := [
+            *turned_on_one_side(flow, finding, bits),
+            *copied_otherwise(flow, finding, bits),
+        ]:
             result[number] = Moved(tuple(turned[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
             continue
@@ -205,61 +258,15 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         found = [node for node in every if node >= 0 and node not in same]
         found.sort(key=lambda node: flow.family[node] == Family.PRODUCT)
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
-        if operator in _MULTIPLYING | _PLACING or not found:
+        if operator in _MULTIPLYING | _PLACING | _NAMED or not found:
             found.insert(0, finding.at)
+        # What is off by little may as well have been rounded.
         is_only = operator in PICKING and len(every) == 1 and found == every
-        places = [Place(0, node, Cause.ORDER) for node in found[:_SHOWN]]
+        if is_only and finding.error < _FAR:
+            found, is_only = [finding.at, *found], False
+        places = [of_index(flow, node) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result
-
-
-def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
-    """Transpositions that one side alone makes before what is off, nearest first.
-
-    Attention and convolutions are made of what stands beside one another: where one side turns
-    what the other gives its shape by other means, it may stand elsewhere. A sum would have shown
-    that before.
-    """
-    node = finding.at
-    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
-        return []
-    inputs, partner = inputs_of(flow.npu.table, node), int(flow.partner[node])
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
-    is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
-    if is_told or not is_neighbourly or (bits[inputs] == 1).all():
-        return []
-    own = _turned(flow.npu, flow.producer, flow.lone | (flow.grouped.npu >= 0), node)
-    alone = flow.bench_lone | (flow.grouped.bench >= 0)
-    theirs = _turned(flow.bench, flow.bench_producer, alone, partner)
-    if bool(own) == bool(theirs):
-        return []  # none, or each its own: nobody knows what they come to
-    cause = Cause.EXTRA if own else Cause.MISSING
-    return [Place(int(not own), one, cause) for one in own or theirs]
-
-
-def _turned(part: Part, producer: Int, alone: Bool, node: int) -> list[int]:
-    """The transpositions of one side ``alone`` on the way to a call, up to where sums are made."""
-    turns = part.calls.are(TRANSPOSING) & alone
-    adds = part.calls.are(_ADDING)
-    found: list[int] = []
-    known, waiting = {node}, inputs_of(part.table, node).tolist()
-    for _ in range(_MOST_ROWS):
-        row = int(producer[waiting.pop(0)]) if waiting else -1
-        if row < 0:
-            if not waiting:
-                break
-            continue
-        source = int(part.table.node[row])
-        if part.calls.is_module[source]:
-            waiting.append(row)
-        elif source not in known:
-            known.add(source)
-            if turns[source]:
-                found.append(source)
-            inputs = inputs_of(part.table, source)
-            if not adds[source] or len(inputs) < _TERMS:
-                waiting += inputs.tolist()
-    return found
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:
@@ -279,12 +286,7 @@ def _before(flow: Flow, node: int) -> Iterator[int]:
             waiting.append(row)  # it hands on what it was given or what was made inside
         elif source not in known:
             known.add(source)
-            if flow.family[source] == Family.PRODUCT or _takes_by_index(flow, source):
+            if flow.family[source] == Family.PRODUCT or takes_by_index(flow, source):
                 yield source
             else:
                 waiting += inputs_of(flow.npu.table, source).tolist()
-
-
-def _takes_by_index(flow: Flow, node: int) -> bool:
-    is_selection = flow.family[node] == Family.SELECTION
-    return bool(is_selection and flow.discrete[inputs_of(flow.npu.table, node)].any())

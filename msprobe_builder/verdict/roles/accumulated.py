@@ -83,13 +83,15 @@ def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
 
     What they give back to its parameters is one sum, which stands at one of them, often the first.
     Where functions with a derivative of their own are called inside, theirs as well: no module is
-    around them on the way back.
+    around them on the way back. Modules that share a matrix, as words do that are foretold, too.
     """
     tree, calls = flow.npu.tree, flow.npu.calls
     back = np.flatnonzero(calls.is_module & (calls.direction == Direction.BACKWARD))
     groups: dict[tuple[int, int], list[int]] = {}
+    tied = _of_one_matrix(flow)
     for node in back.tolist():
-        groups.setdefault((int(calls.stem[node]), int(tree.micro_step[node])), []).append(node)
+        stem = int(calls.stem[node])
+        groups.setdefault((tied.get(stem, stem), int(tree.micro_step[node])), []).append(node)
     found = {
         node: tuple(one for one in several if one != node)
         for several in groups.values()
@@ -102,6 +104,20 @@ def given_back_beside(flow: Flow) -> dict[int, tuple[int, ...]]:
         if around >= 0:
             found[around] = (*found.get(around, ()), int(calls.twin[node]))
     return found
+
+
+def _of_one_matrix(flow: Flow) -> dict[int, int]:
+    """By module, as a number of its stem, the first one that holds the same matrix."""
+    table, calls = flow.npu.table, flow.npu.calls
+    rows = (table.section == Section.PARAMETERS) & table.is_tensor & ~flow.is_line
+    rows &= flow.informative  # matrices that hold one number everywhere are alike by chance
+    rows &= calls.is_module[table.node]
+    first: dict[tuple[int, bytes], int] = {}
+    found: dict[int, int] = {}
+    for row in np.flatnonzero(rows).tolist():
+        stem = int(calls.stem[table.node[row]])
+        found.setdefault(stem, first.setdefault(_numbers(table, row), stem))
+    return {stem: one for stem, one in found.items() if stem != one}
 
 
 def _times_given_back(part: Part, nodes: Int) -> Int:

@@ -69,3 +69,13 @@ def inside_gradients(flow: Flow) -> Bool:
     calls, tree = flow.npu.calls, flow.npu.tree
     back = calls.direction == Direction.BACKWARD
     return np.asarray(calls.is_forward_call & back[tree.parent] & ~tree.is_recompute)
+
+
+def of_other_types(flow: Flow) -> NDArray[np.bool_]:
+    """Calls, of both directions, that are given or put out another type than in the reference."""
+    table, twin = flow.npu.table, flow.twin
+    rows = np.flatnonzero(flow.bench_of >= 0)
+    differs = table.dtype_id[rows] != flow.bench.table.dtype_id[flow.bench_of[rows]]
+    found = flow.partner < 0
+    found[table.node[rows[differs]]] = True
+    return np.asarray(found | ((twin >= 0) & found[twin]))

@@ -36,6 +36,7 @@ from msprobe_builder.verdict.roles.columns import (
     first_modules,
     first_rows,
     inside_gradients,
+    of_other_types,
     rows_by_node,
     with_calls_inside,
 )
@@ -105,7 +106,7 @@ class Inheritance:
         self.mixing: Sequence[float] = elements(flow.mixing)
         self.kinked: Sequence[bool] = elements(flow.kinked)
         self.shares: Sequence[bool] = elements(flow.npu.calls.are(SHARING))
-        self.totals: Sequence[bool] = elements(flow.npu.calls.are({"sum"}))
+        self.totals: Sequence[bool] = elements(flow.npu.calls.are({"sum", "cumsum"}))
         self.over_few: Sequence[bool] = elements(flow.over_few)
         self.in_norm: Sequence[float] = elements(flow.in_norm)
         self.gain: Sequence[float] = elements(flow.gain)
@@ -119,7 +120,7 @@ class Inheritance:
         self.backward: Sequence[bool] = elements(flow.npu.calls.direction == Direction.BACKWARD)
         self.rounds: Sequence[bool] = elements(flow.npu.calls.are(ROUNDING))
         self.jumps: Sequence[bool] = elements(flow.npu.calls.are(JUMPING))
-        self.is_cast: Sequence[bool] = elements(flow.npu.calls.are(CASTS))
+        self.is_cast: Sequence[bool] = elements(flow.npu.calls.are(CASTS) & of_other_types(flow))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
         for node, several in flow.arguments.items():
             self.reorders[0][node] |= any(one.is_order for one in several)
@@ -149,13 +150,12 @@ class Inheritance:
         self.uneven = uneven_gradients(flow)
         self.beside = given_back_beside(flow)
         self.taint: dict[int, Place] = {}  # by row: something differs that statistics may hide
-        self.given = Worst(size)
         self.node_taint: dict[int, Place] = {}
         # By shape and type what was written to parts of tensors: no call puts out what it made.
         self.shape: Sequence[int] = elements(table.shape_id)
         self.dtype: Sequence[int] = elements(table.dtype_id)
         self.written: dict[tuple[int, int], tuple[float, int]] = {}
-        self.put_out = Worst(size)
+        self.given, self.put_out = Worst(size), Worst(size)
         self.inside = Worst(size)  # worst of what the calls inside have put out so far
         self.expected = array("d", [0.0]) * size
         self.shown = array("d", [math.nan]) * size
@@ -180,8 +180,7 @@ class Inheritance:
 
     def _receive(self, node: int, row: int) -> None:
         """What a row holds: seen in itself, or inherited from where it came from."""
-        seen, floor = self.error[row], self.floor[row]
-        producer = self.producer[row]
+        seen, floor, producer = self.error[row], self.floor[row], self.producer[row]
         if producer >= 0:
             inherited = self.latent[producer], self.root[producer]
             self._pass_taint_on(row, producer)
@@ -269,7 +268,9 @@ class Inheritance:
             worst = max(worst, self.inside[node], self.given[node])
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
             # It came from calls that were not recorded, from what the module had at hand.
-            worst = max(worst, self.inside[parent], self.given[parent])
+            other = max(self.inside[parent], self.given[parent])
+            if other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices:
+                worst = max(worst, other)  # while no rounding makes whole numbers
         if self.section[row] == Section.INPUT and self._reads_gradients(node):
             worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst

@@ -318,7 +318,9 @@ class Pass(Inheritance):
         elif adds:
             amount = self._amount(node) / self.scale[row]
             if self.totals[node]:
-                amount *= self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
+                terms = self.numel[self.inputs[self.in_start[node]]] / self.numel[row]
+                # A running sum may be off by as large a part as its terms.
+                amount = amount * terms if terms > 1.0 else max(amount, error)
             if row in self.updates and node not in self.arguments:
                 update = self.updates[row]
                 amount = max(amount, min(error * update.stretch, update.limit))

@@ -14,14 +14,18 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.metrics.result import PairResult
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.differences.operators import Family, normalising
+from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.doubts.certainty import (
+    begins_back,
     half_unit,
     is_cast_of_habit,
     is_cast_once,
     is_given_unknown,
+    is_left_out,
     is_open,
     is_rounded_perhaps,
+    is_unseen_choice,
+    is_used_inside,
     is_within,
     paired_crosswise,
     resized_inputs,
@@ -31,7 +35,11 @@ from msprobe_builder.verdict.doubts.certainty import (
 from msprobe_builder.verdict.doubts.converging import meets_again
 from msprobe_builder.verdict.doubts.disagreeing import with_own_factors
 from msprobe_builder.verdict.doubts.own_norms import OwnNorms, is_explained, wrong_numbers
-from msprobe_builder.verdict.doubts.reordered import may_have_moved_before, moved_values
+from msprobe_builder.verdict.doubts.reordered import (
+    is_given_first_gradient,
+    may_have_moved_before,
+    moved_values,
+)
 from msprobe_builder.verdict.doubts.second_pass import made_later
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
 from msprobe_builder.verdict.doubts.unshown import unshown
@@ -104,6 +112,7 @@ def accusations(
         or number in later.unshown
         or number in unsure
         or number in elsewhere
+        or is_given_first_gradient(flow, one, bits)
         or (own_order and one.at > last)
         else _strength(
             flow,
@@ -154,12 +163,15 @@ def accusations(
             if root in followed:
                 break
             root = roles.findings[root].root
+        if one.cause in _OF_THE_PROGRAM and root >= 0 and strength[root] is Strength.WEAK:
+            root = -1  # no number makes a program do something else
         # In halves, parts that were added in another order are off by as much as one is rounded.
         is_rounding = merged and one.cause in _OF_NUMBERS and one.error < half
         if root < 0 and not is_rounding:
             sure = strength[number]
             among = float(number) if sure is Strength.STRONG else -_times(one)
-            if resized_inputs(flow, one):
+            is_other = one.cause not in _OF_THE_PROGRAM and resized_inputs(flow, one)
+            if is_other or is_used_inside(flow, one):
                 among = max(among, 0.0)  # what is given of another size explains anything
             if number in unsure:  # what comes behind may follow from what nobody can compare
                 among = -inf
@@ -189,15 +201,19 @@ def accusations(
     )
     lost = None if is_given_back else lost_gradients(flow)
     hardly = lost is not None and lost <= 2.0  # each side is off by as much
+    # That something is cut off shows in gradients, which then are what follows.
+    is_cause = all(_direction(flow, each.finding.at) is Direction.BACKWARD for each in found)
     for place, row in cut_off(flow, kept_history(flow, rows)) if lost != 0.0 else []:
         if (place.side, place.node) not in known and not (
             place.side == 0 and keeps_its_gradient(flow, place.node)
         ):
             node = int(flow.npu.table.node[row])
             one = Finding(place.side, place.node, row, node, 0.0, 0.0, Cause.GRADIENT, -1)
-            is_other = flow.error[row] > SUSPICIOUS * flow.floor[row]
+            put_out = flow.npu.table.section[row] == Section.OUTPUT
+            told = float(np.fmax(flow.floor[row], roles.expected[node] if put_out else 0.0))
+            is_other = flow.error[row] > SUSPICIOUS * told
             sure = Strength.WEAK if merged or hardly or is_other else Strength.STRONG
-            order = (-float(sure), _position(roles, node))
+            order = (-float(sure), -inf if is_cause else _position(roles, node))
             found.append(Accusation(-1, one, sure, 0, order))
             known.add((place.side, place.node))
     first = min((one.finding.at for one in found if one.strength is Strength.STRONG), default=None)
@@ -261,6 +277,7 @@ def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
 
 
 _SEVERAL = 4
+_OF_THE_PROGRAM = (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
 _OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
 
 
@@ -320,7 +337,7 @@ def _strength(
     same_calls: bool,
 ) -> Strength:
     """Strong only when no noise explains it, and when what came behind has felt it."""
-    if _is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
+    if is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
     differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
     differs |= finding.cause is Cause.RANK
@@ -356,7 +373,9 @@ def _strength(
         return Strength.WEAK
     # A gradient is a sum of what several give back, which nobody records: what is off in it may
     # have begun in any of them, and of modules alone in forward calls that nobody recorded.
-    if finding.cause is Cause.BETWEEN and _direction(flow, finding.at) is Direction.BACKWARD:
+    is_sum = _direction(flow, finding.at) is Direction.BACKWARD
+    is_sum &= finding.cause is Cause.BETWEEN or (is_external and not begins_back(flow, finding.at))
+    if is_sum or is_used_inside(flow, finding) or is_unseen_choice(flow, finding):
         return Strength.WEAK
     if meets_again(flow, finding) or is_cast_of_habit(flow, finding, texts):
         return Strength.WEAK
@@ -366,21 +385,6 @@ def _strength(
         if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
-
-
-def _is_left_out(flow: Flow, finding: Finding) -> bool:
-    """Whether it is the gradient of a call that both sides make, which one has not recorded.
-
-    Nor is that of a normalisation certain, which may enlarge rounding more than anything: how much
-    shows where both sides recorded it.
-    """
-    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
-        return False
-    part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
-    if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
-        return False
-    twin = int(part.calls.twin[finding.node])
-    return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
 
 
 def _counts_over_own_parameters(flow: Flow, row: int) -> bool:

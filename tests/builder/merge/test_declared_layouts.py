@@ -15,6 +15,7 @@ from msprobe_builder.merge.ranks.layout import parse_layout
 RUN = "megatron_tp2pp2"
 FOREIGN = "Reductions inside layers run over ranks that have no group in the declared layout"
 OTHER = "Reductions inside layers run over other ranks than the declared tensor-parallel group"
+PRODUCTS = "Layers with a matrix add up what they put out over ranks"
 SENT = "Ranks send each other tensors outside of all modules"
 
 
@@ -23,8 +24,9 @@ SENT = "Ranks send each other tensors outside of all modules"
     [
         pytest.param({"tp": 2, "pp": 2}, [], id="right"),
         pytest.param({"tp": 4, "pp": 1}, [FOREIGN, SENT], id="one stage of four ranks"),
-        pytest.param({"tp": 1, "pp": 4}, [FOREIGN], id="four stages"),
-        pytest.param({"tp": 2, "pp": 1}, [SENT], id="replicas for stages"),
+        pytest.param({"tp": 1, "pp": 4}, [FOREIGN, PRODUCTS], id="four stages"),
+        pytest.param({"tp": 2, "pp": 1, "cp": 2}, [SENT], id="parts of a sequence for stages"),
+        pytest.param({"tp": 1, "pp": 2}, [PRODUCTS], id="replicas for parts of tensors"),
         pytest.param({"tp": 2, "pp": 2, "order": "pp-dp-ep-cp-tp"}, [OTHER], id="order"),
     ],
 )
