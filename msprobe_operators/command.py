@@ -180,7 +180,12 @@ def _check(options: argparse.Namespace) -> int:
     failed = [row for row in rows if row.status == "failed"]
     for row in failed:
         print(row.sentence)
+    is_untested = bool(rows) and all(row.status == "not tested" for row in rows)
+    if is_untested:
+        print(rows[0].sentence)  # whoever reads a count alone takes it for a good one
     print(f"{counted([row.status for row in rows]) or 'no calls'}; see {written[0]}.")
+    if is_untested:
+        return EXIT_CANNOT_RUN
     return EXIT_FAILED if failed else EXIT_OK
 
 

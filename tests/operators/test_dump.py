@@ -165,6 +165,18 @@ def test_what_cannot_be_run_is_not_run(name: str, arguments: list[Any], why: str
     assert why in row.reason
 
 
+def test_a_dump_of_which_nothing_can_be_run_says_why(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0")
+    for file in (dump / "dump_tensor_data").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("Functional.silu.0.forward was not tested: ")
+    assert "2 not tested" in said
+
+
 def test_names_without_their_namespace_are_found() -> None:
     assert function_of("Torch.vector_norm.0") is torch.linalg.vector_norm
 
