@@ -84,7 +84,7 @@ def test_ranks_in_memory(dumps: Path, tmp_path: Path, workers: int) -> None:
     [
         ({"task": "statistics"}, {"a": None}, "no object 'data'"),
         ([], {"a": None}, "dump is no object"),
-        ({"data": {}}, {"a": None}, "no key 'task'"),
+        ({"data": {}}, {"a": None}, "the key 'task' is missing"),
         ({"task": "statistics", "data": {}}, {}, "is empty"),
         ({"task": "statistics", "data": {}}, 3, "does not hold a JSON object"),
     ],

@@ -93,7 +93,7 @@ def test_calls_are_not_compared_with_saved_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "cut off"), ("[]", "no object 'data'"), ('{"data": {}}', "no key 'task'")],
+    [("{", "cut off"), ("[]", "no object 'data'"), ('{"data": {}}', "the key 'task' is missing")],
 )
 def test_a_damaged_file_is_said_in_a_sentence(tmp_path: Path, text: str, words: str) -> None:
     saved = save(tmp_path / "bench", values(1.0))
