@@ -113,6 +113,7 @@ class Flow:
     consumers: Consumers
     altered: frozenset[int]  # calls that alone put out other bits, with the same statistics
     by_sum: Bool  # rows of which a checksum alone tells
+    is_untold: bool  # and calls put out other bits as a habit, so that those say nothing
     is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
@@ -302,6 +303,7 @@ def flow_of(
         consumers=consumers_of(table, producer, len(npu.tree)),
         altered=altered,
         by_sum=by_sum,
+        is_untold=bool(np.isnan(other_bits) and by_sum.any()),
         is_exact=exact_elsewhere(npu, comparisons),
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,

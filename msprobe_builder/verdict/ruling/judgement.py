@@ -178,10 +178,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
         sentence += f" {parts.sentence()}"
     if is_elsewhere:
         conclusion, sentence = UNDECIDED, OTHER_LAYOUT
+    elif flow.is_untold and not suspects:
+        conclusion, sentence = UNDECIDED, OTHER_BITS
     by_sum = np.zeros(len(roles.role), dtype=bool)
     by_sum[flow.npu.table.node[flow.by_sum]] = True
-    if not suspects and np.isnan(flow.error[flow.by_sum]).any():
-        conclusion, sentence = UNDECIDED, OTHER_BITS
     return Judgement(
         step=result.step,
         rank=result.rank,

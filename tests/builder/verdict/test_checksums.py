@@ -106,6 +106,20 @@ def test_calls_that_round_otherwise_by_habit_are_not_judged(
     assert "hold checksums alone" in verdict.sentence
 
 
+def test_gradients_that_are_counted_otherwise_are_no_habit(
+    checksums: Path, tmp_path: Path
+) -> None:
+    bench = checksums / "attention" / "bench"
+
+    def without_last_number(data: dict[str, Any]) -> None:
+        for name in [one for one in data if one.endswith("parameters_grad.1")]:
+            data[name.removesuffix(".1")] = data.pop(name)
+
+    npu = _written(bench, tmp_path / "npu", without_last_number)
+    verdict = verdict_on(npu, bench, tmp_path / "out")
+    assert (verdict.conclusion, verdict.suspects) == ("clean", ())
+
+
 def test_a_single_number_in_the_place_of_its_checksum_is_its_value(
     checksums: Path, tmp_path: Path
 ) -> None:
