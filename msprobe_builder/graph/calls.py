@@ -92,6 +92,13 @@ def calls_of(names: Sequence[Name]) -> Calls:
     )
 
 
+def operations(calls: Calls) -> Int:
+    """A number for the operator, or class of modules, and the direction of each node."""
+    numbers: dict[str, int] = {}
+    operator = calls.of_stems(lambda stem: numbers.setdefault(operator_of(stem), len(numbers)))
+    return np.asarray(operator * len(Direction) + calls.direction)
+
+
 # Views and copies: what comes out went in.
 _CARRIES = frozenset(
     "view reshape transpose t permute contiguous clone detach to float half bfloat16 double type "

@@ -41,7 +41,9 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     of an optimizer. Other outputs have none.
     """
     sums = _checksums(table)
-    tensor = table.is_tensor & ((table.missing & 3 == 0) | (sums > 0))
+    tensor = table.is_tensor & (table.missing & 3 == 0)
+    for one in sums:
+        tensor |= table.is_tensor & (one > 0)
     is_input = tensor & (table.section == Section.INPUT)
     is_output = tensor & (table.section == Section.OUTPUT)
     is_module = calls.is_module
@@ -54,8 +56,8 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     result: NDArray[Any] = np.full(len(table), -1, dtype=np.int32)
     # Flat tensors say nothing: all zeros and all masks are alike.
     tells = table.statistics[_MAX] != table.statistics[_MIN]
-    exact = _hash([table.shape_id, table.dtype_id, sums], table.statistics)
-    loose = _hash([table.numel.view(np.int64), sums], table.statistics[:2])
+    exact = _hash([table.shape_id, table.dtype_id, *sums], table.statistics)
+    loose = _hash([table.numel.view(np.int64), *sums], table.statistics[:2])
     writes = calls.is_api & (calls.of_stems(_writes) == 1)
     written = is_input & writes[table.node] & (table.position == 0)
     passes = [
@@ -80,13 +82,18 @@ def producers(tree: Tree, calls: Calls, table: ParameterTable) -> Int:
     return result
 
 
-def _checksums(table: ParameterTable) -> Int:
-    """A number above 0 for the checksum of each row without extremes, else 0."""
+def _checksums(table: ParameterTable) -> list[Int]:
+    """A column with a number above 0 for the checksum of each row without extremes, else 0.
+
+    None of it where no row has a checksum alone, as in most dumps.
+    """
+    bare = np.flatnonzero(table.missing & 3 == 3).tolist() if table.md5 else []
+    found = {row: text for row in bare if (text := table.md5.get(row))}
+    if not found:
+        return []
     result = np.zeros(len(table), dtype=np.int64)
-    for row in np.flatnonzero(table.missing & 3 == 3).tolist() if table.md5 else ():
-        if text := table.md5.get(row):
-            result[row] = crc32(text.encode()) + 1
-    return result
+    result[list(found)] = [crc32(text.encode()) + 1 for text in found.values()]
+    return [result]
 
 
 def through_wrappers(part: Part, producer: Int, lone: NDArray[np.bool_]) -> Int:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.base.codes import Direction
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.graph.calls import Calls, operator_of
+from msprobe_builder.graph.calls import operations
 from msprobe_builder.graph.part import Part, put_out_by
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
@@ -43,16 +42,9 @@ def baseline(noise: Part, bench: Part, comparisons: Comparisons, texts: Texts) -
     known = np.flatnonzero(np.isfinite(result))
     if not len(known):
         return result
-    kind = _kinds(bench.calls)[bench.table.node[known]] * 8 + bench.table.section[known]
+    kind = operations(bench.calls)[bench.table.node[known]] * 8 + bench.table.section[known]
     order = np.argsort(kind, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(kind[order]) != 0])
     for rows in np.split(known[order], starts[1:]):
         result[rows] = np.maximum(result[rows], np.median(result[rows]))
     return result
-
-
-def _kinds(calls: Calls) -> Int:
-    """A number for the operator, or class of modules, and the direction of each node."""
-    numbers: dict[str, int] = {}
-    operator = calls.of_stems(lambda stem: numbers.setdefault(operator_of(stem), len(numbers)))
-    return np.asarray(operator * len(Direction) + calls.direction)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.calls import carries
+from msprobe_builder.graph.calls import carries, operations
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
 
@@ -34,7 +34,7 @@ class _Calls:
 
 def _calls(part: Part, comparisons: Comparisons) -> _Calls | None:
     equal = comparisons.md5_equal
-    if equal is None:
+    if equal is None or not (equal >= 0).any():
         return None
     table, calls = part.table, part.calls
     rows = comparisons.pairs.npu
@@ -90,10 +90,7 @@ def exact_elsewhere(part: Part, comparisons: Comparisons) -> Bool:
     found = _calls(part, comparisons)
     if found is None:
         return np.zeros(len(part.tree), dtype=bool)
-    calls = part.calls
-    numbers: dict[str, int] = {}
-    last = calls.of_stems(lambda stem: numbers.setdefault(stem.rpartition(".")[2], len(numbers)))
-    kind = (last * len(Direction) + calls.direction) * 2 + calls.is_module
+    kind = operations(part.calls)
     size = int(kind.max(initial=0)) + 1
     same, other = (
         np.bincount(kind[found.given & one], minlength=size)
