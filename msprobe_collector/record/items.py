@@ -76,7 +76,7 @@ class Items(NestedDescriber):
         self._with_checksum = measures and summary_mode == MD5
         self._with_words = measures and summary_mode == XOR
         # Whether a tensor is what was saved, to the last bit, only a checksum tells.
-        self._identifies = self._with_checksum or files.one_file
+        self._identifies = self._with_checksum or self._with_words or files.one_file
         self._stored: dict[int, tuple[Item, str]] = {}  # records and the names they are saved as
         self._measures = measures
         self.estimate = False  # count what would be saved instead of saving it

@@ -106,9 +106,7 @@ def test_calls_that_round_otherwise_by_habit_are_not_judged(
     assert "hold checksums alone" in verdict.sentence
 
 
-def test_gradients_that_are_counted_otherwise_are_no_habit(
-    checksums: Path, tmp_path: Path
-) -> None:
+def test_gradients_that_are_counted_otherwise_are_no_habit(checksums: Path, tmp_path: Path) -> None:
     bench = checksums / "attention" / "bench"
 
     def without_last_number(data: dict[str, Any]) -> None:
