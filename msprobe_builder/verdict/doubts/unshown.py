@@ -6,16 +6,22 @@ None of it proves anything; it is told where nobody else is found.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries
 from msprobe_builder.graph.floating import discrete_types, epsilons
+from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, SHAPING, TURNING, Family, families
 from msprobe_builder.verdict.doubts.certainty import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 
 def unshown(flow: Flow, texts: Texts, *, is_blind: bool) -> list[Finding]:
@@ -161,14 +167,24 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
     """Calls that one side alone makes while the other makes none in their place, with their sides.
 
     What they do may stay within the rounding of a type coarser than float32, or stand behind a
-    choice. None that merely shape or cast, or that no pass goes through, as those of an optimizer.
+    choice. None that merely shape or cast, or that no pass goes through, as those of an optimizer,
+    nor what a group alone is given, such as a mask where one kernel makes its own.
     """
     if flow.is_merged or not (is_blind or _is_coarse(flow, texts)):
         return []
     alone, kinds = [], 0
-    for part, lone in ((flow.npu, flow.lone), (flow.bench, flow.bench_lone)):
+    for part, lone, producer, group in (
+        (flow.npu, flow.lone, flow.producer, flow.grouped.npu),
+        (flow.bench, flow.bench_lone, flow.bench_producer, flow.grouped.bench),
+    ):
         calls, family = part.calls, families(part.calls)
-        one = lone & calls.is_forward_call & ~part.tree.is_recompute & ~calls.are(_IDLE)
+        one = (
+            lone
+            & ~_for_groups(part, producer, lone, group >= 0)
+            & calls.is_forward_call
+            & ~part.tree.is_recompute
+            & ~calls.are(_IDLE)
+        )
         one &= ~np.isin(family, (Family.RANDOM, Family.UNINITIALISED, Family.COMMUNICATION))
         one &= np.arange(len(lone)) < calls.last_pass
         rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
@@ -188,6 +204,25 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
     if all(alone) or kinds > _MOST:
         return []
     return [(side, node) for side, nodes in enumerate(alone) for node in nodes]
+
+
+def _for_groups(part: Part, producer: Int, lone: Bool, is_grouped: Bool) -> Bool:
+    """Calls of one side alone whose output goes nowhere but into groups, which their edges judge.
+
+    Through further such calls as well.
+    """
+    table = part.table
+    given = (producer >= 0) & (table.section == Section.INPUT) & ~part.calls.is_module[table.node]
+    rows = np.flatnonzero(given)
+    made = makers(table, producer, rows)
+    source, user = table.node[made[made >= 0]], table.node[rows[made >= 0]]
+    result = np.zeros(len(lone), dtype=bool)
+    result[source] = lone[source]
+    while True:
+        elsewhere = result[source] & ~is_grouped[user] & ~result[user]
+        if not elsewhere.any():
+            return result
+        result[source[elsewhere]] = False
 
 
 def _given_back(flow: Flow) -> list[tuple[int, int]]:

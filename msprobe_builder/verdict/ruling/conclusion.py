@@ -80,6 +80,15 @@ def told_of_products(names: Sequence[str]) -> str:
     )
 
 
+def told_of_scale(factor: float) -> str:
+    """By how much more one side multiplies its loss."""
+    more, less = ("This run", "the reference") if factor > 1 else ("The reference", "this run")
+    return (
+        f"{more} multiplies its loss by {max(factor, 1 / factor):,.0f} times what {less} does, as"
+        " float16 needs it; gradients are judged as if both had scaled alike."
+    )
+
+
 def told_of_norms(
     names: Sequence[str], explained: Collection[int], norms: int, *, is_total: bool
 ) -> str:

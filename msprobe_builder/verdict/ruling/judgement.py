@@ -17,6 +17,7 @@ from msprobe_builder.dump.task import Task
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow, flow_of
+from msprobe_builder.verdict.differences.loss_scale import without_loss_scale, without_scaling
 from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.differences.undecided import undecided_calls
 from msprobe_builder.verdict.doubts.disagreeing import (
@@ -48,6 +49,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     told_of_flags,
     told_of_norms,
     told_of_products,
+    told_of_scale,
 )
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line
 from msprobe_builder.verdict.ruling.lines import at_its_line
@@ -104,6 +106,10 @@ def judge_pair(result: PairResult) -> Judgement | None:
         return None
     if result.task is Task.STRUCTURE:
         return _without_numbers(result)
+    result, scale = without_loss_scale(result)
+    assert result.bench is not None
+    assert result.matching is not None
+    assert result.comparisons is not None
     npu = Part(result.npu.tree, result.npu.table)
     bench = Part(result.bench.tree, result.bench.table)
     flow = flow_of(
@@ -125,6 +131,8 @@ def judge_pair(result: PairResult) -> Judgement | None:
             result.comparisons.pairs,
         ),
     )
+    if scale is not None:
+        flow = without_scaling(flow, scale)
     flags = flags_of_layers(flow)
     explained = explained_flags(flow, flags)
     others = {node: one for node, one in flow.arguments.items() if node not in flags}
@@ -167,6 +175,8 @@ def judge_pair(result: PairResult) -> Judgement | None:
     )
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
+    if scale is not None:
+        sentence += f" {told_of_scale(scale.factor)}"
     if flow.reduced and conclusion == CLEAN:
         sentence += f" {told_of_products(flow.reduced)}"
     if norms.explained and conclusion == CLEAN:

@@ -1,0 +1,204 @@
+"""Loss scaling: in float16 the loss is multiplied before it is derived, that gradients stay normal.
+
+All gradients are then that many times those of a run that scales otherwise, as one in another type
+does, or one whose scale was halved behind an overflow. That is no fault: they are judged as if both
+runs had scaled alike. The factor is a power of two, as ``torch.amp.GradScaler`` and Megatron take
+it, so that nothing is rounded by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.texts import Texts
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameter_columns import ALL_MISSING
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.floating import HALF, epsilons
+from msprobe_builder.graph.parameter_table import ParameterTable
+from msprobe_builder.graph.part import Part
+from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.metrics.result import Graph, PairResult
+from msprobe_builder.verdict.differences.flow import Flow
+
+Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+_NORM = 3
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """The calls that multiply the loss on each side, and by how much more this run does.
+
+    ``factor`` is below one where the reference does by more.
+    """
+
+    npu: Int
+    bench: Int
+    factor: float
+
+
+def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None]:
+    """The comparison as if both runs had multiplied the loss alike; unchanged where they did."""
+    if result.bench is None or result.comparisons is None:
+        return result, None
+    npu, bench = (Part(one.tree, one.table) for one in (result.npu, result.bench))
+    if not any(_has_half(one, result.texts) for one in (npu, bench)):
+        return result, None
+    power = _common_power(npu, bench, result.comparisons)
+    if power == 0:
+        return result, None
+    own, own_powers = _scalings(npu)
+    other, other_powers = _scalings(bench)
+    told = own_powers - other_powers if max(len(own), len(other)) else None
+    if told is None and (abs(power) < _CERTAIN or not _is_untold(npu)):
+        return result, None
+    if told is not None and told != power:
+        return result, None
+    scale = LossScale(own, other, 2.0**power)
+    left = _scaled(result.npu, own, max(1.0, 1.0 / scale.factor))
+    right = _scaled(result.bench, other, max(1.0, scale.factor))
+    groups = result.groups
+    if groups is not None:
+        groups = replace(groups, comparisons=_by_statistics(groups.comparisons, npu))
+    comparisons = _by_statistics(result.comparisons, npu)
+    return replace(result, npu=left, bench=right, comparisons=comparisons, groups=groups), scale
+
+
+def without_scaling(flow: Flow, scale: LossScale) -> Flow:
+    """The same, where no scaling of the loss counts as a call that one side alone makes."""
+    lone, bench_lone = flow.lone.copy(), flow.bench_lone.copy()
+    lone[[*scale.npu, *flow.twin[scale.npu]]] = False
+    bench_lone[[*scale.bench, *flow.bench.calls.twin[scale.bench]]] = False
+    return replace(flow, lone=lone, bench_lone=bench_lone)
+
+
+_CERTAIN = 3  # a scale of 8 or more; below that it may as well be a mean that was taken otherwise
+_NEAR = 0.1
+_ENOUGH = 4
+
+
+def _has_half(part: Part, texts: Texts) -> bool:
+    table = part.table
+    return bool(np.any((epsilons(table.dtype_id, texts) == HALF) & table.is_tensor))
+
+
+def _gradients(part: Part) -> Bool:
+    """Rows of gradients: what passes give back, and what parameters get."""
+    direction = part.calls.direction[part.table.node]
+    return np.asarray(part.table.is_tensor & (direction != Direction.FORWARD))
+
+
+def _common_power(npu: Part, bench: Part, comparisons: Comparisons) -> int:
+    """The power of two by which most gradients are larger than in the reference; 0 without."""
+    pairs = comparisons.pairs
+    chosen = _gradients(npu)[pairs.npu]
+    own = npu.table.statistics[_NORM, pairs.npu[chosen]]
+    other = bench.table.statistics[_NORM, pairs.bench[chosen]]
+    with np.errstate(all="ignore"):
+        ratio = np.log2(own / other)
+    ratio = ratio[np.isfinite(ratio)]
+    if len(ratio) < _ENOUGH:
+        return 0
+    power = round(float(np.median(ratio)))
+    most = float(np.mean(np.abs(ratio - power) < _NEAR))
+    return power if most > 0.5 else 0
+
+
+def _scalings(part: Part) -> tuple[Int, int]:
+    """The calls that multiply the loss by a power of two right before it is derived, and which.
+
+    No call, and 0, where there is none or the factors differ.
+    """
+    calls, table = part.calls, part.table
+    found, powers = [], set()
+    back = calls.direction == Direction.BACKWARD
+    for node in np.flatnonzero(calls.are(_MULTIPLY) & calls.is_forward_call & (calls.twin >= 0)):
+        first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+        put_out = [
+            row
+            for row in range(first, last)
+            if table.section[row] == Section.OUTPUT and table.is_tensor[row]
+        ]
+        if len(put_out) != 1 or table.numel[put_out[0]] != 1:
+            continue
+        if back[node : int(calls.twin[node])].any():
+            continue
+        power = _power(table, first, last, put_out[0])
+        if power:
+            found.append(int(node))
+            powers.add(power)
+    if len(powers) != 1:
+        return np.empty(0, dtype=np.int64), 0
+    return np.array(found, dtype=np.int64), powers.pop()
+
+
+_MULTIPLY = frozenset({"mul", "__mul__", "__rmul__", "mul_", "__imul__", "multiply"})
+
+
+def _power(table: ParameterTable, first: int, last: int, put_out: int) -> int:
+    """By which power of two a number is multiplied that needs a gradient; 0 when by none."""
+    loss = [
+        row
+        for row in range(first, last)
+        if table.section[row] == Section.INPUT
+        and table.is_tensor[row]
+        and table.requires_grad[row] == 1
+    ]
+    if len(loss) != 1:
+        return 0
+    with np.errstate(all="ignore"):
+        factor = table.statistics[0, put_out] / table.statistics[0, loss[0]]
+        power = np.log2(factor)
+    if not np.isfinite(power) or abs(power - round(float(power))) > _EXACT:
+        return 0
+    return round(float(power))
+
+
+_EXACT = 1e-3  # the product may be of half precision
+
+
+def _is_untold(part: Part) -> bool:
+    """Whether the loss is derived where nobody recorded it, as by another rank of a pipeline."""
+    calls, table = part.calls, part.table
+    if not calls.is_api.any():
+        return True
+    back = (calls.direction == Direction.BACKWARD)[table.node] & table.is_tensor
+    rows = np.flatnonzero(back)
+    return bool(len(rows)) and bool(table.numel[rows[0]] > 1)
+
+
+def _scaled(graph: Graph, scalings: Int, factor: float) -> Graph:
+    """One side with its gradients multiplied, and without what scaling itself puts out."""
+    part = Part(graph.tree, graph.table)
+    table = graph.table
+    rows = _gradients(part)
+    statistics, missing = table.statistics, table.missing
+    if factor != 1.0:
+        statistics = statistics.copy()
+        statistics[:, rows] *= factor
+    if len(scalings):
+        missing = missing.copy()
+        put_out = np.isin(table.node, scalings) & (table.section == Section.OUTPUT)
+        losses = table.statistics[_NORM, put_out & table.is_tensor]
+        same = table.is_tensor & (table.numel == 1) & ~rows
+        same &= np.isin(table.statistics[_NORM], losses)
+        missing[same] = ALL_MISSING
+    return replace(graph, table=replace(table, statistics=statistics, missing=missing))
+
+
+def _by_statistics(comparisons: Comparisons, npu: Part) -> Comparisons:
+    """Without what elements and checksums of gradients tell, which were not multiplied."""
+    rows = _gradients(npu)[comparisons.pairs.npu]
+    metrics = {
+        name: replace(metric, known=metric.known & ~rows)
+        for name, metric in comparisons.metrics.items()
+    }
+    md5 = comparisons.md5_equal
+    if md5 is not None:
+        md5 = np.where(rows, -1, md5).astype(md5.dtype)
+    return replace(comparisons, metrics=metrics, md5_equal=md5)
