@@ -156,6 +156,8 @@ def flow_of(
     # back; and gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
     coarse |= calls.of_stems(has_own_gradient) == 1
+    if other_types:  # and what is put out in the finer type is made of what was rounded
+        coarse[_given_other_types(table, bench.table, comparisons)] = True
     normalised = put_out_by(npu, normalising(calls))
     coarsest, altered, by_sum = 0.0, frozenset[int](), np.zeros(size, dtype=bool)
     other_bits = np.nan if differ_by_habit(npu, comparisons) else OTHER_BITS
@@ -308,6 +310,14 @@ def flow_of(
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
     )
+
+
+def _given_other_types(npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons) -> Int:
+    """Calls that are given a tensor of another type than in the reference."""
+    pairs = comparisons.pairs
+    given = npu.is_tensor[pairs.npu] & (npu.section[pairs.npu] == Section.INPUT)
+    given &= npu.dtype_id[pairs.npu] != bench.dtype_id[pairs.bench]
+    return np.unique(npu.node[pairs.npu[given]])
 
 
 def _with_rows(npu: Part, rows: Bool) -> Bool:
