@@ -44,9 +44,12 @@ def test_words_of_tensors_that_lie_otherwise(dtype: torch.dtype, shape: tuple[in
         assert joined_by_torch(tensor) % 2**64 == _by_hand(content)
 
 
-def test_a_dump_holds_them_beside_statistics(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Linear(3, 2))
-    data = torch.arange(6.0).reshape(2, 3)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_dump_holds_them_beside_statistics(tmp_path: Path, device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs CUDA")
+    model = nn.Sequential(nn.Linear(3, 2)).to(device)
+    data = torch.arange(6.0, device=device).reshape(2, 3)
 
     def train() -> None:
         model(data).sum().backward()
@@ -57,6 +60,6 @@ def test_a_dump_holds_them_beside_statistics(tmp_path: Path) -> None:
     first = dump.data["Functional.linear.0.forward"]["input_args"][0]
     last = dump.data["Torch.relu.0.forward"]["input_args"][0]
     for item, tensor in ((first, data / 2), (last, data)):
-        assert item["md5"] == f"0x{_by_hand(tensor.numpy().tobytes()):016x}"
+        assert item["md5"] == f"0x{_by_hand(tensor.cpu().numpy().tobytes()):016x}"
         assert item["Max"] == float(tensor.max())
     assert first["md5"] != last["md5"]

@@ -60,8 +60,9 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
     if told is not None and told != power:
         return result, None
     scale = LossScale(own, other, 2.0**power)
-    left = _scaled(result.npu, own, max(1.0, 1.0 / scale.factor))
-    right = _scaled(result.bench, other, max(1.0, scale.factor))
+    rows, there = _made_of_gradients(npu, bench, result.comparisons, power)
+    left = _scaled(result.npu, own, rows, max(1.0, 1.0 / scale.factor))
+    right = _scaled(result.bench, other, there, max(1.0, scale.factor))
     groups = result.groups
     if groups is not None:
         groups = replace(groups, comparisons=_by_statistics(groups.comparisons, npu))
@@ -172,11 +173,30 @@ def _is_untold(part: Part) -> bool:
     return bool(len(rows)) and bool(table.numel[rows[0]] > 1)
 
 
-def _scaled(graph: Graph, scalings: Int, factor: float) -> Graph:
-    """One side with its gradients multiplied, and without what scaling itself puts out."""
-    part = Part(graph.tree, graph.table)
+def _made_of_gradients(
+    npu: Part, bench: Part, comparisons: Comparisons, power: int
+) -> tuple[Bool, Bool]:
+    """Rows of both tables that hold gradients, or what functions work out of them on the way back.
+
+    Such a function is also given what was there before, which was not multiplied.
+    """
+    own, other = _gradients(npu), _gradients(bench)
+    calls, parent = npu.calls, npu.tree.parent
+    is_within = calls.is_forward_call & (calls.direction[parent] == Direction.BACKWARD)
+    pairs = comparisons.pairs
+    chosen = is_within[npu.table.node[pairs.npu]]
+    rows, there = pairs.npu[chosen], pairs.bench[chosen]
+    with np.errstate(all="ignore"):
+        apart = np.log2(npu.table.statistics[_NORM, rows] / bench.table.statistics[_NORM, there])
+        nearer = np.abs(apart - power) < np.abs(apart)
+    own[rows[nearer]] = True
+    other[there[nearer]] = True
+    return own, other
+
+
+def _scaled(graph: Graph, scalings: Int, rows: Bool, factor: float) -> Graph:
+    """One side with these rows multiplied, and without what scaling itself puts out."""
     table = graph.table
-    rows = _gradients(part)
     statistics, missing = table.statistics, table.missing
     if factor != 1.0:
         statistics = statistics.copy()
