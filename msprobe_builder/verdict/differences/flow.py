@@ -27,6 +27,7 @@ from msprobe_builder.verdict.differences.bits import (
 )
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
+from msprobe_builder.verdict.differences.grain import rounded_before
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
@@ -156,8 +157,6 @@ def flow_of(
     # back; and gradients are made of what was cast all over.
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
     coarse |= calls.of_stems(has_own_gradient) == 1
-    if other_types:  # and what is put out in the finer type is made of what was rounded
-        coarse[_given_other_types(table, bench.table, comparisons)] = True
     normalised = put_out_by(npu, normalising(calls))
     coarsest, altered, by_sum = 0.0, frozenset[int](), np.zeros(size, dtype=bool)
     other_bits = np.nan if differ_by_habit(npu, comparisons) else OTHER_BITS
@@ -188,6 +187,7 @@ def flow_of(
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
     producer = producers(npu.tree, calls, table)
     bench_producer = producers(bench.tree, bench.calls, bench.table)
+    floor = np.fmax(floor, rounded_before(npu, bench.table, bench_of, producer, texts))
     is_whole = discrete_types(texts)
     discrete = is_whole[table.dtype_id]
     masked = sizes_behind_masks(npu, producer, visible, discrete)
@@ -310,14 +310,6 @@ def flow_of(
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
     )
-
-
-def _given_other_types(npu: ParameterTable, bench: ParameterTable, comparisons: Comparisons) -> Int:
-    """Calls that are given a tensor of another type than in the reference."""
-    pairs = comparisons.pairs
-    given = npu.is_tensor[pairs.npu] & (npu.section[pairs.npu] == Section.INPUT)
-    given &= npu.dtype_id[pairs.npu] != bench.dtype_id[pairs.bench]
-    return np.unique(npu.node[pairs.npu[given]])
 
 
 def _with_rows(npu: Part, rows: Bool) -> Bool:

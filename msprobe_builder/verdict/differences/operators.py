@@ -49,7 +49,8 @@ _WORDS = {
     "conv_transpose1d conv_transpose2d conv_transpose3d dot mv outer bilinear "
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
-    Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
+    Family.CURVE: "softmax log_softmax exp exp2 expm1 softplus logsigmoid sin cos tan sigmoid "
+    "cross_entropy logsumexp pow rpow "
     "log slogdet logdet nll_loss binary_cross_entropy_with_logits kl_div",
     Family.SELECTION: "getitem select narrow chunk split unbind gather index_select masked_select "
     "take_along_dim masked_fill where triu tril diagonal embedding",
