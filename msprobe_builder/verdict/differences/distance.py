@@ -272,8 +272,8 @@ def _rounding(
 
     The same of the coarsest type among pairs of unequal types, and its unit.
 
-    A pair of unequal types counts as the finer one unless such pairs are the run's habit: a single
-    call in another precision is a fault, a run in another precision is none.
+    A pair of which the run under debug is coarser counts as the finer one unless such pairs are the
+    run's habit: a single call in another precision is a fault, a run in another precision is none.
     """
     pairs = comparisons.pairs
     left = epsilons(npu.dtype_id, texts)[pairs.npu]
@@ -282,7 +282,8 @@ def _rounding(
     if np.count_nonzero(fine < _SINGLE) < len(pairs) / 2:
         # In a run in single precision accelerators compute in it what is to be in double.
         coarse, fine = np.fmax(coarse, _SINGLE), np.fmax(fine, _SINGLE)
-    unit = coarse if other_types else fine
+    # What the reference alone rounded in a coarser type is nothing that this run did wrong.
+    unit = coarse if other_types else np.where(left < right, coarse, fine)
     # Half precision is rounded once at the end; what is summed in float32 is rounded at every step,
     # the statistics of a float32 tensor beside those of one in float64 as well.
     rounding = np.maximum(unit, _SUMS * np.minimum(unit, _SINGLE))

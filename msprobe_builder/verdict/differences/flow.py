@@ -27,7 +27,7 @@ from msprobe_builder.verdict.differences.bits import (
 )
 from msprobe_builder.verdict.differences.consumers import Consumers, consumers_of, makers
 from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
-from msprobe_builder.verdict.differences.grain import rounded_before
+from msprobe_builder.verdict.differences.grain import noise_of_slices, rounded_before
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
@@ -247,6 +247,7 @@ def flow_of(
     del seen
     data = _whole_from_outside(npu, bench.table, discrete, producer, bench_producer, bench_of)
     floor[data] = _EXACT
+    floor = np.fmax(floor, noise_of_slices(npu, error, floor))
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)
         told = baseline[bench_of[rows]]

@@ -2,7 +2,8 @@
 
 A model in half precision casts to single where it normalises or masks. What it computes there is
 as far from the other run as halves are, although its type would tell otherwise, until a sum over
-many elements or a product averages that out.
+many elements or a product averages that out. And a slice may hold more of the noise than the whole
+shows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.floating import discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
-from msprobe_builder.verdict.differences.operators import Family, families
+from msprobe_builder.verdict.differences.operators import PICKING, Family, families
+from msprobe_builder.verdict.findings import SUSPICIOUS
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -60,3 +62,23 @@ def rounded_before(
             break
         kept[put_out] = new
     return np.where(kept > unit, _ROUNDED * kept, 0.0)
+
+
+def noise_of_slices(npu: Part, error: Float, floor: Float) -> Float:
+    """By row what the noise of a whole comes to in the slices that a call picks of it, 0 without.
+
+    At most all of it stands in one. It is in all elements alike, but for what an outer product has
+    made: there each slice has a factor of its own.
+    """
+    table = npu.table
+    picks = (npu.calls.are(PICKING) & npu.calls.is_forward_call)[table.node] & table.is_tensor
+    given = np.flatnonzero(picks & (table.section == Section.INPUT) & (table.position == 0))
+    of_whole, elements = np.zeros(len(npu.tree)), np.zeros(len(npu.tree))
+    is_noise = error[given] <= SUSPICIOUS * floor[given]
+    of_whole[table.node[given]] = np.where(is_noise, error[given], 0.0)
+    elements[table.node[given]] = table.numel[given]
+    result = np.zeros(len(table))
+    rows = np.flatnonzero(picks & (table.section == Section.OUTPUT))
+    parts = elements[table.node[rows]] / np.fmax(table.numel[rows], 1.0)
+    result[rows] = of_whole[table.node[rows]] * np.sqrt(np.fmax(parts, 1.0))
+    return np.nan_to_num(result)
