@@ -239,6 +239,10 @@ def flow_of(
     )
     if noise == noise:
         floor = np.maximum(floor, 4.0 * noise)
+    # Beside a gradient that cancels, such as a bias's before a normalisation, the others tell.
+    back = (calls.direction == Direction.BACKWARD)[table.node]
+    told = np.where(back & (error > SUSPICIOUS * REDUCED_GRADIENTS), np.nan, error)
+    seen = seen_of(npu, told, floor, twin)
     is_reduced, reduced = reduced_products(calls, family == Family.PRODUCT, seen, arguments)
     if reduced:
         single = made_of(npu, is_reduced, producer) & (epsilons(table.dtype_id, texts) == SINGLE)

@@ -42,6 +42,7 @@ from msprobe_builder.verdict.doubts.reordered import (
 )
 from msprobe_builder.verdict.doubts.second_pass import made_later
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
+from msprobe_builder.verdict.doubts.tails import largest_of_many
 from msprobe_builder.verdict.doubts.unshown import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
@@ -147,7 +148,7 @@ def accusations(
         number
         for number, one in enumerate(roles.findings)
         if otherwise[one.at] or is_explained(flow, roles, number, norms)
-    }
+    } | largest_of_many(flow, roles)
     followed = set[int]()
     for number, one in enumerate(roles.findings):
         if number in explained:
