@@ -17,6 +17,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, operations
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
+from msprobe_builder.verdict.differences.operators import Family, families
 
 Bool = NDArray[np.bool_]
 
@@ -67,7 +68,8 @@ def _by_habit(part: Part, found: _Calls, *, if_few: bool) -> bool:
 def altered_calls(part: Part, comparisons: Comparisons, altered: Bool) -> frozenset[int]:
     """Forward calls that alone make other bits of equal ones; ``altered`` by pair.
 
-    None where calls do so as a habit, as on another device.
+    None where calls do so as a habit, as on another device. Sums and products round in another
+    order there, while what works element by element does not: each kind is held to its own habit.
     """
     found = _calls(part, comparisons) if altered.any() else None
     if found is None or _by_habit(part, found, if_few=True):
@@ -79,7 +81,20 @@ def altered_calls(part: Part, comparisons: Comparisons, altered: Bool) -> frozen
     exact = found.given & (part.calls.direction == Direction.FORWARD)
     nodes = np.flatnonzero(exact & begun)
     following = np.r_[nodes[1:], len(part.tree)]
-    return frozenset(nodes[following > part.tree.subtree_end[nodes]].tolist())  # the innermost
+    innermost = nodes[following > part.tree.subtree_end[nodes]]
+    return frozenset(innermost[~_of_other_kernels(part, found)[innermost]].tolist())
+
+
+def _of_other_kernels(part: Part, found: _Calls) -> Bool:
+    """Calls of families that add up of which most put out other bits of equal ones."""
+    family = families(part.calls)
+    computing = found.given & (part.calls.direction == Direction.FORWARD)
+    result = np.zeros(len(family), dtype=bool)
+    for one in (Family.PRODUCT, Family.SUM, Family.CURVE):
+        of_family = computing & (family == one)
+        if of_family.any() and found.differs[of_family].mean() > _MOST:
+            result |= of_family
+    return result
 
 
 def exact_elsewhere(part: Part, comparisons: Comparisons) -> Bool:

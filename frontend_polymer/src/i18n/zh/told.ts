@@ -308,6 +308,11 @@ const OTHERS: readonly Told[] = [
         .join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
   ),
   told(
+    '(This run|The reference) multiplies its loss by ([\\d,]+) times what (?:the reference|this run) does, as float16 needs it; gradients are judged as if both had scaled alike\\.',
+    (side, times) =>
+      `${side === 'This run' ? '本次运行' : '标杆'}的损失缩放倍数是另一侧的 ${times} 倍（float16 所需）；梯度按两侧缩放相同来判断。`,
+  ),
+  told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
     (name) =>
       `${name} 之前没有问题；它的输入在舍入范围内一致，却选出了与标杆不同的索引，其后无法判断。`,
