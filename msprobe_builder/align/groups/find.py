@@ -18,6 +18,7 @@ from msprobe_builder.align.evidence.scores import levels
 from msprobe_builder.align.evidence.tolerances import EQUAL
 from msprobe_builder.align.groups.fused import name_of
 from msprobe_builder.align.groups.fused_calls import find_by_shapes, turned
+from msprobe_builder.align.groups.no_groups import are_pairs
 from msprobe_builder.align.pairing.pairs import Pairs
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.dump.names import Kind
@@ -55,7 +56,11 @@ def find_groups(pairs: Pairs, flow: Flow, other: Flow) -> list[Group]:
         other_free = [j for j in region.bench if pairs.back[j] < 0 and j not in other_taken]
         if free and other_free:
             found += _by_place(pairs, flow, other, free, other_free)
-    found = [group for group in found if not _is_pair(pairs, group)]
+    found = [
+        group
+        for group in found
+        if not are_pairs(pairs, group, by_place=group.certainty == _BY_PLACE)
+    ]
     return found + _by_shapes(pairs, flow, other, regions, found)
 
 
@@ -368,18 +373,6 @@ def _settle(pairs: Pairs, group: Group) -> None:
     for i in members:
         if i >= 0 and pairs.partner[i] >= 0:
             pairs.drop(i)
-
-
-def _is_pair(pairs: Pairs, group: Group) -> bool:
-    """Match a group of one call on each side that does the same; whether it is one."""
-    if len(group.npu) > 1 or len(group.bench) > 1:
-        return False
-    [i], [j] = group.npu, group.bench
-    same = pairs.npu.operator[i] == pairs.bench.operator[j] >= 0
-    return bool(same and pairs.add(i, j, Evidence.INSIDE, _ALIKE))
-
-
-_ALIKE = 5.0  # weight of pairs that take in and put out the same
 
 
 def _rows(flow: Flow, nodes: list[int]) -> Int:

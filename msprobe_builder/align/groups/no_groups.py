@@ -1,0 +1,43 @@
+"""Groups that are none: each of their calls has a counterpart of its own."""
+
+from __future__ import annotations
+
+from msprobe_builder.align.pairing.pairs import Pairs
+from msprobe_builder.base.codes import Evidence
+from msprobe_builder.match.matching import Group
+
+
+def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
+    """Match the calls of a group that is no more than calls of the same operators, if it is one.
+
+    One of a single call on each side that does the same; or one where a side merely moves numbers,
+    by calls that all stand on the other side, too, in the same order. It was found ``by_place``, so
+    that nothing tells that both come to the same: what is in between one side makes alone.
+    """
+    if not by_place and max(len(group.npu), len(group.bench)) > 1:
+        return False
+    is_fewer = len(group.npu) <= len(group.bench)
+    few, many = (group.npu, group.bench) if is_fewer else (group.bench, group.npu)
+    operator = pairs.npu.operator if is_fewer else pairs.bench.operator
+    if len(many) > 1 and not all(int(operator[one]) in pairs.known.moving for one in few):
+        return False
+    found, rest = [], iter(many)
+    for one in few:
+        both = ((one, other) if is_fewer else (other, one) for other in rest)
+        match = next((pair for pair in both if _is_alike(pairs, *pair)), None)
+        if match is None:
+            return False
+        found.append(match)
+    # That their numbers differ, for which such a pair is taken back, is what is made alone before.
+    pairs.denied.difference_update(found)
+    added = [pairs.add(i, j, Evidence.INSIDE, _ALIKE) for i, j in found]
+    return all(added)
+
+
+def _is_alike(pairs: Pairs, i: int, j: int) -> bool:
+    """Whether two calls are of one operator and put out as much."""
+    same = pairs.npu.operator[i] == pairs.bench.operator[j] >= 0
+    return bool(same and pairs.npu.outputs.numel[i] == pairs.bench.outputs.numel[j])
+
+
+_ALIKE = 5.0  # weight of pairs that take in and put out the same
