@@ -71,11 +71,32 @@ def without_loss_scale(result: PairResult) -> tuple[PairResult, LossScale | None
 
 
 def without_scaling(flow: Flow, scale: LossScale) -> Flow:
-    """The same, where no scaling of the loss counts as a call that one side alone makes."""
+    """The same, where neither scaling the loss nor making the factor counts as a difference."""
     lone, bench_lone = flow.lone.copy(), flow.bench_lone.copy()
-    lone[[*scale.npu, *flow.twin[scale.npu]]] = False
-    bench_lone[[*scale.bench, *flow.bench.calls.twin[scale.bench]]] = False
-    return replace(flow, lone=lone, bench_lone=bench_lone)
+    passed_over = _with_factor(flow.npu, scale.npu)
+    lone[passed_over] = False
+    bench_lone[_with_factor(flow.bench, scale.bench)] = False
+    arguments = {node: one for node, one in flow.arguments.items() if node not in passed_over}
+    return replace(flow, lone=lone, bench_lone=bench_lone, arguments=arguments)
+
+
+def _with_factor(part: Part, scalings: Int) -> list[int]:
+    """Calls that scale the loss, of both directions, and those that put out the factor."""
+    table = part.table
+    found = [*scalings.tolist(), *part.calls.twin[scalings].tolist()]
+    for node in scalings.tolist():
+        rows = _factors(table, node)
+        made = table.is_tensor & (table.section == Section.OUTPUT) & (table.node < node)
+        made &= (table.numel == 1) & np.isin(table.statistics[_NORM], table.statistics[_NORM, rows])
+        found += np.unique(table.node[made]).tolist()
+    return [node for node in found if node >= 0]
+
+
+def _factors(table: ParameterTable, node: int) -> Int:
+    """The rows of what a loss is multiplied by; none where it is a plain number."""
+    rows = np.arange(*np.searchsorted(table.node, [node, node + 1]).tolist())
+    given = table.is_tensor[rows] & (table.section[rows] == Section.INPUT)
+    return rows[given & (table.requires_grad[rows] != 1)]
 
 
 _CERTAIN = 3  # a scale of 8 or more; below that it may as well be a mean that was taken otherwise
@@ -178,17 +199,17 @@ def _made_of_gradients(
 ) -> tuple[Bool, Bool]:
     """Rows of both tables that hold gradients, or what functions work out of them on the way back.
 
-    Such a function is also given what was there before, which was not multiplied.
+    Such a function is also given what was there before, and the next pass runs forward again: those
+    numbers were not multiplied.
     """
     own, other = _gradients(npu), _gradients(bench)
-    calls, parent = npu.calls, npu.tree.parent
-    is_within = calls.is_forward_call & (calls.direction[parent] == Direction.BACKWARD)
+    behind = npu.table.node > int(np.argmax(npu.calls.direction == Direction.BACKWARD))
     pairs = comparisons.pairs
-    chosen = is_within[npu.table.node[pairs.npu]]
+    chosen = (behind & npu.table.is_tensor & ~own)[pairs.npu]
     rows, there = pairs.npu[chosen], pairs.bench[chosen]
     with np.errstate(all="ignore"):
         apart = np.log2(npu.table.statistics[_NORM, rows] / bench.table.statistics[_NORM, there])
-        nearer = np.abs(apart - power) < np.abs(apart)
+        nearer = np.abs(apart - power) < _NEAR
     own[rows[nearer]] = True
     other[there[nearer]] = True
     return own, other
@@ -204,9 +225,10 @@ def _scaled(graph: Graph, scalings: Int, rows: Bool, factor: float) -> Graph:
     if len(scalings):
         missing = missing.copy()
         put_out = np.isin(table.node, scalings) & (table.section == Section.OUTPUT)
-        losses = table.statistics[_NORM, put_out & table.is_tensor]
+        factors = [row for node in scalings.tolist() for row in _factors(table, node)]
+        told = np.append(np.flatnonzero(put_out & table.is_tensor), factors).astype(int)
         same = table.is_tensor & (table.numel == 1) & ~rows
-        same &= np.isin(table.statistics[_NORM], losses)
+        same &= np.isin(table.statistics[_NORM], table.statistics[_NORM, told])
         missing[same] = ALL_MISSING
     return replace(graph, table=replace(table, statistics=statistics, missing=missing))
 

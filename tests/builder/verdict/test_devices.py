@@ -29,6 +29,10 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "gated_bf16",
             "No fault beyond rounding",
         ),  # a factor of nearly 1, so that two calls put out nearly the same
+        ("operated", "Convolutions differ"),  # of which gradients alone, beside one that cancels
+        ("normed_bf16", "No fault beyond rounding"),  # in float32, made of halves
+        ("raised", "No fault beyond rounding"),  # powers that the reference alone rounds to halves
+        ("scaled_fp16", "This run multiplies its loss by 1,024 times what the reference does"),
     ],
 )
 def test_another_device_is_no_fault(name: str, told: str, devices: Path, tmp_path: Path) -> None:
@@ -41,6 +45,20 @@ def test_a_fault_behind_convolutions_in_tf32_is_found(devices: Path, tmp_path: P
     name = devices / "contrasted_not_exp"
     first = verdict_on(name / "npu", name / "bench", tmp_path).suspects[0]
     assert (first.node, first.side, first.strength) == ("Tensor.exp.0.forward", "bench", "strong")
+
+
+def test_a_factor_before_calls_that_move_numbers_is_found(devices: Path, tmp_path: Path) -> None:
+    name = devices / "multiplied"
+    first = verdict_on(name / "npu", name / "bench", tmp_path).suspects[0]
+    assert (first.node, first.strength) == ("Tensor.__mul__.13.forward", "strong")
+    assert first.cause == "extra"
+
+
+def test_other_bits_of_another_device_accuse_no_convolution(devices: Path, tmp_path: Path) -> None:
+    name = devices / "placed_md5"
+    suspects = verdict_on(name / "npu", name / "bench", tmp_path).suspects
+    assert not any("conv2d" in one.node or "Conv2d" in one.node for one in suspects)
+    assert suspects[0].node == "Tensor.transpose.0.forward"
 
 
 def test_one_convolution_is_not_excused_where_all_others_are_equal(
