@@ -96,7 +96,7 @@ def _factors(table: ParameterTable, node: int) -> Int:
     """The rows of what a loss is multiplied by; none where it is a plain number."""
     rows = np.arange(*np.searchsorted(table.node, [node, node + 1]).tolist())
     given = table.is_tensor[rows] & (table.section[rows] == Section.INPUT)
-    return rows[given & (table.requires_grad[rows] != 1)]
+    return np.asarray(rows[given & (table.requires_grad[rows] != 1)])
 
 
 _CERTAIN = 3  # a scale of 8 or more; below that it may as well be a mean that was taken otherwise
