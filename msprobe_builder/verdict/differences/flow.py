@@ -58,6 +58,7 @@ from msprobe_builder.verdict.differences.reduced import (
 )
 from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
+from msprobe_builder.verdict.differences.weights import errors_of_weights
 from msprobe_builder.verdict.findings import SUSPICIOUS, Place
 
 Float = NDArray[np.float64]
@@ -95,6 +96,7 @@ class Flow:
     counts: Bool
     is_line: Bool  # of one dimension
     discrete: Bool  # of whole numbers or truth values
+    in_half: Bool  # of a type coarser than single precision
     informative: Bool
     producer: Int
     bench_producer: Int
@@ -143,6 +145,7 @@ def flow_of(
     these differ.
     """
     size, table, calls = len(npu.table), npu.table, npu.calls
+    is_line = np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id]
     family, handing_on = families(calls), carries(calls)
     grouped = grouped_of(calls, bench.calls, groups)
     other_types = has_other_precision(npu, bench.table, comparisons)
@@ -199,6 +202,9 @@ def flow_of(
     left = np.flatnonzero(~np.isnan(terms) & ~np.isnan(error))
     error[left] = np.abs(table.statistics[:2, left]).max(axis=0) / terms[left]
     scale[left] = masked[left] = terms[left]
+    if other_types and not is_merged:
+        of_weights = errors_of_weights(table, bench.table, bench_of, is_line, texts)
+        error = np.where(of_weights > error, of_weights, error)
     off = error > SUSPICIOUS * floor
     arguments = differing_arguments(
         calls,
@@ -286,7 +292,8 @@ def flow_of(
         scale=scale,
         counts=table.is_tensor,
         discrete=discrete,
-        is_line=np.array([text.count(",") == 0 for text in texts.values] + [False])[table.shape_id],
+        in_half=table.is_tensor & (epsilons(table.dtype_id, texts) > SINGLE),
+        is_line=is_line,
         informative=informative,
         producer=producer,
         bench_producer=bench_producer,

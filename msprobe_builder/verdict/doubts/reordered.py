@@ -54,6 +54,7 @@ _MOST_ROWS = 256  # looked at on the way back
 _SHOWN = 4
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 _LEFT_OPEN = 0.5  # of what a factor changes
+_OF_SUMS = 0.25  # whose extremes and norm change each for itself in another order
 
 
 def bits_of(comparisons: Comparisons, table: ParameterTable) -> Int | None:
@@ -120,9 +121,12 @@ def _may_be_picked(flow: Flow, finding: Finding, inputs: Int) -> bool:
 def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
     """Whether the mean is right, and would not be if a term counted otherwise by the error.
 
-    Where rounding hides how a term counts, the mean of a sum is still that of its own terms.
+    Where rounding hides how a term counts, the mean of a sum is still that of its own terms. Terms
+    in another order never make a multiple of the sum.
     """
     row = finding.row
+    if _is_one_factor(flow, finding, _OF_SUMS):
+        return False
     if _adds_its_means(flow, row, inputs):
         return True
     theirs = flow.bench.table.statistics[:, flow.bench_of[row]]
@@ -163,13 +167,21 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
         times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
         largest = np.abs(flow.npu.table.statistics[:2, inputs]).max(axis=0).prod()
         within = np.abs(own[:2]).max() <= largest * (1 + rounding)
-        # One factor explains what is off only where what it leaves open is little beside that.
-        spread = float(np.ptp(times))
-        is_multiple = spread <= rounding * np.abs(times).max()
-        is_multiple &= spread <= _LEFT_OPEN * np.abs(times - 1).max()
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
-    return bool(within and not is_multiple)
+    return bool(within and not _is_one_factor(flow, finding, _LEFT_OPEN))
+
+
+def _is_one_factor(flow: Flow, finding: Finding, left_open: float) -> bool:
+    """Whether it is off by one factor, and what that leaves open is little beside it."""
+    theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
+    own = flow.npu.table.statistics[:, finding.row]
+    rounding = SUSPICIOUS * max(finding.expected, float(flow.floor[finding.row]))
+    with np.errstate(all="ignore"):
+        times = own[[_MAX, _MIN, _NORM]] / theirs[[_MAX, _MIN, _NORM]]
+        spread = float(np.ptp(times))
+        is_multiple = spread <= rounding * np.abs(times).max()
+        return bool(is_multiple and spread <= left_open * np.abs(times - 1).max())
 
 
 def is_given_first_gradient(flow: Flow, finding: Finding, bits: Int | None) -> bool:

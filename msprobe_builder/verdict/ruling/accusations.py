@@ -29,6 +29,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_within,
     paired_crosswise,
     resized_inputs,
+    told_by_norm,
     was_given_more,
     works_on_other_parts,
 )
@@ -340,12 +341,11 @@ def _strength(
     """Strong only when no noise explains it, and when what came behind has felt it."""
     if is_left_out(flow, finding) or is_rounded_perhaps(flow, finding):
         return Strength.WEAK
-    differs = finding.cause in (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
-    differs |= finding.cause is Cause.RANK
+    differs = finding.cause in (*_OF_THE_PROGRAM, Cause.RANK)
     if finding.cause is Cause.RANDOM:
         return Strength.WEAK  # that runs draw otherwise is no fault, but nothing behind can be told
     differs |= finding.side == 0 and finding.node in flow.arguments
-    if _times(finding) < (SUSPICIOUS if differs else CERTAIN):
+    if _times(finding) < (SUSPICIOUS if differs or told_by_norm(flow, finding) else CERTAIN):
         return Strength.WEAK
     # What a merge puts together from the statistics of ranks is no recorded number either.
     is_vague = merged or flow.noise != flow.noise
