@@ -144,7 +144,8 @@ def told_by_norm(flow: Flow, finding: Finding) -> bool:
         return False
     if not flow.npu.calls.is_forward_call[node] or flow.is_merged or flow.grouped.npu[node] >= 0:
         return False
-    if not flow.in_half[row] or flow.npu.calls.is_module[node] or table.numel[row] < _FEW or not len(rows):
+    is_told = flow.in_half[row] and table.numel[row] >= _FEW and len(rows) > 0
+    if not is_told or flow.npu.calls.is_module[node]:
         return False
     rows = np.append(rows, row)
     if (flow.bench_of[rows] < 0).any() or np.isnan(flow.error[rows]).any():
