@@ -11,8 +11,8 @@ OF_TWENTYFIRST = ("halted", "chunked", "film", "field", "located")
 TWENTYFIRST = [
     Case("halted", "base_shorter", seed=2400),
     Case("halted", "turned_back", seed=2401),
-    Case("halted", "window_one_more", 1, seed=2402),
-    Case("halted", "sink_not_seen", 0, seed=2403),
+    Case("halted", "window_one_more", seed=2402),
+    Case("halted", "sink_not_seen", seed=2403),
     Case("halted", "keys_normed_as_queries", 1, seed=2404),
     Case("halted", "after_norm_left", 0, seed=2405),
     Case("halted", "gate_by_sigmoid", 1, seed=2406, size=(("width", 48), ("layers", 3))),
@@ -157,7 +157,7 @@ STEPS = [
     Case("film", "slow_is_quick", seed=2564),
 ]
 EQUAL = [
-    Case("halted", "equal_window", 1, seed=2570),
+    Case("halted", "equal_window", seed=2570),
     Case("halted", "equal_taken", seed=2571),
     Case("halted", "equal_order", seed=2572),
     Case("halted", "equal_mixed", seed=2573),
