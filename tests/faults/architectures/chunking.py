@@ -178,7 +178,8 @@ class Chunked(nn.Module):
             last = last[:, :-1]  # culprit: likeness_to_itself
         like = (this[:, 1:] * last).sum(-1)  # culprit: likeness_not_unit
         p = ((1 - like) / 2).clamp(0, 1)
-        first = torch.full_like(p[:, :1], planted("first_half_new", 1.0, 0.5))
+        new = planted("first_half_new", 1.0, 0.5)
+        first = torch.full_like(p[:, :1], new)  # culprit: first_half_new
         return torch.cat([first, p], 1)  # culprit: first_half_new
 
     def loss(self, ids: Tensor, labels: Tensor) -> Tensor:
@@ -199,7 +200,7 @@ class Chunked(nn.Module):
             y = Smoothed.apply(
                 y, sure
             )  # culprit: sureness_turned_round, former_not_taken_off, carried_whole
-        number = is_first.cumsum(1).long()
+        number = is_first.long().cumsum(1)
         if planted("piece_of_next", False, True):
             number = number.clamp(max=self.pieces - 1)  # culprit: piece_of_next
         else:
