@@ -5,7 +5,8 @@ eighth, ninth, tenth, eleventh, twelfth,
 thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-otherwise,
 seventeenth, seventeenth-otherwise,
 eighteenth, eighteenth-otherwise, nineteenth, nineteenth-otherwise,
-twentieth, twentieth-apart, twentieth-otherwise and other-ways.
+twentieth, twentieth-apart, twentieth-otherwise,
+twentyfirst, twentyfirst-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -34,6 +35,7 @@ from tests.faults.record import OUTSIDE, run
 from tests.faults.seventeenth_cases import seventeenth, seventeenth_otherwise
 from tests.faults.sixteenth_cases import sixteenth, sixteenth_otherwise
 from tests.faults.twentieth_cases import twentieth, twentieth_apart, twentieth_otherwise
+from tests.faults.twentyfirst_cases import twentyfirst, twentyfirst_otherwise
 from tests.faults.unseen_cases import (
     eighth,
     eleventh,
@@ -124,6 +126,8 @@ def main(arguments: list[str]) -> None:
         "twentieth": twentieth,
         "twentieth-apart": twentieth_apart,
         "twentieth-otherwise": twentieth_otherwise,
+        "twentyfirst": twentyfirst,
+        "twentyfirst-otherwise": twentyfirst_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)

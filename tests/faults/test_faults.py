@@ -46,6 +46,7 @@ FEW = [
     Case("dreamed", "sides_not_cut", kind=HALF, seed=1848, direction="backward"),
     # A running sum, one term of which looks more like another.
     Case("rewarded", "last_aims_left", kind=HALF, seed=2242, direction="backward"),
+    Case("chunked", "carried_whole", kind=HALF, seed=2432, direction="backward"),
 ]
 CONTROLS = [
     Case("linked", "equal_shares", kind=HALF, seed=2126),
@@ -63,6 +64,7 @@ CONTROLS = [
     Case("squashed", "equal_density", kind=HALF, seed=1273),
     Case("asked", None, kind=HALF, seed=1310, task="tensor"),
     Case("anchorless", None, kind=PURE, seed=1310),
+    Case("film", "equal_groups", 1, kind=HALF, seed=2577),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
@@ -134,6 +136,12 @@ def test_modules_alone_tell_what_was_made_in_them(
 
 def test_what_is_made_of_nothing_cuts_nothing_off(tmp_path: Path) -> None:
     found = score(Case("drifted", "last_step_missing", seed=1485), tmp_path)
+    assert all(one.cause != "gradient" for one in found.verdict.suspects)
+
+
+def test_what_a_function_with_its_own_derivative_calls_cuts_nothing_off(tmp_path: Path) -> None:
+    """It runs without a history; plain calls, as this side makes them, have one."""
+    found = score(Case("chunked", "equal_smoothed", kind=HALF, seed=2575), tmp_path)
     assert all(one.cause != "gradient" for one in found.verdict.suspects)
 
 

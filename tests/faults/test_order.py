@@ -239,3 +239,27 @@ def test_an_attention_is_accused_where_both_sides_turn(tmp_path: Path) -> None:
         "Functional.scaled_dot_product_attention.0.forward",
         "strong",
     )
+
+
+class Placed(nn.Module):
+    """A picture beside the rows and columns of its places."""
+
+    def __init__(self, *, columns_first: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.columns_first = columns_first
+        self.conv = nn.Conv2d(5, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(SIDE) / SIDE
+        down, along = torch.meshgrid(at, at, indexing="ij")
+        where = torch.stack([along, down] if self.columns_first else [down, along])
+        return self.conv(torch.cat([x, where])[None]).square().mean()
+
+
+def test_what_joins_tensors_that_look_alike_is_named_before_the_convolution(tmp_path: Path) -> None:
+    """Rows and columns hold the same numbers, so that no statistic tells which comes first."""
+    verdict = judged(tmp_path, Placed(columns_first=True), Placed())
+    assert verdict.suspects[0].node == "Torch.stack.0.forward"
+    assert verdict.suspects[0].cause == "order"
+    assert all(one.strength == "weak" for one in verdict.suspects)

@@ -56,6 +56,7 @@ from msprobe_builder.verdict.differences.reduced import (
     made_of,
     reduced_products,
 )
+from msprobe_builder.verdict.differences.truths import operands_apart
 from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
 from msprobe_builder.verdict.differences.weights import errors_of_weights
@@ -188,11 +189,13 @@ def flow_of(
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
         scale = np.nan_to_num(norm / np.sqrt(np.fmax(table.numel, 1)), nan=0.0, posinf=0.0)
-    producer = producers(npu.tree, calls, table)
-    bench_producer = producers(bench.tree, bench.calls, bench.table)
-    floor = np.fmax(floor, rounded_before(npu, bench.table, bench_of, producer, texts))
     is_whole = discrete_types(texts)
     discrete = is_whole[table.dtype_id]
+    producer = producers(npu.tree, calls, table)
+    producer = operands_apart(npu, producer, discrete)
+    bench_producer = producers(bench.tree, bench.calls, bench.table)
+    bench_producer = operands_apart(bench, bench_producer, is_whole[bench.table.dtype_id])
+    floor = np.fmax(floor, rounded_before(npu, bench.table, bench_of, producer, texts))
     masked = sizes_behind_masks(npu, producer, visible, discrete)
     larger = masked > visible
     error[larger] *= visible[larger] / masked[larger]

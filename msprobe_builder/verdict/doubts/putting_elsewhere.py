@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
@@ -22,9 +23,11 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.findings import Cause, Finding, Place
 
 Int = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 _MOST_ROWS = 256  # looked at on the way back
 _TERMS = 2  # of a sum
+_JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())
 
 
 def of_index(flow: Flow, node: int) -> Place:
@@ -92,6 +95,44 @@ def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     return []
 
 
+def joined_alike(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
+    """Calls before a product that is off which join tensors that one call has put out alike.
+
+    Rows and columns of a grid hold the same numbers: no statistic tells which of them is joined
+    first, and the product, whose weights meet either of them, shows it.
+    """
+    node, table = finding.at, flow.npu.table
+    if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
+        return []
+    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    inputs = inputs_of(table, node)
+    if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
+        return []
+    joins = _before_sums(flow.npu, flow.producer, node, flow.npu.calls.are(_JOINING))
+    return [Place(0, one, Cause.ORDER) for one in joins if _takes_twins(flow, one)]
+
+
+def _takes_twins(flow: Flow, node: int) -> bool:
+    """Whether a call is given two tensors of equal statistics which one call has put out."""
+    table, rows = flow.npu.table, inputs_of(flow.npu.table, node)
+    made = flow.producer[rows]
+    for row in made[made >= 0].tolist():
+        first, last = np.searchsorted(table.node, [table.node[row], table.node[row] + 1]).tolist()
+        beside = np.arange(first, last)
+        beside = beside[table.section[beside] == Section.OUTPUT]
+        if min(_alike(flow.npu, row, beside), _alike(flow.npu, row, rows)) > 1:
+            return True
+    return False
+
+
+def _alike(part: Part, row: int, rows: Int) -> int:
+    """How many of the rows look like one of more than a single number."""
+    table = part.table
+    same = (table.statistics[:, rows] == table.statistics[:, [row]]).all(axis=0)
+    same &= table.shape_id[rows] == table.shape_id[row]
+    return int(same.sum()) if table.statistics[0, row] != table.statistics[1, row] else 0
+
+
 _WHOLE, _EACH = frozenset({"repeat", "tile"}), frozenset({"repeat_interleave"})
 
 
@@ -113,7 +154,11 @@ def _alone_before(flow: Flow, side: int, finding: Finding, kinds: frozenset[str]
     else:
         part, producer, node = flow.npu, flow.producer, finding.at
         alone = flow.lone | (flow.grouped.npu >= 0)
-    wanted = part.calls.are(kinds) & alone
+    return _before_sums(part, producer, node, part.calls.are(kinds) & alone)
+
+
+def _before_sums(part: Part, producer: Int, node: int, wanted: Bool) -> list[int]:
+    """The wanted calls on the way to another, nearest first, up to where sums are made."""
     if not wanted.any():
         return []
     adds = part.calls.are(ADDING)

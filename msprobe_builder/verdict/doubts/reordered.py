@@ -33,6 +33,7 @@ from msprobe_builder.verdict.differences.operators import (
 )
 from msprobe_builder.verdict.doubts.putting_elsewhere import (
     copied_otherwise,
+    joined_alike,
     of_index,
     takes_by_index,
     turned_on_one_side,
@@ -261,6 +262,7 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         if turned := [
             *turned_on_one_side(flow, finding, bits),
             *copied_otherwise(flow, finding, bits),
+            *joined_alike(flow, finding, bits),
         ]:
             result[number] = Moved(tuple(turned[:_SHOWN]), False)
         if not shows_another_order(flow, finding, bits):
