@@ -50,7 +50,7 @@ _WORDS = {
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp sin cos tan sigmoid cross_entropy logsumexp pow rpow "
-    "log slogdet logdet nll_loss binary_cross_entropy_with_logits kl_div",
+    "log slogdet logdet nll_loss ctc_loss binary_cross_entropy_with_logits kl_div",
     Family.SELECTION: "getitem select narrow chunk split unbind gather index_select masked_select "
     "take_along_dim masked_fill where triu tril diagonal embedding",
     Family.RANDOM: "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout rand "
@@ -94,9 +94,12 @@ DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
 DIVIDING = frozenset({"rsqrt", "reciprocal", "rtruediv", "rdiv"})
 SLOPES_DIVIDE = frozenset({"sqrt", "log", "log2", "log10"})
+# Of a path of many steps: a sum of their logarithms, whose exponential its gradient is made of.
+PATHS = frozenset({"ctc_loss", "ctcloss"})
 WAVES = frozenset({"sin", "cos", "tan"})
 
 SUBTRACTING = frozenset("sub rsub isub".split())
+MULTIPLYING = frozenset("mul rmul imul".split())
 ADDING = frozenset("add radd iadd".split()) | SUBTRACTING
 
 # Elements stand elsewhere behind these, which their statistics do not tell.

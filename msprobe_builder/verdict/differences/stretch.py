@@ -19,6 +19,7 @@ from msprobe_builder.verdict.differences.operators import (
     DIVIDING,
     JUMPING,
     LOGARITHMS,
+    MULTIPLYING,
     ROUNDING,
     SLOPES_DIVIDE,
     WAVES,
@@ -53,9 +54,34 @@ def cancelling(flow: Flow, first: Int) -> Float:
     untold = np.where((flow.scale[given] > 0) & (terms > 1.0), _UNTOLD, 1.0)
     result = np.ones(len(table))
     result[rows] = np.where(size <= 0, untold, np.fmax(times, 1.0))
+    rows, amount = _of_repeated_factors(flow, first)
+    with np.errstate(all="ignore"):
+        times = np.where(flow.scale[rows] > 0, amount / flow.scale[rows], _UNTOLD)
+    result[rows] = np.fmax(result[rows], np.where(amount > 0, times, 1.0))
     rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS | WAVES)[table.node] & (flow.scale > 0))
     result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
     return result
+
+
+def _of_repeated_factors(flow: Flow, first: Int) -> tuple[Int, Float]:
+    """Gradients of factors that were repeated over elements, and what their terms come to.
+
+    Such a gradient is the sum of what it is given times the other factor. Where a normalisation
+    follows, which no factor moves, the sum cancels to the last digit.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    multiplies = calls.are(MULTIPLYING)[table.node] & table.is_tensor & (table.position < 2)
+    inputs = np.flatnonzero(multiplies & (table.section == Section.INPUT))
+    factors = np.full((2, len(flow.npu.tree)), -1, dtype=np.int64)
+    factors[table.position[inputs], table.node[inputs]] = inputs
+    is_back = multiplies & _backward(flow)[table.node] & (table.section == Section.OUTPUT)
+    rows = np.flatnonzero(is_back & (first[table.node] >= 0) & (flow.twin[table.node] >= 0))
+    given = first[table.node[rows]]
+    other = factors[1 - table.position[rows], flow.twin[table.node[rows]]]
+    is_sum = (other >= 0) & (table.numel[rows] < table.numel[given])
+    rows, given, other = rows[is_sum], given[is_sum], other[is_sum]
+    terms = table.numel[given] / np.fmax(table.numel[rows], 1.0)
+    return rows, np.sqrt(terms) * flow.scale[given] * flow.scale[other]
 
 
 def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
