@@ -93,6 +93,7 @@ def _is_norm(name: str) -> bool:
 DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
 DIVIDING = frozenset({"rsqrt", "reciprocal", "rtruediv", "rdiv"})
+QUOTIENTS = frozenset({"truediv", "div", "divide", "true_divide"})
 SLOPES_DIVIDE = frozenset({"sqrt", "log", "log2", "log10"})
 # Of a path of many steps: a sum of their logarithms, whose exponential its gradient is made of.
 PATHS = frozenset({"ctc_loss", "ctcloss"})

@@ -20,6 +20,7 @@ from msprobe_builder.verdict.differences.operators import (
     JUMPING,
     LOGARITHMS,
     MULTIPLYING,
+    QUOTIENTS,
     ROUNDING,
     SLOPES_DIVIDE,
     WAVES,
@@ -114,7 +115,43 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
+    rows, times = _over_divisors(flow, first)
+    result[rows] = np.fmax(result[rows], times)
     return result
+
+
+def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
+    """What quotients put out and give back, and how much the divisor's smallest number makes of it.
+
+    Where that has either sign it is not known, but what is put out tells of it.
+    """
+    table, node = flow.npu.table, flow.npu.table.node
+    divides = flow.npu.calls.are(QUOTIENTS)[node] & table.is_tensor & (flow.bench_of >= 0)
+    of_forward = np.full((3, len(flow.npu.tree)), -1, dtype=np.int64)
+    of_forward[0] = first
+    is_second = (table.section == Section.INPUT) & (table.position == 1)
+    for place, chosen in ((1, is_second), (2, table.section == Section.OUTPUT)):
+        rows = np.flatnonzero(divides & chosen)
+        of_forward[place, node[rows]] = rows
+    rows = np.flatnonzero(divides & (table.section == Section.OUTPUT))
+    back = _backward(flow)[node[rows]]
+    forward = np.where(back, flow.twin[node[rows]], node[rows])
+    above, below, put_out = of_forward[:, forward]
+    known = (forward >= 0) & (above >= 0) & (below >= 0) & (above != below) & (put_out >= 0)
+    known &= flow.bench_of[above] >= 0
+    rows, above, below, put_out = rows[known], above[known], below[known], put_out[known]
+    result = np.ones(len(rows))
+    for side, at in ((table, np.arange(len(table))), (flow.bench.table, flow.bench_of)):
+        most, least, _, norm = side.statistics[:, at[below]]
+        largest, divided = (
+            np.abs(side.statistics[:2, at[one]]).max(axis=0) for one in (put_out, above)
+        )
+        with np.errstate(all="ignore"):
+            size = norm / np.sqrt(side.numel[at[below]])
+            smallest = np.where(least > 0, least, np.where(most < 0, -most, np.nan))
+            times = np.fmax(size / smallest, size * largest / divided)
+        result = np.where(np.isfinite(times), np.fmax(result, times), result)
+    return rows, result
 
 
 def _over_the_smallest(flow: Flow, rows: Int, first: Int) -> Float:
