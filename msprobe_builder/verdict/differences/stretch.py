@@ -115,8 +115,8 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
-    rows, times = _over_divisors(flow, first)
-    result[rows] = np.fmax(result[rows], times)
+    quotients, times = _over_divisors(flow, first)
+    result[quotients] = np.fmax(result[quotients], times)
     return result
 
 

@@ -185,11 +185,6 @@ class Inheritance:
         if producer >= 0:
             inherited = self.latent[producer], self.root[producer]
             self._pass_taint_on(row, producer)
-            # What looks like a single call's is the sum of all that the reference adds up there,
-            # where the others give back nothing.
-            theirs = self.bench_of[row]
-            if self.backward[node] and theirs >= 0 and self.bench_producer[theirs] < 0:
-                inherited = max(inherited, self._of_consumers(node, row))
         elif self.backward[node]:
             inherited = self._of_consumers(node, row)
         elif self.inside_gradient[node] and seen == seen:
@@ -266,9 +261,18 @@ class Inheritance:
             other = max(self.inside[parent], self.given[parent])
             if other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices:
                 worst = max(worst, other)  # while no rounding makes whole numbers
+        if self.backward[node] and self.producer[row] >= 0 > self._maker_in_reference(row):
+            # What looks like one call's is the sum of all that the reference adds up there, where
+            # the others give back nothing.
+            worst = max(worst, self._of_consumers(node, row))
         if self.section[row] == Section.INPUT and self.gradients.are_read_by(node):
             worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst
+
+    def _maker_in_reference(self, row: int) -> int:
+        """The row that its counterpart comes from, -1 without one; 0 where it has no counterpart."""
+        theirs = self.bench_of[row]
+        return self.bench_producer[theirs] if theirs >= 0 else 0
 
     def _of_gradients(self, backward: int) -> tuple[float, int]:
         """Parameter gradients are made of what their module was given, forward and back."""
