@@ -270,7 +270,7 @@ class Inheritance:
         return worst
 
     def _maker_in_reference(self, row: int) -> int:
-        """The row that its counterpart comes from, -1 without one; 0 where it has no counterpart."""
+        """The row that its counterpart comes from, -1 without one; 0 if it has no counterpart."""
         theirs = self.bench_of[row]
         return self.bench_producer[theirs] if theirs >= 0 else 0
 
