@@ -21,7 +21,7 @@ from msprobe_builder.verdict.differences.operators import (
     Family,
     families,
 )
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.written import stale
 
 Float = NDArray[np.float64]
@@ -156,10 +156,20 @@ def left_undone(flow: Flow) -> Bool:
     )
     made = flow.bench_producer[flow.bench_of[rows]]
     rows = rows[(made >= 0) & flow.bench_lone[flow.bench.table.node[made]]]
-    for row in rows.tolist():
-        given = table.statistics[:, inputs_of(table, int(table.node[row]))]
-        result[row] = (given == table.statistics[:, [row]]).all(axis=0).any()
+    result[[row for row in rows.tolist() if _hands_on(flow, row)]] = True
     return result
+
+
+def is_undone(flow: Flow, finding: Finding) -> bool:
+    """Whether such a module shows it, so that its own output tells that the call is missing."""
+    is_module = flow.npu.calls.is_module[finding.at]
+    return bool(finding.cause is Cause.MISSING and is_module and _hands_on(flow, finding.row))
+
+
+def _hands_on(flow: Flow, row: int) -> bool:
+    table = flow.npu.table
+    given = table.statistics[:, inputs_of(table, int(table.node[row]))]
+    return bool((given == table.statistics[:, [row]]).all(axis=0).any())
 
 
 def called_more_often(flow: Flow) -> tuple[Int, Int]:
