@@ -51,6 +51,7 @@ UNINITIALISED = frozenset(
         "empty_like",
         "empty_strided",
         "empty_with_format",
+        "new",
         "new_empty",
         "new_empty_strided",
     }

@@ -12,7 +12,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.distance import fillers
-from msprobe_builder.verdict.differences.operators import normalising
+from msprobe_builder.verdict.differences.operators import PATHS, normalising
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -154,5 +154,10 @@ def reach(part: Part, discrete: Bool, masked: Float) -> Float:
     rows = np.flatnonzero(table.is_tensor & (table.section == Section.INPUT) & counts)
     # A number to the power of what is given sees its logarithm, too: 16 is that of nearly 10⁷.
     stretch = np.where(part.calls.are({"rpow"}), 16.0, 1.0)[table.node[rows]]
-    np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, 100.0))
+    np.maximum.at(result, table.node[rows], np.clip(extreme[rows] * stretch, 1.0, _FARTHEST))
+    calls = part.calls
+    result[calls.are(PATHS) & (calls.direction == Direction.BACKWARD)] = _FARTHEST
     return result
+
+
+_FARTHEST = 100.0

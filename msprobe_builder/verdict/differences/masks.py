@@ -53,21 +53,27 @@ def sizes_of_terms(
     """By row, where the reference has nothing but 0: the largest element of what was added up.
 
     The difference of two equal numbers is nothing there and rounding here, which its own size
-    tells nothing of. ``sums`` and ``moves`` are the calls, by node, that add up and that merely
-    hand on. NaN elsewhere.
+    tells nothing of. A gradient that is nothing there is measured by what its call is given, or
+    is off by as much as that where it was nothing, too. ``sums`` and ``moves`` are the calls, by
+    node, that add up and that merely hand on. NaN elsewhere.
     """
     table = npu.table
     result = np.full(len(table), np.nan)
     extreme = np.abs(table.statistics[:2]).max(axis=0)
     theirs = np.append(np.abs(bench.statistics[:2]).max(axis=0), np.nan)[bench_of]
-    ahead = (npu.calls.direction == Direction.FORWARD)[table.node]
-    for row in np.flatnonzero((theirs == 0) & (extreme > 0) & ahead).tolist():
+    back = npu.calls.direction == Direction.BACKWARD
+    for row in np.flatnonzero((theirs == 0) & (extreme > 0)).tolist():
         node, made_by = int(table.node[row]), int(producer[row])
         if made_by >= 0:
             result[row] = result[made_by]
-        elif table.section[row] == Section.OUTPUT and (sums | moves)[node]:
+        elif table.section[row] == Section.OUTPUT and (sums | moves | back)[node]:
             rows = inputs_of(table, node)
-            known = extreme[rows] if sums[node] else result[rows[:1]]
+            if (sums | (back & ~moves))[node]:
+                with np.errstate(all="ignore"):
+                    grown = result[rows] * extreme[row] / extreme[rows]
+                known = np.where(back[node] & np.isfinite(grown), grown, extreme[rows])
+            else:
+                known = result[rows[:1]]
             known = known[np.isfinite(known)]
             result[row] = known.max(initial=0.0) or np.nan
     return result

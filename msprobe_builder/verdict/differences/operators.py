@@ -51,7 +51,7 @@ _WORDS = {
     "scaled_dot_product_attention npu_fusion_attention multi_head_attention_forward",
     Family.CURVE: "softmax log_softmax exp exp2 expm1 softplus logsigmoid sin cos tan sigmoid "
     "cross_entropy logsumexp pow rpow "
-    "log slogdet logdet nll_loss binary_cross_entropy_with_logits kl_div",
+    "log slogdet logdet nll_loss ctc_loss binary_cross_entropy_with_logits kl_div",
     Family.SELECTION: "getitem select narrow chunk split unbind gather index_select masked_select "
     "take_along_dim masked_fill where triu tril diagonal embedding",
     Family.RANDOM: "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout rand "
@@ -94,10 +94,14 @@ def _is_norm(name: str) -> bool:
 DETERMINANTS = frozenset({"slogdet", "logdet"})
 LOGARITHMS = frozenset({"log", "log2", "log10"}) | DETERMINANTS
 DIVIDING = frozenset({"rsqrt", "reciprocal", "rtruediv", "rdiv"})
+QUOTIENTS = frozenset({"truediv", "div", "divide", "true_divide"})
 SLOPES_DIVIDE = frozenset({"sqrt", "log", "log2", "log10"})
+# Of a path of many steps: a sum of their logarithms, whose exponential its gradient is made of.
+PATHS = frozenset({"ctc_loss", "ctcloss"})
 WAVES = frozenset({"sin", "cos", "tan"})
 
 SUBTRACTING = frozenset("sub rsub isub".split())
+MULTIPLYING = frozenset("mul rmul imul".split())
 ADDING = frozenset("add radd iadd".split()) | SUBTRACTING
 
 # Elements stand elsewhere behind these, which their statistics do not tell.

@@ -19,6 +19,8 @@ from msprobe_builder.verdict.differences.operators import (
     DIVIDING,
     JUMPING,
     LOGARITHMS,
+    MULTIPLYING,
+    QUOTIENTS,
     ROUNDING,
     SLOPES_DIVIDE,
     WAVES,
@@ -53,9 +55,34 @@ def cancelling(flow: Flow, first: Int) -> Float:
     untold = np.where((flow.scale[given] > 0) & (terms > 1.0), _UNTOLD, 1.0)
     result = np.ones(len(table))
     result[rows] = np.where(size <= 0, untold, np.fmax(times, 1.0))
+    rows, amount = _of_repeated_factors(flow, first)
+    with np.errstate(all="ignore"):
+        times = np.where(flow.scale[rows] > 0, amount / flow.scale[rows], _UNTOLD)
+    result[rows] = np.fmax(result[rows], np.where(amount > 0, times, 1.0))
     rows = np.flatnonzero(flow.npu.calls.are(DETERMINANTS | WAVES)[table.node] & (flow.scale > 0))
     result[rows] = np.fmax(result[rows], 1.0 / flow.scale[rows])
     return result
+
+
+def _of_repeated_factors(flow: Flow, first: Int) -> tuple[Int, Float]:
+    """Gradients of factors that were repeated over elements, and what their terms come to.
+
+    Such a gradient is the sum of what it is given times the other factor. Where a normalisation
+    follows, which no factor moves, the sum cancels to the last digit.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    multiplies = calls.are(MULTIPLYING)[table.node] & table.is_tensor & (table.position < 2)
+    inputs = np.flatnonzero(multiplies & (table.section == Section.INPUT))
+    factors = np.full((2, len(flow.npu.tree)), -1, dtype=np.int64)
+    factors[table.position[inputs], table.node[inputs]] = inputs
+    is_back = multiplies & _backward(flow)[table.node] & (table.section == Section.OUTPUT)
+    rows = np.flatnonzero(is_back & (first[table.node] >= 0) & (flow.twin[table.node] >= 0))
+    given = first[table.node[rows]]
+    other = factors[1 - table.position[rows], flow.twin[table.node[rows]]]
+    is_sum = (other >= 0) & (table.numel[rows] < table.numel[given])
+    rows, given, other = rows[is_sum], given[is_sum], other[is_sum]
+    terms = table.numel[given] / np.fmax(table.numel[rows], 1.0)
+    return rows, np.sqrt(terms) * flow.scale[given] * flow.scale[other]
 
 
 def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
@@ -88,7 +115,43 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
+    quotients, times = _over_divisors(flow, first)
+    result[quotients] = np.fmax(result[quotients], times)
     return result
+
+
+def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
+    """What quotients put out and give back, and how much the divisor's smallest number makes of it.
+
+    Where that has either sign it is not known, but what is put out tells of it.
+    """
+    table, node = flow.npu.table, flow.npu.table.node
+    divides = flow.npu.calls.are(QUOTIENTS)[node] & table.is_tensor & (flow.bench_of >= 0)
+    of_forward = np.full((3, len(flow.npu.tree)), -1, dtype=np.int64)
+    of_forward[0] = first
+    is_second = (table.section == Section.INPUT) & (table.position == 1)
+    for place, chosen in ((1, is_second), (2, table.section == Section.OUTPUT)):
+        rows = np.flatnonzero(divides & chosen)
+        of_forward[place, node[rows]] = rows
+    rows = np.flatnonzero(divides & (table.section == Section.OUTPUT))
+    back = _backward(flow)[node[rows]]
+    forward = np.where(back, flow.twin[node[rows]], node[rows])
+    above, below, put_out = of_forward[:, forward]
+    known = (forward >= 0) & (above >= 0) & (below >= 0) & (above != below) & (put_out >= 0)
+    known &= flow.bench_of[above] >= 0
+    rows, above, below, put_out = rows[known], above[known], below[known], put_out[known]
+    result = np.ones(len(rows))
+    for side, at in ((table, np.arange(len(table))), (flow.bench.table, flow.bench_of)):
+        most, least, _, norm = side.statistics[:, at[below]]
+        largest, divided = (
+            np.abs(side.statistics[:2, at[one]]).max(axis=0) for one in (put_out, above)
+        )
+        with np.errstate(all="ignore"):
+            size = norm / np.sqrt(side.numel[at[below]])
+            smallest = np.where(least > 0, least, np.where(most < 0, -most, np.nan))
+            times = np.fmax(size / smallest, size * largest / divided)
+        result = np.where(np.isfinite(times), np.fmax(result, times), result)
+    return rows, result
 
 
 def _over_the_smallest(flow: Flow, rows: Int, first: Int) -> Float:

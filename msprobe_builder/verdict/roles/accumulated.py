@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import has_own_gradient
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -20,6 +20,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import NONE
+from msprobe_builder.verdict.roles.columns import elements
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -35,6 +36,23 @@ class Gradients:
         self._flow = flow
         self._rows: dict[int, list[int]] | None = None
         self._worst: dict[int, tuple[int, float, float, int]] = {}
+        calls = flow.npu.calls
+        self._is_module: Sequence[bool] = elements(calls.is_module)
+        self._kinds: Sequence[int] = elements(calls.kind)
+        self._directions: Sequence[int] = elements(calls.direction)
+        self._parent: Sequence[int] = elements(flow.npu.tree.parent)
+        self._last = int(np.flatnonzero(calls.direction == Direction.BACKWARD).max(initial=-1))
+
+    def are_read_by(self, node: int) -> bool:
+        """Whether it reads gradients: a call of an optimizer, of clipping, or behind all passes.
+
+        What a model calls outside of its modules stands between passes and reads none.
+        """
+        parent = self._parent[node]
+        if self._is_module[node] or (parent > 0 and self._directions[parent] != Direction.NONE):
+            return False
+        in_optimizer = parent > 0 and self._kinds[parent] != Kind.COLLECTION
+        return in_optimizer or node > self._last
 
     def summed(self, row: int, latent: Sequence[float], root: Sequence[int]) -> tuple[float, int]:
         """The error that a row may hold if it is such a sum, and its root.

@@ -41,7 +41,12 @@ from msprobe_builder.verdict.roles.columns import (
     with_calls_inside,
 )
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
-from msprobe_builder.verdict.roles.onesided import Movers, calls_of_one_side, modules_inside
+from msprobe_builder.verdict.roles.onesided import (
+    Movers,
+    calls_of_one_side,
+    left_undone,
+    modules_inside,
+)
 from msprobe_builder.verdict.roles.worst import Worst
 
 Float = NDArray[np.float64]
@@ -82,7 +87,7 @@ class Inheritance:
         self.has_inside: Sequence[bool] = elements(inside)
         # What a module puts out, or a parameter is given back, was made by the calls inside.
         self.passed_on: Sequence[bool] = elements(
-            inside[table.node] | (table.section == Section.PARAMETERS_GRAD)
+            inside[table.node] | (table.section == Section.PARAMETERS_GRAD) | left_undone(flow)
         )
         # An output that agrees needs no closer look, if what it was made of agrees.
         moves = flow.kinked | (flow.family == Family.SUM)
@@ -113,10 +118,6 @@ class Inheritance:
         self.numel: Sequence[float] = elements(at_least_one(table))
         self.is_line: Sequence[bool] = elements(flow.is_line)
         self.kinds: Sequence[int] = elements(flow.npu.calls.kind)
-        self.last_gradient = int(
-            np.flatnonzero(flow.npu.calls.direction == Direction.BACKWARD).max(initial=-1)
-        )
-        self.directions: Sequence[int] = elements(flow.npu.calls.direction)
         self.backward: Sequence[bool] = elements(flow.npu.calls.direction == Direction.BACKWARD)
         self.rounds: Sequence[bool] = elements(flow.npu.calls.are(ROUNDING))
         self.jumps: Sequence[bool] = elements(flow.npu.calls.are(JUMPING))
@@ -217,17 +218,6 @@ class Inheritance:
         self.latent[row] = seen if seen > latent else latent
         self.root[row] = root
 
-    def _reads_gradients(self, node: int) -> bool:
-        """Whether it reads gradients: a call of an optimizer, of clipping, or behind all passes.
-
-        What a model calls outside of its modules stands between passes and reads none.
-        """
-        parent = self.parent[node]
-        if self.is_module[node] or (parent > 0 and self.directions[parent] != Direction.NONE):
-            return False
-        in_optimizer = parent > 0 and self.kinds[parent] != Kind.COLLECTION
-        return in_optimizer or node > self.last_gradient
-
     def _pass_taint_on(self, row: int, producer: int) -> None:
         taint = self.taint.get(producer) or self.tainted.get(row)
         if taint is not None:
@@ -271,9 +261,18 @@ class Inheritance:
             other = max(self.inside[parent], self.given[parent])
             if other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices:
                 worst = max(worst, other)  # while no rounding makes whole numbers
-        if self.section[row] == Section.INPUT and self._reads_gradients(node):
+        if self.backward[node] and self.producer[row] >= 0 > self._maker_in_reference(row):
+            # What looks like one call's is the sum of all that the reference adds up there, where
+            # the others give back nothing.
+            worst = max(worst, self._of_consumers(node, row))
+        if self.section[row] == Section.INPUT and self.gradients.are_read_by(node):
             worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst
+
+    def _maker_in_reference(self, row: int) -> int:
+        """The row that its counterpart comes from, -1 without one; 0 if it has no counterpart."""
+        theirs = self.bench_of[row]
+        return self.bench_producer[theirs] if theirs >= 0 else 0
 
     def _of_gradients(self, backward: int) -> tuple[float, int]:
         """Parameter gradients are made of what their module was given, forward and back."""

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, has_own_gradient
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
+    CASTS,
     MASKING,
     MOVING,
     PICKING,
@@ -19,7 +21,7 @@ from msprobe_builder.verdict.differences.operators import (
     Family,
     families,
 )
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
+from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.written import stale
 
 Float = NDArray[np.float64]
@@ -57,7 +59,9 @@ def calls_of_one_side(flow: Flow) -> dict[int, Place]:
         extra &= ~_between_ranks(flow.npu)[own]
     rows, own = rows[extra], own[extra]
     done = _is_same(flow, rows)
-    done[done] = _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
+    # A cast that shows in no statistic rounds no more than is expected, and moves nothing.
+    casts = flow.npu.calls.are(CASTS)[own]
+    done[done] = casts[done] | _changes(flow.npu, flow.producer[rows[done]], flow.floor[rows[done]])
     for row, node in zip(rows[~done].tolist(), own[~done].tolist(), strict=True):
         if row not in flow.apart:
             found[row] = Place(0, node, Cause.EXTRA)
@@ -140,6 +144,32 @@ def modules_inside(flow: Flow) -> dict[int, Place]:
                 cause = Cause.MISSING if side else Cause.EXTRA
                 found.setdefault(around, Place(side, node, cause))
     return found
+
+
+def left_undone(flow: Flow) -> Bool:
+    """What modules hand on as they are given it, where the reference makes a call of its own."""
+    table, calls = flow.npu.table, flow.npu.calls
+    result = np.zeros(len(table), dtype=bool)
+    is_forward = calls.is_module & (calls.direction == Direction.FORWARD)
+    rows = np.flatnonzero(
+        is_forward[table.node] & (table.section == Section.OUTPUT) & (flow.bench_of >= 0)
+    )
+    made = flow.bench_producer[flow.bench_of[rows]]
+    rows = rows[(made >= 0) & flow.bench_lone[flow.bench.table.node[made]]]
+    result[[row for row in rows.tolist() if _hands_on(flow, row)]] = True
+    return result
+
+
+def is_undone(flow: Flow, finding: Finding) -> bool:
+    """Whether such a module shows it, so that its own output tells that the call is missing."""
+    is_module = flow.npu.calls.is_module[finding.at]
+    return bool(finding.cause is Cause.MISSING and is_module and _hands_on(flow, finding.row))
+
+
+def _hands_on(flow: Flow, row: int) -> bool:
+    table = flow.npu.table
+    given = table.statistics[:, inputs_of(table, int(table.node[row]))]
+    return bool((given == table.statistics[:, [row]]).all(axis=0).any())
 
 
 def called_more_often(flow: Flow) -> tuple[Int, Int]:

@@ -47,7 +47,7 @@ from msprobe_builder.verdict.doubts.tails import largest_of_many
 from msprobe_builder.verdict.doubts.unshown import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
-from msprobe_builder.verdict.roles.onesided import in_common
+from msprobe_builder.verdict.roles.onesided import in_common, is_undone
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
 
 Int = NDArray[np.int64]
@@ -370,7 +370,7 @@ def _strength(
     above = int(flow.npu.tree.parent[finding.at])
     if divided and not outside and above > 0 and flow.npu.calls.is_module[above]:
         return Strength.WEAK
-    if divided and finding.cause is not Cause.WIRING and not same_calls:
+    if divided and not (same_calls or finding.cause is Cause.WIRING or is_undone(flow, finding)):
         return Strength.WEAK
     # A gradient is a sum of what several give back, which nobody records: what is off in it may
     # have begun in any of them, and of modules alone in forward calls that nobody recorded.
