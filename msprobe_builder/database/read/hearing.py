@@ -55,10 +55,12 @@ _PARTNERS = """
 SELECT rank, role.role, role.suspect_id IS NOT NULL, (
     SELECT max(norm_relative_err) FROM comparison
     JOIN tensor ON tensor.node_id = npu_node AND tensor.ordinal = npu_ordinal
-    WHERE npu_node = partner_id AND section = ?
+    WHERE npu_node = partner_id AND section = :input
+), communication.role = :both AND EXISTS (
+    SELECT 1 FROM suspect WHERE suspect.node_id = partner_id AND cause = :cause
 ) FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
-LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
+LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = :node
 """
 # Who sent what arrived unchanged in both runs, by the same call of both; roles of clean calls have
 # no row.
@@ -125,9 +127,21 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
     for one in hearing.accused:
         one.talks = _talks(connection, one)
         hearing.partners[one.suspect_id] = [
-            Witness(integer(rank), _role(role), inherits=bool(inherits), gives=number(off) or 0.0)
-            for rank, role, inherits, off in connection.execute(
-                _PARTNERS, (int(Section.INPUT), one.node_id)
+            Witness(
+                integer(rank),
+                _role(role),
+                inherits=bool(inherits),
+                gives=number(off) or 0.0,
+                is_accused_alike=bool(is_alike),
+            )
+            for rank, role, inherits, off, is_alike in connection.execute(
+                _PARTNERS,
+                {
+                    "node": one.node_id,
+                    "cause": one.cause,
+                    "input": int(Section.INPUT),
+                    "both": int(Role.SEND_RECEIVE),
+                },
             )
         ]
         sent = connection.execute(_SENT_ALIKE, (one.node_id, int(Role.RECEIVE))).fetchone()

@@ -89,12 +89,13 @@ class Witness:
     given: float | None = None
     is_same: bool = False  # it put out the same, to the last digit
     inherits: bool = False  # from a suspect of that rank
+    is_accused_alike: bool = False  # of the same, in a call in which all give and take
     gives: float = 0.0  # how far the norm is off of what it was given to talk of
 
     @property
     def carries(self) -> bool:
         """Whether it hands on what was wrong on that rank before, though it may not be compared."""
-        return self.role in _CARRYING or self.inherits
+        return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
 
 
 @dataclass
@@ -213,7 +214,9 @@ def _hear_other_ranks(hearing: Hearing) -> None:
         ] or [
             other.rank
             for other in hearing.partners.get(one.suspect_id, ())
-            if (other.carries or other.role == CallRole.SUSPECT) and other.rank != one.rank
+            # A reduction that is wrong on all ranks came from none of them.
+            if (other.carries or (other.role == CallRole.SUSPECT and not other.is_accused_alike))
+            and other.rank != one.rank
         ]
         if guilty:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
