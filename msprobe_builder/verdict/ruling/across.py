@@ -153,12 +153,11 @@ def judge_across(hearing: Hearing) -> Ruling:
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
     standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
-    conclusion, sentence = _conclude(standing, places)
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
         if any(one.changed for one in own):
             _rule_anew(place, [one for one in standing if one in own])
-    return Ruling(standing, conclusion, sentence)
+    return Ruling(standing, *_conclude(standing, places))
 
 
 def apart(standing: list[Accused]) -> list[Accused]:
