@@ -73,7 +73,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _judged(folder: Path, run: str, other: str, output: Path, **sizes: int) -> tuple[Verdict, Path]:
     """The verdict rank by rank, or merged where ``sizes`` are those of a split."""
-    config = BuildConfig(*(folder / name / "dump" / "step0" for name in (run, other)))
+    npu, bench = (folder / name / "dump" / "step0" for name in (run, other))
+    config = BuildConfig(npu, bench)
     if sizes:
         layout = parse_layout(ALONE | {"rank_size": 2, **sizes}, "npu")
         config = replace(config, npu_layout=layout, bench_layout=parse_layout(ALONE, "bench"))

@@ -304,7 +304,7 @@ class Training:
             if number == 1 and self.way.factor != 1:
                 grad = grad * self.way.factor
             torch.autograd.backward(y, grad)
-        if flow > 0:
+        if flow > 0 and x.grad is not None:
             self.sent.append(dist.isend(x.grad, (flow - 1) % self.seat.pp))
 
 
