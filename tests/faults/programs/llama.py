@@ -263,7 +263,8 @@ class Training:
         if plant is not None:
             plant(self.models, self.seat)
         if way.shares_parameters:
-            for layer in self.models[0].layers.values():
+            layers: Any = self.models[0].layers
+            for layer in layers.values():
                 fully_shard(layer)
             fully_shard(self.models[0])
 
