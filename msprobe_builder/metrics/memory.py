@@ -38,7 +38,8 @@ def meaningless(part: Part, producer: Int, texts: Texts) -> Bool:
     """Rows whose contents mean nothing; ``producer`` by row as from ``producers``."""
     views = _views(part)
     unread = unread_operands(part.tree, part.table, texts)
-    unread |= _written_over(part, texts) | _overwritten(part, texts)
+    overwritten = _overwritten(part, texts)
+    unread |= _written_over(part, texts) | overwritten | _room(overwritten, part.table, producer)
     _lead_nowhere(unread, views, part.table, producer)
     return np.asarray(unread | _unwritten(part, views, producer))
 
@@ -70,8 +71,23 @@ def _written_over(part: Part, texts: Texts) -> Bool:
     # By their full names: ``normal`` reads what ``normal_`` writes to.
     writes = calls.of_stems(lambda stem: stem.rpartition(".")[2] in _WRITES) == 1
     names = np.array([text in FIRST_OPERANDS for text in texts.values] + [False])
-    rows = (calls.is_forward_call & writes)[table.node] & (table.section == Section.INPUT)
-    return np.asarray(rows & names[table.name_id])
+    is_input = table.section == Section.INPUT
+    rows = (calls.is_forward_call & writes)[table.node] & is_input & names[table.name_id]
+    outs = np.array([f"{text}.".startswith("input.out.") for text in texts.values] + [False])
+    return np.asarray(rows | (is_input & outs[table.name_id]))
+
+
+def _room(overwritten: Bool, table: ParameterTable, producer: Int) -> Bool:
+    """What calls put out for communication to write to, and for nothing else.
+
+    Such as room for the parts of all ranks, in which a rank has its own part only.
+    """
+    made = np.flatnonzero(producer >= 0)
+    read = np.zeros(len(table), dtype=bool)
+    read[producer[made[~overwritten[made]]]] = True
+    room = np.zeros(len(table), dtype=bool)
+    room[producer[made[overwritten[made]]]] = True
+    return np.asarray(room & ~read & (table.section == Section.OUTPUT))
 
 
 def _overwritten(part: Part, texts: Texts) -> Bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.base.codes import CallRole, Direction, Kind, Role, Strength
 from msprobe_builder.database.read.cells import (
     MAX_NODE,
     integer,
@@ -34,7 +34,8 @@ WITH wanted AS MATERIALIZED (
     FROM suspect JOIN node USING (node_id) JOIN graph USING (graph_id)
     WHERE strength > 0 AND side = 0
 )
-SELECT wanted.suspect_id, graph.rank, role.role, role.given, node.node_id
+SELECT wanted.suspect_id, graph.rank, role.role, role.given, node.node_id,
+    role.suspect_id IS NOT NULL
 FROM node CROSS JOIN wanted ON node.stem_id = wanted.stem_id
     AND node.direction = wanted.direction AND node.call IS wanted.call
 JOIN graph ON graph.graph_id = node.graph_id AND graph.step = wanted.step AND graph.side = 0
@@ -51,9 +52,28 @@ AND node_id BETWEEN :node - :near AND :node - 1 AND value LIKE 'Distributed.%'
 """
 _NEAR = 3  # calls between communication and what encloses it: it is recorded when it has returned
 _PARTNERS = """
-SELECT rank, role.role FROM communication
+SELECT rank, role.role, role.suspect_id IS NOT NULL, (
+    SELECT max(norm_relative_err) FROM comparison
+    JOIN tensor ON tensor.node_id = npu_node AND tensor.ordinal = npu_ordinal
+    WHERE npu_node = partner_id AND section = :input
+), communication.role = :both AND EXISTS (
+    SELECT 1 FROM suspect WHERE suspect.node_id = partner_id AND cause = :cause
+) FROM communication
 JOIN node ON node.node_id = partner_id JOIN graph USING (graph_id)
-LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = ?
+LEFT JOIN role ON role.node_id = partner_id WHERE communication.node_id = :node
+"""
+# Who sent what arrived unchanged in both runs, by the same call of both; roles of clean calls have
+# no row.
+_SENT_ALIKE = """
+SELECT rank FROM communication AS own
+JOIN match AS got ON got.npu_node = own.node_id
+JOIN match AS sent ON sent.npu_node = own.partner_id
+JOIN communication AS theirs
+    ON theirs.node_id = got.bench_node AND theirs.partner_id = sent.bench_node
+JOIN node ON node.node_id = own.partner_id JOIN graph USING (graph_id)
+LEFT JOIN role ON role.node_id = own.partner_id
+WHERE own.node_id = ? AND own.role = ? AND own.data_equal AND theirs.data_equal
+    AND role.node_id IS NULL
 """
 # A call in place, such as that of an optimizer, put the tensor out in a step before.
 _TRAINED = """
@@ -107,12 +127,29 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
     for one in hearing.accused:
         one.talks = _talks(connection, one)
         hearing.partners[one.suspect_id] = [
-            Witness(integer(rank), _role(role))
-            for rank, role in connection.execute(_PARTNERS, (one.node_id,))
+            Witness(
+                integer(rank),
+                _role(role),
+                inherits=bool(inherits),
+                gives=number(off) or 0.0,
+                is_accused_alike=bool(is_alike),
+            )
+            for rank, role, inherits, off, is_alike in connection.execute(
+                _PARTNERS,
+                {
+                    "node": one.node_id,
+                    "cause": one.cause,
+                    "input": int(Section.INPUT),
+                    "both": int(Role.SEND_RECEIVE),
+                },
+            )
         ]
-    for suspect, rank, role, given, node in connection.execute(_NAMESAKES).fetchall():
+        sent = connection.execute(_SENT_ALIKE, (one.node_id, int(Role.RECEIVE))).fetchone()
+        if sent is not None:
+            hearing.senders[one.suspect_id] = integer(sent[0])
+    for suspect, rank, role, given, node, inherits in connection.execute(_NAMESAKES).fetchall():
         is_same = _same_output(connection, own[suspect].node_id, integer(node, 0, MAX_NODE))
-        witness = Witness(integer(rank), _role(role), number(given), is_same)
+        witness = Witness(integer(rank), _role(role), number(given), is_same, bool(inherits))
         hearing.namesakes.setdefault(suspect, []).append(witness)
     return hearing
 

@@ -184,8 +184,8 @@ def _collective(known: Knowledge, operator: str, inputs: list[int], outputs: lis
         elif operator in ALL_REDUCTIONS or operator in GATHERS:
             known.put(row, REPLICA.because("it was gathered or reduced over the ranks"))
         elif operator in REDUCTIONS:
-            scattered = State(Share.SHARD, Cut(0)).because("it was scattered over the ranks")
-            known.put(row, scattered)
+            cut = known.scattered.get(row, Cut(0))
+            known.put(row, State(Share.SHARD, cut).because("it was scattered over the ranks"))
         else:
             known.put(row, known.by_numbers(row))
     # A list of parts may be put together along any dimension.

@@ -63,8 +63,10 @@ class Knowledge:
         self.number = {name: node for node, name in enumerate(tree.parsed)}
         self.parameter_cuts = parameter_cuts(tree, self.ranks, self.layers)
         self.reduced = reductions(tree, self.ranks, self.group)
-        if any(state.share is Share.PARTIAL for state in self.placed.values()):
-            self.reduced |= rearranged(tree, self.ranks, self.group, self.reduced)
+        is_placed = any(state.share is Share.PARTIAL for state in self.placed.values())
+        moved = rearranged(tree, self.ranks, self.group, self.reduced, is_any=is_placed)
+        self.reduced |= moved.results
+        self.scattered = moved.cuts  # by row of what a reduction puts out
         self.added_before = added_before(tree, self.ranks, self.reduced)
         self.sums_of_experts: set[bytes] = set()  # that are reduced later
         self.batch_first = batch_first(tree, self.ranks)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.merge.flow.dimensions import Cut, takes_batch_first
-from msprobe_builder.merge.flow.operators import ADDITIONS, REDUCTIONS, operator_of
+from msprobe_builder.merge.flow.operators import ADDITIONS, JOINS, REDUCTIONS, operator_of
 from msprobe_builder.merge.flow.wholes import Layers
 from msprobe_builder.merge.ranks.rank_tables import RankTables
 
@@ -63,15 +64,32 @@ def _taken(inputs: Sequence[int], place: int) -> int:
     return inputs[min(place, len(inputs) - 1)]
 
 
-def rearranged(
-    tree: Tree, ranks: RankTables, group: Sequence[int], known: Mapping[bytes, int]
-) -> dict[bytes, int]:
-    """Fingerprints of what is put in another order before it is scattered, and the result's row.
+class Rearranged(NamedTuple):
+    """What is put in another order before it is scattered.
 
-    Distributed tensors are cut and joined again first: the same elements, whose mean and norm may
-    be rounded otherwise. A tensor that ranks hold alike is none of those.
+    ``results`` are rows by fingerprint of what is scattered, ``cuts`` say where those rows are cut.
     """
+
+    results: dict[bytes, int]
+    cuts: dict[int, Cut]
+
+
+def rearranged(
+    tree: Tree,
+    ranks: RankTables,
+    group: Sequence[int],
+    known: Mapping[bytes, int],
+    *,
+    is_any: bool,
+) -> Rearranged:
+    """What is scattered along another dimension than the first one is cut and joined again first.
+
+    It has the same elements, whose mean and norm may be rounded otherwise. A tensor that ranks
+    hold alike is none of those. ``is_any``: that it was joined need not be recorded.
+    """
+    joined = set() if is_any else _joined(tree, ranks)
     found: dict[bytes, int] = {}
+    cuts: dict[int, Cut] = {}
     for node, name in enumerate(tree.parsed):
         places = REDUCTIONS.get(operator_of(name))
         if places is None or "scatter" not in operator_of(name) or name.kind is not Kind.API:
@@ -83,10 +101,34 @@ def rearranged(
         result = known.get(ranks.keys[taken])
         if result is None or ranks.agree[taken]:
             continue
+        if not is_any and ranks.keys[taken] not in joined:
+            continue
         for row in ranks.like(taken):
             if ranks.keys[row] not in known:
                 found.setdefault(ranks.keys[row], result)
-    return found
+            cut = _scattered(ranks.shape(row), ranks.shape(result), ranks.count)
+            if cut is not None and cut.dimension > 0:
+                cuts[result] = cut
+    return Rearranged(found, cuts)
+
+
+def _joined(tree: Tree, ranks: RankTables) -> set[bytes]:
+    """Fingerprints of what was put together of parts."""
+    return {
+        ranks.keys[row]
+        for node, name in enumerate(tree.parsed)
+        if operator_of(name) in JOINS and name.direction is Direction.FORWARD
+        for row in ranks.tensors(node, Section.OUTPUT)
+    }
+
+
+def _scattered(source: Sequence[int], part: Sequence[int], count: int) -> Cut | None:
+    """The one dimension in which a part is smaller than what was scattered."""
+    if len(source) != len(part):
+        return None
+    differ = [place for place, size in enumerate(source) if size != part[place]]
+    is_one = len(differ) == 1 and source[differ[0]] == part[differ[0]] * count
+    return Cut(differ[0]) if is_one else None
 
 
 def batch_first(tree: Tree, ranks: RankTables) -> frozenset[bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.floating import epsilons
@@ -203,7 +203,28 @@ def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
             for one, there in ((own, other), (other, own))
         ):
             found |= {first, second}
-    return found
+    return found | {
+        number
+        for number, one in enumerate(findings)
+        if one.cause is Cause.WIRING and not one.side and _left_its_namesake(flow, one.at)
+    }
+
+
+def _left_its_namesake(flow: Flow, node: int) -> bool:
+    """Whether a call and its partner each have a namesake, and both of those were left over.
+
+    The two ran in another order, or were paired as their tensors are alike by chance.
+    """
+    other = int(flow.partner[node])
+    if other < 0:
+        return False
+    own, theirs = flow.npu.tree.parsed[node], flow.bench.tree.parsed[other]
+    if own == theirs or own.kind is not Kind.API or own.stem != theirs.stem:
+        return False
+    there = flow.bench.tree.parsed.index(own) if own in flow.bench.tree.parsed else -1
+    here = flow.npu.tree.parsed.index(theirs) if theirs in flow.npu.tree.parsed else -1
+    is_left = there >= 0 and here >= 0
+    return is_left and bool(flow.bench_lone[there]) and bool(flow.lone[here])
 
 
 def _is_about(own: Float, theirs: Float, unit: float) -> bool:
@@ -211,6 +232,34 @@ def _is_about(own: Float, theirs: Float, unit: float) -> bool:
     size = float(np.abs(theirs[:2]).max())
     off = np.abs(own - theirs)[[0, 1, 3]]
     return bool((off <= unit * np.array([size, size, theirs[3]])).all())
+
+
+def counts_over_own_parameters(flow: Flow, row: int) -> bool:
+    """Single numbers behind the last backward pass: norms of what one rank or stage has."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    back = calls.is_module & (calls.direction == Direction.BACKWARD)
+    last = int(tree.subtree_end[back].max(initial=0))
+    return bool(table.numel[row] == 1 and last < table.node[row])
+
+
+def module_is_off(flow: Flow, finding: Finding, least: float) -> bool:
+    """Whether the module of a finding puts out something else, though all it is given agrees.
+
+    Its weights count as given; ``least`` is how far what it puts out must be off at least.
+    """
+    table, calls = flow.npu.table, flow.npu.calls
+    node = finding.at if finding.side else finding.node
+    while node > 0 and not calls.is_module[node]:
+        node = int(flow.npu.tree.parent[node])
+    if node <= 0 or flow.partner[node] < 0 or calls.direction[node] != Direction.FORWARD:
+        return False
+    rows = np.arange(*np.searchsorted(table.node, [node, node + 1]).tolist())
+    rows = rows[table.is_tensor[rows]]
+    is_output = table.section[rows] == Section.OUTPUT
+    error, floor = flow.error[rows], flow.floor[rows]
+    given, put_out = ~is_output, np.nan_to_num(error) > np.maximum(least, CERTAIN * floor)
+    is_same = error[given] <= SUSPICIOUS * floor[given]  # what nobody compared is not
+    return bool(given.any() and is_same.all() and (is_output & put_out).any())
 
 
 def resized_inputs(flow: Flow, finding: Finding) -> list[int]:
@@ -249,10 +298,9 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 
 
 def given_unknown(flow: Flow, node: int) -> list[int]:
-    """The rows of tensors that a call is given of which one side alone has statistics.
+    """The rows of tensors that a call is given and that nobody compared.
 
-    Of what merging could not tell on either side there are none on both. A call on the way back
-    works with what the one on the way forward was given.
+    A call on the way back works with what the one on the way forward was given.
     """
     table = flow.npu.table
     back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD
@@ -265,8 +313,8 @@ def given_unknown(flow: Flow, node: int) -> list[int]:
     own, theirs = table.statistics[:, rows], flow.bench.table.statistics[:, flow.bench_of[rows]]
     is_open, is_theirs_open = np.isnan(own).all(axis=0), np.isnan(theirs).all(axis=0)
     unknown = is_open != is_theirs_open
-    if flow.is_merged:
-        unknown |= is_open & is_theirs_open & (table.numel[rows] != 0)
+    # Or neither has: merging could not tell it, or it was still on its way between ranks.
+    unknown |= is_open & is_theirs_open & (table.numel[rows] != 0) & np.isnan(flow.error[rows])
     return [int(row) for row in rows[unknown]]
 
 

@@ -54,6 +54,12 @@ def first_modules(flow: Flow) -> Sequence[int]:
     return elements(modules[first][place] if len(modules) else np.zeros(len(steps), dtype=int))
 
 
+def made_by_both(flow: Flow) -> Bool:
+    """Rows whose tensor of the reference was put out by a call that this run makes, too."""
+    theirs = np.append(flow.bench_producer, -1)[flow.bench_of]
+    return np.asarray((theirs >= 0) & (np.append(flow.npu_of, -1)[theirs] >= 0))
+
+
 def with_calls_inside(flow: Flow) -> Bool:
     """Nodes in which calls were recorded; of modules alone, gradients of parameters are none."""
     tree, calls = flow.npu.tree, flow.npu.calls

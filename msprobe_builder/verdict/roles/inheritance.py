@@ -36,6 +36,7 @@ from msprobe_builder.verdict.roles.columns import (
     first_modules,
     first_rows,
     inside_gradients,
+    made_by_both,
     of_other_types,
     rows_by_node,
     with_calls_inside,
@@ -59,7 +60,6 @@ class Inheritance:
     """The state of the pass, whose elements are read and written one at a time.
 
     What is read or written at every row is a list, which is fastest; other columns are not copied.
-
     An error goes with the number of the finding it stems from, -1 when it is mere noise.
     """
 
@@ -101,6 +101,7 @@ class Inheritance:
         self.bench_of: Sequence[int] = elements(flow.bench_of)
         self.bench_producer: Sequence[int] = elements(flow.bench_producer)
         self.bench_node: Sequence[int] = elements(flow.bench.table.node)
+        self.made_by_both: Sequence[bool] = elements(made_by_both(flow))
         self.bench_lone: Sequence[bool] = elements(flow.bench_lone)
         self.npu_of: Sequence[int] = elements(flow.npu_of)
         self.lone: Sequence[bool] = elements(flow.lone)
@@ -259,7 +260,10 @@ class Inheritance:
         elif self.producer[row] < 0 and self.section[row] == Section.INPUT:
             # It came from calls that were not recorded, from what the module had at hand.
             other = max(self.inside[parent], self.given[parent])
-            if other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices:
+            # What rounding may have done elsewhere is not in a gradient whose terms agree.
+            is_told = self.backward[node] and other[1] < 0 and self.made_by_both[row]
+            is_open = other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices
+            if is_open and not is_told:
                 worst = max(worst, other)  # while no rounding makes whole numbers
         if self.backward[node] and self.producer[row] >= 0 > self._maker_in_reference(row):
             # What looks like one call's is the sum of all that the reference adds up there, where
@@ -335,12 +339,12 @@ class Inheritance:
         elif max(own, bench_node) < 0 or (
             self.modules_alone and (self.backward[node] or min(own, bench_node) < 0)
         ):
-            # Of modules alone nobody knows what else adds to a gradient, nor, where one side's
-            # tensor has no maker, that it is given another: calls that nobody recorded made it.
+            # Of modules alone nobody knows what else adds to a gradient, nor whether a tensor that
+            # only one side has made is another: calls that nobody recorded made it.
             parent = self.parent[node]
             # A gradient never comes from outside, as long as something is around it. Nor does what
             # a module that is given tensors hands to those in it, where modules alone are known.
-            from_outside = self._is_first(node) and not self.backward[node]
+            from_outside = parent == node - 1 and not self.backward[node]  # the first one there
             if self.modules_alone:
                 from_outside &= self.in_start[parent] == self.in_start[parent + 1]
             if self.section[row] != Section.PARAMETERS and self._is_unrecorded(node):
@@ -379,10 +383,6 @@ class Inheritance:
         """
         is_inside = self.parent[node] > 0 and self.is_module[self.parent[node]]
         return self.modules_alone and not is_inside and node > self.since[node]
-
-    def _is_first(self, node: int) -> bool:
-        """Whether nothing has been called inside the module before."""
-        return self.parent[node] == node - 1
 
     def _find(self, place: Place, at: int, row: int, expected: float, root: int) -> int:
         key = place.side, place.node

@@ -17,6 +17,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.doubts.certainty import (
     begins_back,
+    counts_over_own_parameters,
     half_unit,
     is_cast_of_habit,
     is_cast_once,
@@ -27,6 +28,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_unseen_choice,
     is_used_inside,
     is_within,
+    module_is_off,
     paired_crosswise,
     resized_inputs,
     told_by_norm,
@@ -223,7 +225,9 @@ def accusations(
         # What ranks have apart behind a fault may follow from it.
         if (0, node) not in known and (first is None or node < first):
             is_gradient = flow.npu.table.section[row] == Section.PARAMETERS_GRAD
-            sure = Strength.WEAK if is_gradient else Strength.STRONG
+            # So may an update that they make of gradients which nobody could compare.
+            follows = own_order and node > last and any(each.finding.at < node for each in found)
+            sure = Strength.WEAK if is_gradient or follows else Strength.STRONG
             one = Finding(0, node, row, node, 0.0, 0.0, Cause.RANK, -1)
             found.append(Accusation(-1, one, sure, 0, (-float(sure), _position(roles, node))))
             known.add((0, node))
@@ -352,7 +356,7 @@ def _strength(
     is_vague &= finding.cause is not Cause.RANK  # each rank's own value was recorded
     if is_vague and finding.error < _UNKNOWN_NOISE and (merged or not differs):
         return Strength.WEAK
-    if merged and finding.row >= 0 and _counts_over_own_parameters(flow, finding.row):
+    if merged and finding.row >= 0 and counts_over_own_parameters(flow, finding.row):
         return Strength.WEAK
     # Data needs no gradient: calls have made it, and merging has lost where it was handed on.
     is_external = finding.cause is Cause.EXTERNAL
@@ -370,7 +374,10 @@ def _strength(
     above = int(flow.npu.tree.parent[finding.at])
     if divided and not outside and above > 0 and flow.npu.calls.is_module[above]:
         return Strength.WEAK
-    if divided and not (same_calls or finding.cause is Cause.WIRING or is_undone(flow, finding)):
+    # But whatever calls a module makes, of the same tensors it makes the same.
+    is_open_to_doubt = divided and finding.cause is not Cause.WIRING and not same_calls
+    is_told = is_undone(flow, finding) or (merged and module_is_off(flow, finding, _UNKNOWN_NOISE))
+    if is_open_to_doubt and not is_told:
         return Strength.WEAK
     # A gradient is a sum of what several give back, which nobody records: what is off in it may
     # have begun in any of them, and of modules alone in forward calls that nobody recorded.
@@ -386,14 +393,6 @@ def _strength(
         if name.endswith(_RUNNING):
             return Strength.WEAK
     return Strength.STRONG
-
-
-def _counts_over_own_parameters(flow: Flow, row: int) -> bool:
-    """Single numbers behind the last backward pass: norms of what one rank or stage has."""
-    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
-    back = calls.is_module & (calls.direction == Direction.BACKWARD)
-    last = int(tree.subtree_end[back].max(initial=0))
-    return bool(table.numel[row] == 1 and last < table.node[row])
 
 
 # Share of calls with a partner from which on two runs are of one implementation.

@@ -12,7 +12,7 @@ from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import standing_at
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
 
-_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
+_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 _FALLEN = "What differs here came from another rank or step."
 
 
@@ -88,6 +88,14 @@ class Witness:
     role: int | None
     given: float | None = None
     is_same: bool = False  # it put out the same, to the last digit
+    inherits: bool = False  # from a suspect of that rank
+    is_accused_alike: bool = False  # of the same, in a call in which all give and take
+    gives: float = 0.0  # how far the norm is off of what it was given to talk of
+
+    @property
+    def carries(self) -> bool:
+        """Whether it hands on what was wrong on that rank before, though it may not be compared."""
+        return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
 
 
 @dataclass
@@ -107,13 +115,15 @@ class PlaceRuling:
 class Hearing:
     """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
 
-    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to.
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to, and
+    ``senders`` the ranks that sent in both runs what arrived, and send what is right.
     """
 
     places: list[PlaceRuling]
     accused: list[Accused]
     namesakes: dict[int, list[Witness]] = field(default_factory=dict)
     partners: dict[int, list[Witness]] = field(default_factory=dict)
+    senders: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def begins(self) -> int:
@@ -143,12 +153,11 @@ def judge_across(hearing: Hearing) -> Ruling:
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
     standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
-    conclusion, sentence = _conclude(standing, places)
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
         if any(one.changed for one in own):
             _rule_anew(place, [one for one in standing if one in own])
-    return Ruling(standing, conclusion, sentence)
+    return Ruling(standing, *_conclude(standing, places))
 
 
 def apart(standing: list[Accused]) -> list[Accused]:
@@ -190,7 +199,7 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             other.rank
             for other in hearing.namesakes.get(one.suspect_id, ())
             if (
-                other.role in _CARRYING[:2]
+                other.carries
                 and other.given
                 and wrong.get((one.step, other.rank), one.seq) < one.seq
                 # Where both hold the same now, though they were given their own, they have talked.
@@ -204,10 +213,21 @@ def _hear_other_ranks(hearing: Hearing) -> None:
         ] or [
             other.rank
             for other in hearing.partners.get(one.suspect_id, ())
-            if other.role in _CARRYING and other.rank != one.rank
+            # A reduction that is wrong on all ranks came from none of them.
+            if (other.carries or (other.role == CallRole.SUSPECT and not other.is_accused_alike))
+            and other.rank != one.rank
         ]
         if guilty:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+        elif one.suspect_id in hearing.senders:
+            sender = hearing.senders[one.suspect_id]
+            one.explain(f"Rank {sender} has sent it so, where it agrees within rounding.")
+        elif giving := [
+            other.rank
+            for other in hearing.partners.get(one.suspect_id, ())
+            if other.gives > _GIVEN and other.rank != one.rank
+        ]:
+            one.weaken(f"What rank {giving[0]} gives to it differs: look there first.")
 
 
 def _look_at_the_beginning(hearing: Hearing) -> None:
@@ -277,6 +297,7 @@ _UNLIKE = (
     " runs alike, or record an earlier step."
 )
 _EXACT = 2.0**-20
+_GIVEN = 2.0**-7  # nothing that rounding of halves does to a norm
 _WEIGHTS = ("weight", "weights")
 
 

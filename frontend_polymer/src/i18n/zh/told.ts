@@ -229,6 +229,14 @@ const SENTENCES: readonly Told[] = [
     'It comes from rank (\\d+), where it was wrong before\\.',
     (rank) => `它来自 rank ${rank}，在那里此前就已出错。`,
   ),
+  told(
+    'Rank (\\d+) has sent it so, where it agrees within rounding\\.',
+    (rank) => `它由 rank ${rank} 原样发来，在那里与参考一致（仅有舍入误差）。`,
+  ),
+  told(
+    'What rank (\\d+) gives to it differs: look there first\\.',
+    (rank) => `rank ${rank} 提供给它的数据有差异：请先查看那里。`,
+  ),
   told('It follows from step (\\d+)\\.', (step) => `它由 step ${step} 引起。`),
   told(
     'It may follow from what was drawn in step (\\d+)\\.',
