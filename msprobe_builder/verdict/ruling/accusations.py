@@ -31,12 +31,12 @@ from msprobe_builder.verdict.doubts.certainty import (
     module_is_off,
     paired_crosswise,
     resized_inputs,
-    told_by_norm,
     was_given_more,
     works_on_other_parts,
 )
 from msprobe_builder.verdict.doubts.converging import meets_again
 from msprobe_builder.verdict.doubts.disagreeing import with_own_factors
+from msprobe_builder.verdict.doubts.norms_of_halves import told_by_norm
 from msprobe_builder.verdict.doubts.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.doubts.reordered import (
     is_given_first_gradient,
