@@ -10,10 +10,9 @@ from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import standing_at
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, FALLEN, UNDECIDED, sentence_of
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER, CallRole.SUSPECT)
-_FALLEN = "What differs here came from another rank or step."
 
 
 @dataclass
@@ -164,7 +163,7 @@ def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     if standing:
         place.conclusion, place.sentence = _accuse(standing[0], "")
     elif place.conclusion != CLEAN:
-        place.conclusion, place.sentence = CLEAN, _FALLEN
+        place.conclusion, place.sentence = CLEAN, FALLEN
     place.changed = True
 
 

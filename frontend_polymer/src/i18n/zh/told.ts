@@ -206,8 +206,8 @@ const SENTENCES: readonly Told[] = [
   told('No rounding explains that\\.', () => '舍入无法解释这一误差。'),
   told('By how much it is off checksums do not tell\\.', () => '校验和不能说明相差多少。'),
   told(
-    "That is ([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
-    (times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍。`,
+    "That is (more than )?([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
+    (more, times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍${more ? '以上' : ''}。`,
   ),
   told('([\\d,]+) later nodes? inherits? it\\.', (count) => `其后 ${count} 个节点继承了该误差。`),
   told(
@@ -274,6 +274,15 @@ const SENTENCES: readonly Told[] = [
   told(
     'The rank never calls (\\w+(?:, \\w+)*) behind the last backward pass, as the reference does\\.',
     (lacking) => `最后一次反向之后，该 rank 从未像标杆那样调用 ${names(lacking)}。`,
+  ),
+  told(
+    'Run again alone it is wrong as well(?:, by (more than )?([-+.,\\w]+) times what rounding explains)?: the operator itself is wrong here\\.',
+    (more, times) =>
+      `单独重新运行时同样有误${times ? `，为舍入所能解释的 ${times} 倍${more ? '以上' : ''}` : ''}：此处算子本身有误。`,
+  ),
+  told(
+    'Run again alone it is right: the operator itself is not to blame, but what it was given or told\\.',
+    () => '单独重新运行时正确：算子本身没有问题，问题在于它的输入或参数。',
   ),
   OF_PARTS,
 ];
