@@ -24,6 +24,8 @@ _WEIGHTS = "weights"  # cause of those that differ together
 def verdict_lines(verdict: Verdict, database: Path) -> list[str]:
     """The sentence, each step, the other suspects and what to record next."""
     lines = wrapped("Verdict", f"{verdict.conclusion}. {verdict.sentence}")
+    if verdict.changed:
+        lines += wrapped("Older", older(verdict.changed))
     if len(verdict.places) > 1 and verdict.suspects:
         lines += wrapped("Steps", " ".join(_steps(verdict)))
     calls = _calls(verdict.suspects)
@@ -50,6 +52,16 @@ def verdict_lines(verdict: Verdict, database: Path) -> list[str]:
         if check is not None:
             lines += wrapped("Then", f"and run its calls again: {check}")
     return lines
+
+
+def older(changed: int) -> str:
+    """What to do where the verdict does not know all matches."""
+    many = f"{changed:,} matches were" if changed > 1 else "1 match was"
+    return (
+        f"{many} made or ended by hand since. Write all of them with msprobe-build verify FILE"
+        " --save-matches OUT.json and build again with --match-file OUT.json, so that the verdict"
+        " knows them."
+    )
 
 
 def _next(proposal: dict[str, Any], database: Path) -> list[str]:
@@ -147,6 +159,7 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
             "conclusion": "undecided",
             "sentence": "Cannot tell, because nothing was compared.",
             "compared": 0,
+            "matches_changed": 0,
             "first_bad_step": None,
             "suspects": [],
             "places": [],
@@ -158,6 +171,7 @@ def verdict_json(verdict: Verdict | None, configuration: Configuration | None) -
         "conclusion": verdict.conclusion,
         "sentence": verdict.sentence,
         "compared": verdict.compared,
+        "matches_changed": verdict.changed,
         "first_bad_step": verdict.first_bad_step,
         "suspects": [_suspect_json(one) for one in verdict.suspects],
         "places": [asdict(one) for one in verdict.places],

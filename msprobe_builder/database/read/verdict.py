@@ -12,6 +12,7 @@ from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import standing_at
+from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.ruling.conclusion import FALLEN
@@ -96,6 +97,7 @@ class Verdict:
     suspects: tuple[Suspect, ...]
     places: tuple[PlaceVerdict, ...]
     next_dump: dict[str, Any] | None
+    changed: int = 0  # matches made or ended since, which it does not know
 
     @property
     def first_bad_step(self) -> int | None:
@@ -123,6 +125,7 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         suspects=tuple(map(_suspect, rows)),
         places=tuple(PlaceVerdict(*row) for row in places),
         next_dump=_next_dump(connection, whole[3]),
+        changed=read_changed(connection),
     )
 
 

@@ -96,8 +96,9 @@ def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], str] | 
         return [last], IN_BETWEEN
     if last is not None:
         between = step - last
-        return sorted({last + between * part // 4 for part in (1, 2, 3)} - {last}), BISECTING
-    return (sorted({0, step // 2, step - 1}), BISECTING) if step > 0 else None
+        steps = sorted({last + between * part // 4 for part in (1, 2, 3)} - {last})
+        return steps, f"{BISECTING} {IN_BETWEEN}"
+    return (sorted({0, step // 2, step - 1}), f"{BISECTING} {IN_BETWEEN}") if step > 0 else None
 
 
 IN_BETWEEN = (

@@ -344,6 +344,14 @@ const OTHERS: readonly Told[] = [
     (count) => `${count} 个节点在标杆中没有配对。`,
   ),
   told(
+    "Let the optimizer's step stand between start\\(\\) and stop\\(\\): its calls are recorded then, too\\.",
+    () => '请让优化器的 step 位于 start() 与 stop() 之间，这样它的调用也会被采集。',
+  ),
+  told(
+    'What goes wrong first lies before or in the first of these steps that differs\\.',
+    () => '最先出错之处在这些 step 中第一个不一致的 step 之前或之内。',
+  ),
+  told(
     'What differs here came from another rank or step\\.',
     () => '此处的差异来自其他 rank 或 step。',
   ),
