@@ -268,7 +268,8 @@ def _short(own: str, theirs: str) -> tuple[str, str]:
 
 
 def _rounded(number: str, digits: int) -> str:
-    return number if number.lstrip("-").isdecimal() else f"{float(number):.{digits}g}"
+    value = float(number)
+    return number if len(number) <= digits + len("-0.") else f"{value:.{digits}g}"
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:

@@ -250,6 +250,11 @@ const SENTENCES: readonly Told[] = [
     () => '前一步一致：请查看两步之间发生了什么，例如优化器及其设置、梯度裁剪或加载的权重。',
   ),
   told(
+    'Look at step (\\d+) first: calls of (\\S{1,500}) there are ([\\d,]+), in the reference ([\\d,]+)\\.',
+    (step, module, own, theirs) =>
+      `请先查看 step ${step}：其中 ${module} 被调用 ${own} 次，标杆为 ${theirs} 次。`,
+  ),
+  told(
     'Step (\\d+) does not agree for certain: look at its suspects first, then at what happened in between, such as the optimizer\\.',
     (step) =>
       `step ${step} 是否一致并不确定：请先查看其嫌疑对象，再查看两步之间发生了什么，例如优化器。`,
