@@ -108,7 +108,7 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
     if finding.cause is Cause.WEIGHTS:
-        return f"{name} {shown}, and so do most weights differ."
+        return f"{name} {shown}, and most weights differ, too."
     if finding.cause is Cause.WIRING:
         return f"{name} {shown}, although what it came from agrees: another tensor is given."
     if finding.cause is Cause.GRADIENT and table.section[row] == Section.PARAMETERS:

@@ -93,7 +93,7 @@ def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], str] | 
     """
     last = max((one for one in recorded if one < step), default=None)
     if last == step - 1:
-        return [last], IN_BETWEEN
+        return [last, step], IN_BETWEEN  # what the weights became tells that the update was felt
     if last is not None:
         between = step - last
         steps = sorted({last + between * part // 4 for part in (1, 2, 3)} - {last})

@@ -16,6 +16,7 @@ import {
   values,
   type Told,
 } from './told-words';
+import { OF_CHECKS, OF_NEXT_DUMP } from './told-afterwards';
 
 /** No verdict is as long; what is longer is not looked at. */
 const LONGEST = 4000;
@@ -170,7 +171,7 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}：所用的权重不同。`,
   ),
   told(
-    `${NAME} ${DIFFERENCE}, and so do most weights differ\\.`,
+    `${NAME} ${DIFFERENCE}, and most weights differ, too\\.`,
     (name, how) => `${name} ${difference(how)}，大多数权重也不同。`,
   ),
   told(
@@ -280,15 +281,7 @@ const SENTENCES: readonly Told[] = [
     'The rank never calls (\\w+(?:, \\w+)*) behind the last backward pass, as the reference does\\.',
     (lacking) => `最后一次反向之后，该 rank 从未像标杆那样调用 ${names(lacking)}。`,
   ),
-  told(
-    'Run again alone it is wrong as well(?:, by (more than )?([-+.,\\w]+) times what rounding explains)?: the operator itself is wrong here\\.',
-    (more, times) =>
-      `单独重新运行时同样有误${times ? `，为舍入所能解释的 ${times} 倍${more ? '以上' : ''}` : ''}：此处算子本身有误。`,
-  ),
-  told(
-    'Run again alone it is right: the operator itself is not to blame, but what it was given or told\\.',
-    () => '单独重新运行时正确：算子本身没有问题，问题在于它的输入或参数。',
-  ),
+  ...OF_CHECKS,
   OF_PARTS,
 ];
 
@@ -348,14 +341,7 @@ const OTHERS: readonly Told[] = [
     '([\\d,]+) nodes have no partner in the reference\\.',
     (count) => `${count} 个节点在标杆中没有配对。`,
   ),
-  told(
-    "Let the optimizer's step stand between start\\(\\) and stop\\(\\): its calls are recorded then, too\\.",
-    () => '请让优化器的 step 位于 start() 与 stop() 之间，这样它的调用也会被采集。',
-  ),
-  told(
-    'What goes wrong first lies before or in the first of these steps that differs\\.',
-    () => '最先出错之处在这些 step 中第一个不一致的 step 之前或之内。',
-  ),
+  ...OF_NEXT_DUMP,
   told(
     'What differs here came from another rank or step\\.',
     () => '此处的差异来自其他 rank 或 step。',
