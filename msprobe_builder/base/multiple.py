@@ -9,4 +9,4 @@ def multiple(times: float) -> str:
     """Two digits; what is beyond all doubt needs none."""
     if times > _BEYOND_DOUBT:
         return f"more than {_BEYOND_DOUBT:,}"
-    return f"{times:.2g}" if times < 100 else f"{float(f'{times:.2g}'):,.0f}"
+    return f"{times:.2g}" if times < 99.5 else f"{float(f'{times:.2g}'):,.0f}"

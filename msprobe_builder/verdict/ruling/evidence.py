@@ -269,7 +269,8 @@ def _short(own: str, theirs: str) -> tuple[str, str]:
 
 def _rounded(number: str, digits: int) -> str:
     value = float(number)
-    return number if len(number) <= digits + len("-0.") else f"{value:.{digits}g}"
+    is_short = number.lstrip("-").isdecimal() or len(number) <= digits + len("-0.")
+    return number if is_short else f"{value:.{digits}g}"
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:
