@@ -154,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(options: argparse.Namespace) -> int:
     from msprobe_operators.dump.check import CheckOptions, CheckRow
+    from msprobe_operators.dump.operands import UNREADABLE
     from msprobe_operators.dump.run import check_dump, find_dump, source_of
     from msprobe_operators.report.table import counted, write_rows
 
@@ -180,13 +181,16 @@ def _check(options: argparse.Namespace) -> int:
     failed = [row for row in rows if row.status == "failed"]
     for row in failed:
         print(row.sentence)
-    is_untested = bool(rows) and all(row.status == "not tested" for row in rows)
-    if is_untested:
-        print(rows[0].sentence)  # whoever reads a count alone takes it for a good one
+    untested = [row for row in rows if row.status == "not tested"]
+    unread = [row for row in untested if row.reason.startswith(UNREADABLE)]
+    is_untested = bool(rows) and len(untested) == len(rows)
+    if is_untested or unread:
+        # Whoever reads a count alone takes it for a good one.
+        print((unread or untested)[0].sentence)
     print(f"{counted([row.status for row in rows]) or 'no calls'}; see {written[0]}.")
-    if is_untested:
-        return EXIT_CANNOT_RUN
-    return EXIT_FAILED if failed else EXIT_OK
+    if failed:
+        return EXIT_FAILED
+    return EXIT_CANNOT_RUN if is_untested or unread else EXIT_OK
 
 
 def _perturb(options: argparse.Namespace) -> int:

@@ -312,7 +312,7 @@ def _verdict_lines(path: Path) -> list[str]:
     with opened(path) as connection:
         verdict = read_verdict(connection)
         lines = configuration_lines(read_configuration(connection))
-    return lines if verdict is None else [*lines, *verdict_lines(verdict)]
+    return lines if verdict is None else [*lines, *verdict_lines(verdict, path)]
 
 
 def _export_alone(config: BuildConfig, options: argparse.Namespace, *, quiet: bool) -> int:

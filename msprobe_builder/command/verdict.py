@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.command.frame import EXIT_OK
 from msprobe_builder.command.output import print_lines
+
+if TYPE_CHECKING:
+    from msprobe_builder.database.read.verdict import Verdict
 
 EXIT_SUSPECT = 4
 
@@ -20,6 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit status:\n  4  there is a strong suspect, with --fail-on-suspect"
     parser.add_argument("database", metavar="FILE.vis.db", type=Path)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument(
+        "--next-config",
+        metavar="FILE",
+        type=Path,
+        help="write what to record next as FILE, a configuration of the collector",
+    )
     parser.add_argument(
         "--fail-on-suspect",
         action="store_true",
@@ -45,6 +56,23 @@ def run(options: argparse.Namespace) -> int:
     elif verdict is None:
         print_lines(["Verdict   undecided. Cannot tell, because nothing was compared."])
     else:
-        print_lines([*configuration_lines(configuration), *verdict_lines(verdict)])
+        print_lines(
+            [*configuration_lines(configuration), *verdict_lines(verdict, options.database)]
+        )
+    if options.next_config is not None:
+        _write_next(verdict, options.next_config)
     is_strong = verdict is not None and any(one.strength == "strong" for one in verdict.suspects)
     return EXIT_SUSPECT if options.fail_on_suspect and is_strong else EXIT_OK
+
+
+def _write_next(verdict: Verdict | None, file: Path) -> None:
+    import json
+
+    proposal = None if verdict is None else verdict.next_dump
+    if proposal is None:
+        raise BuildError(f"There is nothing to record next, so {file} was not written.")
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(f"{json.dumps(proposal['config'], indent=2)}\n")
+    except FileExistsError as error:
+        raise UsageError(f"{file} exists already; give --next-config another name.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterable, Sequence
 from math import isnan
@@ -15,6 +16,7 @@ from msprobe_builder.export.configuration import configuration_section
 from msprobe_builder.export.report_content import Content, Finding
 from msprobe_builder.export.report_picture import picture
 from msprobe_builder.export.report_words import facts, metric_words, reason_words, side_words
+from msprobe_builder.export.verdict import older, outcome, size_words
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --soft: #55555e; --line: #c9c9d1; --back: #fff;
@@ -103,7 +105,25 @@ def _verdict(verdict: Verdict | None) -> str:
     head = ("strength", "step", "rank", "side", "node", "source", "evidence")
     return (
         f"<h2>Verdict: {_escape(verdict.conclusion)}</h2><p>{_escape(verdict.sentence)}</p>"
-        f"{_table(head, rows) if rows else ''}"
+        f"{_older(verdict)}{_table(head, rows) if rows else ''}{_next(verdict)}"
+    )
+
+
+def _older(verdict: Verdict) -> str:
+    return f"<p><b>{_escape(older(verdict.changed))}</b></p>" if verdict.changed else ""
+
+
+def _next(verdict: Verdict) -> str:
+    """What to record next, to be copied from the page."""
+    proposal = verdict.next_dump
+    if proposal is None:
+        return ""
+    size = size_words(proposal)
+    config = json.dumps(proposal.get("config"), indent=2)
+    return (
+        f"<h2>What to record next</h2><p>In both runs, each into a folder of its own"
+        f"{f', {size} of each' if size else ''}. {_escape(str(proposal.get('remark') or ''))}</p>"
+        f"<pre>{_escape(config)}</pre>"
     )
 
 
@@ -115,7 +135,10 @@ def _lead(content: Content, colours: dict[str, str]) -> str:
     if content.verdict is not None and (content.verdict.suspects or not suspects):
         tensors = f"<h2>The suspects and their tensors</h2>{''.join(suspects)}" if suspects else ""
         return f"{_verdict(content.verdict)}{place}{tensors}"
-    said = "" if content.verdict is None else f"<p>{_escape(content.verdict.sentence)}</p>"
+    said = ""
+    if content.verdict is not None:
+        sentence = f"<p>{_escape(content.verdict.sentence)}</p>"
+        said = f"{sentence}{_older(content.verdict)}{_next(content.verdict)}"
     if suspects:
         return f"<h2>The first wrong node</h2>{said}{place}{''.join(suspects)}"
     return f"{said}<p>Nothing is wrong in what was compared.</p>"
@@ -136,11 +159,14 @@ def _coverage(content: Content) -> str:
 
 def _overview(content: Content, colours: dict[str, str]) -> str:
     rows: list[Sequence[Cell]] = []
+    places = content.verdict.places if content.verdict is not None else ()
+    told = {(one.step, one.rank): outcome(one) for one in places}
     for graph in content.places:
+        own = told.get((graph.step, graph.rank), "") if graph.side == 0 else ""
         grade = _grade(_COUNTS[graph.worst], colours)
         place = (graph.step, graph.rank, side_words(SIDES[graph.side]), graph.nodes)
-        rows.append((*place, _Markup(grade if graph.side == 0 else ""), *graph.grades))
-    head = ("step", "rank", "side", "nodes", "worst", *_COUNTS)
+        rows.append((*place, own, _Markup(grade if graph.side == 0 else ""), *graph.grades))
+    head = ("step", "rank", "side", "nodes", "verdict", "worst", *_COUNTS)
     return _table(head, rows)
 
 

@@ -20,25 +20,54 @@ def report_rules(rules: Rules, mapped: Mapped) -> list[Diagnostic]:
     for translation in mapped.translations.values():
         for path, number in translation.applied:
             reached[number].add(path)
-    if rules.rules and not reached:
-        reverse = translate(bench.paths(), bench.classes, rules.rules).values()
-        fitting = {number for one in reverse for _, number in one.applied}
-        if fitting:
-            message = (
-                f"{rules.file}: none of its rules fits npu to bench, but {len(fitting)} would fit "
-                "bench to npu; swap npu_path and bench_path in compare.json, or the two sides of "
-                "each rule."
-            )
-            return [Diagnostic("warning", "mapping_reversed", message, str(rules.file))]
+    if not rules.rules:
+        message = f"{rules.file} holds no rules: layers are matched under their own names."
+        return [Diagnostic("warning", "mapping_empty", message, str(rules.file))]
     known = PathTree(bench.paths())
+    leading = {number for number, paths in reached.items() if any(path in known for path in paths)}
+    failing = set(range(len(rules.rules))) - leading
+    told = _reversed(rules, mapped, leading, is_any_reached=bool(reached)) if failing else []
+    if told:
+        return told
     found = []
     for number, rule in enumerate(rules.rules):
         if number not in reached:
             found.append(_about_rule(rules, rule, "mapping_rule_unused", _why_unused(rule, npu)))
-        elif not any(path in known for path in reached[number]):
+        elif number in failing:
             problem = f"it leads to '{'.'.join(min(reached[number]))}', which bench does not have"
             found.append(_about_rule(rules, rule, "mapping_rule_without_target", problem))
     return found + _clashes(rules, mapped)
+
+
+def _reversed(
+    rules: Rules, mapped: Mapped, fit_here: set[int], *, is_any_reached: bool
+) -> list[Diagnostic]:
+    """One hint where more of the rules fit the other way round, all those among them that do not.
+
+    ``fit_here`` are the rules that lead from npu to bench.
+    """
+    known = PathTree(mapped.npu.paths())
+    fitting, leading = set(), set()
+    for one in translate(mapped.bench.paths(), mapped.bench.classes, rules.rules).values():
+        for path, number in one.applied:
+            fitting.add(number)
+            if path in known:
+                leading.add(number)
+    count = len(rules.rules)
+    failing = set(range(count)) - fit_here
+    is_better = failing <= leading and len(leading) > len(fit_here)
+    if not (is_better if is_any_reached else fitting):
+        return []
+    fits = (
+        f"{len(failing)} of its {count} rules do not fit npu to bench, and all of them would"
+        if is_any_reached
+        else f"none of its rules fits npu to bench, but {len(fitting)} would"
+    )
+    message = (
+        f"{rules.file}: {fits} fit bench to npu; swap npu_path and bench_path in compare.json, or"
+        " the two sides of each rule."
+    )
+    return [Diagnostic("warning", "mapping_reversed", message, str(rules.file))]
 
 
 def _why_unused(rule: Rule, npu: Layers) -> str:

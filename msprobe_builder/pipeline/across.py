@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.diagnostics import Diagnostic
 from msprobe_builder.database.read.graphs import read_graphs
 from msprobe_builder.database.read.hearing import read_hearing
@@ -12,9 +13,11 @@ from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.ruling.across import apart, began_otherwise, judge_across
-from msprobe_builder.verdict.ruling.next_dump import SHOWN, next_dump
+from msprobe_builder.verdict.ruling.across import Hearing, Ruling, apart, judge_across
+from msprobe_builder.verdict.ruling.conclusion import UNDECIDED, lacks_numbers
+from msprobe_builder.verdict.ruling.next_dump import SHOWN, earlier_dump, next_dump, steps_before
 
+_WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step
 _OUTSIDE = Cause.UNRECORDED.name.lower()  # what is wrong is not in the module that shows it
 
 
@@ -51,10 +54,29 @@ def settle_verdict(connection: sqlite3.Connection) -> None:
     if not hearing.places:
         return
     ruling = judge_across(hearing)
+    write_ruling(connection, hearing, ruling, _proposal(connection, hearing, ruling))
+
+
+def _proposal(connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling) -> str | None:
+    """JSON of what to record next."""
     known: Known = {}
+    if not ruling.standing:
+        if ruling.conclusion != UNDECIDED or not lacks_numbers(ruling.sentence):
+            return None
+        first = read_graphs(connection)[0]
+        whole = read_surroundings(connection, first.last, known, is_outside=True)
+        return None if whole is None else earlier_dump(whole, [first.step], None)
+    best = ruling.standing[0]
+    if best.cause == _WEIGHTS:
+        found = steps_before(best.step, [place.step for place in hearing.places])
+        whole = read_surroundings(connection, best.node_id, known, is_outside=True)
+        return None if found is None or whole is None else earlier_dump(whole, *found)
+    chosen = apart(ruling.standing)
+    if best.strength == Strength.STRONG:  # what is weak, or comes later, may follow from that
+        chosen = [one for one in chosen if (one.strength, one.step) == (best.strength, best.step)]
     nearest = [
         read_surroundings(connection, one.node_id, known, is_outside=one.cause == _OUTSIDE)
-        for one in apart(ruling.standing)[:SHOWN]
-        if not began_otherwise(hearing, one)
+        for one in chosen[:SHOWN]
+        if one.cause != _WEIGHTS
     ]
-    write_ruling(connection, hearing, ruling, next_dump([one for one in nearest if one]))
+    return next_dump([one for one in nearest if one])

@@ -23,6 +23,9 @@ _MOST_DIMENSIONS = 64
 _DTYPES = {str(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}
 
 
+UNREADABLE = "its recorded tensors cannot be read:"  # begins the reason where a file is to blame
+
+
 class CannotRebuildError(Exception):
     """Why a call cannot be run again."""
 
@@ -118,7 +121,7 @@ def rebuild(leaf: dict[str, Any], place: str, source: Source) -> tuple[Tensor, b
         try:
             stored = open_tensor(source.directory, file)
         except TensorFileError as error:
-            raise CannotRebuildError(error.reason) from error
+            raise CannotRebuildError(f"{UNREADABLE} {error.reason}") from error
         kept = stored.content  # a copy, because what lies in a file cannot be written to
         content = (
             kept.detach().clone() if isinstance(kept, Tensor) else torch.from_numpy(np.array(kept))

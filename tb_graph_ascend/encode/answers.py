@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -117,6 +118,12 @@ def _add_verdict(message: pb.DatabaseFile, content: Summary) -> None:
     message.verdict.conclusion = verdict.conclusion
     message.verdict.sentence = verdict.sentence
     message.verdict.compared = verdict.compared
+    if verdict.next_dump is not None:
+        message.verdict.next_dump.config = json.dumps(verdict.next_dump.get("config"), indent=2)
+        message.verdict.next_dump.remark = verdict.next_dump.get("remark") or ""
+        size = verdict.next_dump.get("expected_bytes")
+        if isinstance(size, int | float):
+            message.verdict.next_dump.bytes = size
     message.verdict.suspects.extend(
         pb.Suspect(
             step=node.suspect.step,

@@ -30,6 +30,7 @@ def encode_edit_state(state: EditState) -> pb.EditState:
     return pb.EditState(
         undo=None if state.undo is None else encode_edit(state.undo),
         redo=None if state.redo is None else encode_edit(state.redo),
+        changed=state.changed,
     )
 
 

@@ -177,6 +177,18 @@ def test_a_dump_of_which_nothing_can_be_run_says_why(
     assert "2 not tested" in said
 
 
+def test_a_dump_with_tensors_that_cannot_be_read_does_not_end_well(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = shortened(recorded, tmp_path / "dump", "Functional.silu.0", "Functional.softmax.0")
+    for file in (dump / "dump_tensor_data").glob("Functional.silu.0.*"):
+        file.write_bytes(file.read_bytes()[:100])
+    assert main(["check", str(dump), "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().out
+    assert "silu.0.forward was not tested: its recorded tensors cannot be read: " in said
+    assert "2 not tested, 2 passed" in said
+
+
 def test_names_without_their_namespace_are_found() -> None:
     assert function_of("Torch.vector_norm.0") is torch.linalg.vector_norm
 

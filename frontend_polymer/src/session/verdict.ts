@@ -3,6 +3,7 @@
 import { GRADES } from '../data/codes';
 import type { Graph } from '../data/graph';
 import { Grade, Side, type GraphPair, type Suspect, type Verdict } from '../generated/graph_pb';
+import type { Texts } from '../i18n';
 import type { NodeRef } from '../layout/hierarchy';
 import { fileOf, type AppState } from './app-state';
 import type { NodePlace } from './finding';
@@ -11,11 +12,27 @@ export function verdictOf(state: AppState): Verdict | undefined {
   return fileOf(state)?.verdict;
 }
 
+/** Said where matches were made or ended since, which the verdict does not know; else empty. */
+export function olderThanMatches(state: AppState, text: Texts): string {
+  const changed = verdictOf(state) ? (fileOf(state)?.edits?.changed ?? 0) : 0;
+  return changed ? text.verdict.older(changed) : '';
+}
+
 /** The suspects of the step and rank that is shown, the likeliest first. */
 export function suspectsHere(state: AppState): Suspect[] {
   const { step, rank } = state.view;
   const all = verdictOf(state)?.suspects ?? [];
   return all.filter((suspect) => suspect.step === step && suspect.rank === rank);
+}
+
+/** The first of each call, wherever else that is wrong, too; weights stand for one another. */
+export function eachCallOnce(suspects: readonly Suspect[]): Suspect[] {
+  const found = new Map<string, Suspect>();
+  for (const suspect of suspects) {
+    const call = suspect.cause === 'weights' ? 'weights' : `${suspect.side} ${suspect.name}`;
+    if (!found.has(call)) found.set(call, suspect);
+  }
+  return [...found.values()];
 }
 
 export function placeOf({ step, rank, side, name }: Suspect): NodePlace {

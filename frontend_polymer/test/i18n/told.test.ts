@@ -34,7 +34,7 @@ describe('a verdict in Chinese', () => {
     expect(toldZh(SENTENCES[0]!)).toBe(
       'modules.layers.1.self_attn → Tensor.__mul__.19.forward（modeling_llama.py:193）：输入一致，' +
         'output.0 的范数是标杆的 1.5 倍。参数 1 为 0.375，标杆为 0.25。' +
-        '这是舍入与运行自身噪声所能解释的 3,564,233 倍。其后 90 个节点继承了该误差。',
+        '这是舍入与运行自身噪声所能解释的 1,000 倍以上。其后 90 个节点继承了该误差。',
     );
     expect(toldZh(SENTENCES[3]!)).toMatch(
       /^尚不能确定，请先查看 标杆的 Torch\.cat\.0\.forward（model\.py:8）：本次运行缺少这次调用。/,

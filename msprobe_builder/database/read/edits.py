@@ -24,6 +24,14 @@ _EDITS = (
     " JOIN graph AS bench ON bench.graph_id = theirs.graph_id"
 )
 
+# What was made and ended again is as it was; a confirmed match is the one that was judged.
+_CHANGED = """
+SELECT count(*) FROM (
+    SELECT 1 FROM edit WHERE NOT undone AND action != 'confirm' GROUP BY npu_node, bench_node
+    HAVING sum(CASE action WHEN 'match' THEN 1 ELSE -1 END)
+)
+"""
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -46,10 +54,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class EditState:
-    """What undo and redo would do."""
+    """What undo and redo would do, and how many matches are not those that were judged."""
 
     undo: Edit | None
     redo: Edit | None
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,14 @@ def read_edit_state(connection: sqlite3.Connection) -> EditState:
     for batch in (read_undoable(connection), read_redoable(connection)):
         edits = [] if batch is None else _edits(connection, query, (batch,))
         found.append(edits[0] if edits else None)
-    return EditState(*found)
+    undo, redo = found
+    return EditState(undo, redo, read_changed(connection))
+
+
+def read_changed(connection: sqlite3.Connection) -> int:
+    """How many pairs were made or ended since the build, which the verdict does not know."""
+    [[pairs]] = connection.execute(_CHANGED)
+    return integer(pairs, 0)
 
 
 def read_undoable(connection: sqlite3.Connection) -> int | None:

@@ -14,7 +14,7 @@ from msprobe_builder.database.read.cells import (
     text,
 )
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.verdict.ruling.across import Accused, Hearing, PlaceRuling, Witness
+from msprobe_builder.verdict.ruling.across import Accused, Hearing, PlaceRuling, Repeated, Witness
 
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
@@ -95,6 +95,14 @@ WHERE graph.side = 0 AND section = :output AND coalesce(role.role, :clean) IN (:
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
 
+_CALLS_OF_MODULES = """
+SELECT step, rank, value, sum(side = 0) AS own, sum(side = 1) AS theirs
+FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id
+WHERE kind = ? AND direction = ? GROUP BY step, rank, stem_id
+HAVING own != theirs AND own > 0 AND theirs > 0 ORDER BY step, rank, min(node_id)
+"""
+
+
 def read_hearing(connection: sqlite3.Connection) -> Hearing:
     """Everything that the verdict on the whole file follows from."""
     rows = connection.execute(_SUSPECTS).fetchall()
@@ -121,6 +129,8 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         for one, row in zip(hearing.accused, rows, strict=True):
             one.is_update = one.node_id > last.get(row[18], one.node_id)
         _look_for_updates(connection, hearing.accused)
+        if any(one.strength and one.cause == "weights" for one in hearing.accused):
+            hearing.repeated.extend(_repeated(connection))
     if len({place.rank for place in hearing.places}) < 2:
         return hearing
     own = {one.suspect_id: one for one in hearing.accused}
@@ -171,6 +181,15 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
         (weights,) = connection.execute(_WEIGHTS, (one.node_id, codes["weight"])).fetchone()
         if one.cause != "weight" or len(steps) == integer(weights):
             one.trained_in = max(steps.values())
+
+
+def _repeated(connection: sqlite3.Connection) -> list[Repeated]:
+    found: dict[tuple[int, int], Repeated] = {}
+    codes = int(Kind.MODULE), int(Direction.FORWARD)
+    for step, rank, module, own, theirs in connection.execute(_CALLS_OF_MODULES, codes):
+        one = Repeated(integer(step), integer(rank), text(module), integer(own), integer(theirs))
+        found.setdefault((one.step, one.rank), one)
+    return list(found.values())
 
 
 def _talks(connection: sqlite3.Connection, one: Accused) -> bool:

@@ -14,10 +14,10 @@ SELECT node.parent_id, kind, direction, value, step, rank, level, node.graph_id,
     coalesce(
         (SELECT bench_node FROM match WHERE npu_node = node.node_id),
         (SELECT npu_node FROM match WHERE bench_node = node.node_id)
-    )
+    ), node.call
 FROM node JOIN graph USING (graph_id) JOIN text ON text_id = stem_id WHERE node.node_id = ?
 """
-_NAME = "SELECT value, graph_id FROM node JOIN text ON text_id = stem_id WHERE node_id = ?"
+_NAME = "SELECT value, graph_id, call FROM node JOIN text ON text_id = stem_id WHERE node_id = ?"
 # Of a merged run: the ranks that called the node, and how many there are.
 _RANKS = "SELECT rank FROM origin WHERE node_id = ? ORDER BY rank"
 _ALL_RANKS = """
@@ -25,6 +25,7 @@ SELECT count(DISTINCT origin.rank) FROM origin JOIN node USING (node_id) WHERE g
 """
 # A name in the list takes all calls of the module, in both directions ...
 _CALLED = "SELECT node_id, subtree_end FROM node WHERE graph_id = ? AND stem_id = ? AND kind = ?"
+_MADE = "SELECT node_id, node_id FROM node WHERE graph_id = ? AND stem_id = ? AND call = ?"
 # ... and a part of a name all modules that have it, here on the ranks of one of them.
 _CALLED_ALIKE = """
 SELECT node.node_id, subtree_end FROM node JOIN text ON text_id = stem_id
@@ -63,26 +64,29 @@ def read_surroundings(
     """The innermost module around a node, or the node itself, that both runs call.
 
     A run that lacks a module has nothing to record of it; without any that both call it is the
-    innermost one. ``known`` keeps what was counted. ``is_outside``: what surrounds the node is in
-    no module, so that all calls of its graph count.
+    innermost one, and outside of all modules the call itself. ``known`` keeps what was counted.
+    ``is_outside``: what surrounds the node is in no module, so that all calls of its graph count,
+    as they do where one run alone makes a call outside of all modules.
     """
     place = _row(connection, node)
     if place is None:
         return None
     step, rank, level = integer(place[4]), integer(place[5]), text(place[6])
-    if is_outside:
-        spans = connection.execute(_ALL_CALLS, (place[7],)).fetchall()
-        ranks = _ranks(connection, node) or (rank,)
-        return Surroundings(step, ranks, level, (), False, *_counted(connection, spans, known))
-    found = _module_around(connection, node, place)
+    found = None if is_outside else _module_around(connection, node, place)
     if found is None:
-        return Surroundings(step, _ranks(connection, node) or (rank,), level, (), False, 0, 0, ())
+        ranks = _ranks(connection, node) or (rank,)
+        calls = () if is_outside else _both_calls(connection, place)
+        spans = connection.execute(_ALL_CALLS, (place[7],))
+        if calls:
+            spans = connection.execute(_MADE, (place[7], place[8], place[11]))
+        counted = _counted(connection, spans.fetchall(), known)
+        return Surroundings(step, ranks, level, calls, False, *counted)
     node, row = found
     names = [text(row[3])]
     of_run, graph = node, integer(row[7])
     if row[10] is not None:
         partner = integer(row[10], 0, MAX_NODE)
-        name, other = connection.execute(_NAME, (partner,)).fetchone()
+        name, other, _ = connection.execute(_NAME, (partner,)).fetchone()
         names.append(text(name))
         if row[9]:  # ranks are those of the run under debug
             of_run, graph = partner, integer(other)
@@ -98,12 +102,23 @@ def read_surroundings(
                 "kind": int(Kind.MODULE),
                 "part": listed_name(names[0], is_of_some),
             },
-        ).fetchall()
+        )
     else:
-        spans = connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE))).fetchall()
+        spans = connection.execute(_CALLED, (row[7], row[8], int(Kind.MODULE)))
     ranks = ranks or (rank,)
-    counted = _counted(connection, spans, known)
+    counted = _counted(connection, spans.fetchall(), known)
     return Surroundings(step, ranks, level, tuple(names), is_of_some, *counted)
+
+
+def _both_calls(connection: sqlite3.Connection, row: tuple[object, ...]) -> tuple[str, ...]:
+    """The name of a call on both sides, without its direction; empty where one alone makes it."""
+    if row[1] != Kind.API or row[10] is None:
+        return ()
+    name, _, call = connection.execute(_NAME, (integer(row[10], 0, MAX_NODE),)).fetchone()
+    own, other = optional_integer(row[11]), optional_integer(call)
+    if own is None or other is None:
+        return ()
+    return f"{text(row[3])}.{own}", f"{text(name)}.{other}"
 
 
 def _counted(

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
+from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import standing_at
+from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
+from msprobe_builder.verdict.ruling.conclusion import FALLEN
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
@@ -31,6 +34,7 @@ LEFT JOIN operator_check AS check_ USING (node_id)
 WHERE overall IS NOT NULL ORDER BY overall
 """
 
+_ALONE = ("missing", "extra")  # causes
 _COMMUNICATION = "Distributed."  # which no rank can do alone
 _MINDSPORE = ("Cell.", "Mint", "Primitive.", "Jit.")
 
@@ -77,6 +81,11 @@ class PlaceVerdict:
     conclusion: str
     sentence: str
 
+    @property
+    def follows(self) -> bool:
+        """Whether what differs here came from another rank or step."""
+        return self.sentence == FALLEN
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -88,6 +97,7 @@ class Verdict:
     suspects: tuple[Suspect, ...]
     places: tuple[PlaceVerdict, ...]
     next_dump: dict[str, Any] | None
+    changed: int = 0  # matches made or ended since, which it does not know
 
     @property
     def first_bad_step(self) -> int | None:
@@ -115,6 +125,7 @@ def read_verdict(connection: sqlite3.Connection) -> Verdict | None:
         suspects=tuple(map(_suspect, rows)),
         places=tuple(PlaceVerdict(*row) for row in places),
         next_dump=_next_dump(connection, whole[3]),
+        changed=read_changed(connection),
     )
 
 
@@ -154,7 +165,7 @@ def _told_of_check(row: tuple[Any, ...]) -> str:
     """What running the call again alone says of it."""
     status, times = row[17], row[18]
     if status == "failed":
-        by = "" if times is None else f", by {times:,.3g} times what rounding explains"
+        by = "" if times is None else f", by {multiple(times)} times what rounding explains"
         return f" Run again alone it is wrong as well{by}: the operator itself is wrong here."
     if status == "passed":
         return (
@@ -165,8 +176,13 @@ def _told_of_check(row: tuple[Any, ...]) -> str:
 
 
 def _command(row: tuple[Any, ...]) -> str | None:
-    """What runs a call of a dump on disk again; of a merged model there is no such dump."""
+    """What runs a call of a dump on disk again; of a merged model there is no such dump.
+
+    A call that one side alone makes is wrong there by itself, whatever it puts out.
+    """
     if row[15] != Kind.API or row[14] is not None or not row[16] or not _is_of_torch(row):
+        return None
+    if row[8] in _ALONE:
         return None
     if str(row[5]).startswith(_COMMUNICATION):
         return None

@@ -10,10 +10,9 @@ from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import standing_at
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, FALLEN, UNDECIDED, sentence_of
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
-_FALLEN = "What differs here came from another rank or step."
 
 
 @dataclass
@@ -112,11 +111,31 @@ class PlaceRuling:
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """A module that this run calls ``own`` times in a step, and the reference ``theirs`` times."""
+
+    step: int
+    rank: int
+    module: str
+    own: int
+    theirs: int
+
+    @property
+    def sentence(self) -> str:
+        """As in a step of which a micro-step is missing."""
+        return (
+            f"Look at step {self.step} first: calls of {self.module} there are {self.own:,}, in the"
+            f" reference {self.theirs:,}."
+        )
+
+
+@dataclass(frozen=True)
 class Hearing:
     """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
 
-    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to, and
-    ``senders`` the ranks that sent in both runs what arrived, and send what is right.
+    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,
+    ``senders`` the ranks that sent in both runs what arrived, and send what is right; ``repeated``
+    the modules that one side calls more often, the first of each step and rank.
     """
 
     places: list[PlaceRuling]
@@ -124,6 +143,7 @@ class Hearing:
     namesakes: dict[int, list[Witness]] = field(default_factory=dict)
     partners: dict[int, list[Witness]] = field(default_factory=dict)
     senders: dict[int, int] = field(default_factory=dict)
+    repeated: list[Repeated] = field(default_factory=list)
 
     @cached_property
     def begins(self) -> int:
@@ -173,7 +193,7 @@ def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     if standing:
         place.conclusion, place.sentence = _accuse(standing[0], "")
     elif place.conclusion != CLEAN:
-        place.conclusion, place.sentence = CLEAN, _FALLEN
+        place.conclusion, place.sentence = CLEAN, FALLEN
     place.changed = True
 
 
@@ -277,10 +297,21 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
                 " at what happened in between, such as the optimizer."
             )
         elif one.strength == Strength.STRONG or _is_exact(one, hearing.places):
+            if found := _repeated_before(hearing, one):
+                one.convict(found.sentence)
+                continue
             one.convict(
                 "The step before agrees: look at what happened in between, such as the optimizer, "
                 "its settings, clipping, or weights that were loaded."
             )
+
+
+def _repeated_before(hearing: Hearing, one: Accused) -> Repeated | None:
+    """Where the steps before do not have the same passes on both sides, as with micro-steps."""
+    before = [
+        other for other in hearing.repeated if other.rank == one.rank and other.step < one.step
+    ]
+    return min(before, key=lambda other: other.step, default=None)
 
 
 def _is_exact(one: Accused, places: list[PlaceRuling]) -> bool:

@@ -20,6 +20,10 @@ OTHER_BITS = (
     " out others as a habit, as on another device: record statistics."
 )
 
+FALLEN = "What differs here came from another rank or step."
+
+NO_NUMBERS = "Cannot tell, because dumps of task structure hold no numbers."
+
 # With fewer of the calls judged than this, nothing found does not mean that there is nothing.
 _ENOUGH = 0.5
 
@@ -51,6 +55,11 @@ def conclude(
             "judged; nothing is wrong with those."
         )
     return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+
+
+def lacks_numbers(sentence: str) -> bool:
+    """Whether a verdict cannot tell for want of statistics, whatever else it says."""
+    return sentence.startswith((NO_NUMBERS, OTHER_BITS))
 
 
 def sentence_of(strength: Strength, where: str, name: str, evidence: str) -> tuple[str, str]:

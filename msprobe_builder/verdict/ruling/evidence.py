@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from msprobe_builder.base.codes import STATISTICS
+from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
@@ -17,6 +18,7 @@ from msprobe_builder.verdict.doubts.certainty import given_unknown, resized_inpu
 from msprobe_builder.verdict.findings import Cause, Finding
 
 _SHOWN_ARGUMENTS = 3
+_DIGITS, _ALL_DIGITS = 6, 17
 
 
 def evidence(
@@ -25,9 +27,8 @@ def evidence(
     """Everything that is known about one suspect."""
     told = [_story(flow, finding, texts), *_told_of_group(flow, finding)]
     for argument in arguments[:_SHOWN_ARGUMENTS]:
-        told.append(
-            f"Argument {argument.name} is {argument.npu}, in the reference {argument.bench}."
-        )
+        own, theirs = _short(argument.npu, argument.bench)
+        told.append(f"Argument {argument.name} is {own}, in the reference {theirs}.")
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
         told.append(_OF_SUMS if is_by_sum else _size(finding))
@@ -107,7 +108,7 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
     if finding.cause is Cause.WEIGHTS:
-        return f"{name} {shown}, and so do most weights differ."
+        return f"{name} {shown}, and most weights differ, too."
     if finding.cause is Cause.WIRING:
         return f"{name} {shown}, although what it came from agrees: another tensor is given."
     if finding.cause is Cause.GRADIENT and table.section[row] == Section.PARAMETERS:
@@ -251,8 +252,25 @@ def _size(finding: Finding) -> str:
     if finding.error >= WORST or finding.expected <= 0:
         return "No rounding explains that."
     times = finding.error / finding.expected
-    shown = f"{times:,.0f}" if times >= 100 else f"{times:.2g}"
-    return f"That is {shown} times what rounding and the run's own noise explain."
+    return f"That is {multiple(times)} times what rounding and the run's own noise explain."
+
+
+def _short(own: str, theirs: str) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart, six at least; all else as it is."""
+    try:
+        for digits in range(_DIGITS, _ALL_DIGITS):
+            left, right = _rounded(own, digits), _rounded(theirs, digits)
+            if left != right:
+                return left, right
+    except ValueError:
+        pass  # no numbers
+    return own, theirs
+
+
+def _rounded(number: str, digits: int) -> str:
+    value = float(number)
+    is_short = number.lstrip("-").isdecimal() or len(number) <= digits + len("-0.")
+    return number if is_short else f"{value:.{digits}g}"
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:

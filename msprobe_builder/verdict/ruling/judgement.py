@@ -42,6 +42,7 @@ from msprobe_builder.verdict.ruling.accusations import Accusation, accusations, 
 from msprobe_builder.verdict.ruling.conclusion import (
     CLEAN,
     FAULT,
+    NO_NUMBERS,
     OTHER_BITS,
     OTHER_LAYOUT,
     UNDECIDED,
@@ -216,7 +217,7 @@ def _without_numbers(result: PairResult) -> Judgement:
     unknown = np.full(size, np.nan)
     assert result.matching is not None
     alone = int(np.count_nonzero(result.matching.npu[1:] < 0))
-    sentence = "Cannot tell, because dumps of task structure hold no numbers."
+    sentence = NO_NUMBERS
     if alone:
         sentence += f" {alone:,} nodes have no partner in the reference."
     return Judgement(

@@ -34,12 +34,13 @@ class TensorKind:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a suspect lies, and the innermost module around it; empty where there is none.
+    """Where a suspect lies, and the innermost module around it.
 
     ``ranks`` hold it in the run under debug, of a merged run all that do; ``is_of_some`` when
-    others do not. ``names`` are the module's on both sides, its own first; ``calls``, the bytes of
-    their ``stacks`` and ``tensors`` are those of all calls of the module and of what they call
-    inside, on one rank.
+    others do not. ``names`` are the module's on both sides, its own first, and outside of all
+    modules those of the call that both runs make; without such a call there are none, and what is
+    counted are all calls of the step. ``calls``, the bytes of their ``stacks`` and ``tensors`` are
+    those of all calls of the module and of what they call inside, on one rank.
     """
 
     step: int
@@ -56,35 +57,73 @@ def next_dump(suspects: Sequence[Surroundings]) -> str | None:
     """JSON with a configuration for the collector and the bytes that it will write.
 
     The modules around the suspects are recorded with all their tensors; where the dump holds
-    modules alone the calls inside come first, with statistics, and all calls when the best suspect
-    is in none. None without suspects.
+    modules alone the calls inside come first, with statistics. All calls are recorded when the
+    best suspect is in no module and no call of both runs. None without suspects.
     """
     if not suspects:
         return None
     found: dict[str, Surroundings] = {}
     level = next((one.level for one in suspects if one.level), "")
     modules_only = level == "L0"
-    is_outside = modules_only and not suspects[0].names
+    is_outside = not suspects[0].names
     for one in () if is_outside else suspects:
         if one.names:
             found.setdefault(f"{one.names[0]}.", one)
-    task = "statistics" if modules_only else "tensor"
     listed = {listed_name(name, one.is_of_some) for one in found.values() for name in one.names}
     ranks = sorted({rank for one in suspects for rank in one.ranks})
     steps = sorted({one.step for one in suspects})
-    details: dict[str, object] = {"list": sorted(listed)} if listed else {}
+    inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
+    known = [found[one] for one in inner] or [one for one in suspects[:1] if one.calls]
+    size = sum(_size(one, modules_only) for one in known) * len(steps) * len(ranks)
+    task = "statistics" if modules_only else "tensor"
+    return _proposal(task, steps, ranks, sorted(listed), size if known else None, None)
+
+
+def earlier_dump(whole: Surroundings, steps: Sequence[int], remark: str | None) -> str:
+    """The same of all calls of other ``steps``, with statistics; ``whole`` counts those of one."""
+    calls = _size(whole, modules_only=True) if whole.level == "L0" else _statistics_size(whole)
+    size = calls * len(steps) * len(whole.ranks) if whole.calls else None
+    return _proposal("statistics", steps, whole.ranks, [], size, remark)
+
+
+def steps_before(step: int, recorded: Sequence[int]) -> tuple[list[int], str] | None:
+    """Which steps to record where most weights of ``step`` differ, and what to say of that.
+
+    ``recorded`` are steps whose ends agree as far as anybody knows. None before the first step.
+    """
+    last = max((one for one in recorded if one < step), default=None)
+    if last == step - 1:
+        return [last, step], IN_BETWEEN  # what the weights became tells that the update was felt
+    if last is not None:
+        between = step - last
+        steps = sorted({last + between * part // 4 for part in (1, 2, 3)} - {last})
+        return steps, f"{BISECTING} {IN_BETWEEN}"
+    return (sorted({0, step // 2, step - 1}), f"{BISECTING} {IN_BETWEEN}") if step > 0 else None
+
+
+IN_BETWEEN = (
+    "Let the optimizer's step stand between start() and stop(): its calls are recorded then, too."
+)
+BISECTING = "What goes wrong first lies before or in the first of these steps that differs."
+
+
+def _proposal(
+    task: str,
+    steps: Sequence[int],
+    ranks: Sequence[int],
+    listed: Sequence[str],
+    size: int | None,
+    remark: str | None,
+) -> str:
     config = {
         "task": task,
         "level": "mix",
         "dump_path": "./next_dump",
-        "step": steps,
-        "rank": ranks,
-        task: details,
+        "step": list(steps),
+        "rank": list(ranks),
+        task: {"list": list(listed)} if listed else {},
     }
-    inner = [one for one in found if not any(_is_inside(one, other) for other in found)]
-    known = [found[one] for one in inner] or [one for one in suspects[:1] if one.calls]
-    size = sum(_size(one, modules_only) for one in known) * len(steps) * len(ranks)
-    return json.dumps({"config": config, "expected_bytes": size if known else None})
+    return json.dumps({"config": config, "expected_bytes": size, "remark": remark})
 
 
 def listed_name(name: str, is_of_some: bool) -> str:
@@ -99,6 +138,12 @@ def _is_inside(name: str, other: str) -> bool:
     """Whether a module is called inside of another one of the list, which takes it along."""
     path, above = (one.rstrip(".").rpartition(".")[0] for one in (name, other))
     return path.startswith(f"{above}.")
+
+
+def _statistics_size(module: Surroundings) -> int:
+    """Bytes of all calls where their statistics alone are recorded."""
+    tensors = sum(kind.count for kind in module.tensors)
+    return module.calls * _CALL + module.stacks + _RECORD * tensors
 
 
 def _size(module: Surroundings, modules_only: bool) -> int:

@@ -103,6 +103,15 @@ def test_it_begins_with_the_verdict_and_names_the_wrong_scale(database: Path) ->
     assert not raw & set(page.text)
 
 
+def test_it_tells_the_verdict_of_each_place_and_what_to_record_next(database: Path) -> None:
+    text = "\n".join(report(database).text)
+    config = text[text.index("What to record next") :]
+    assert '"task": "tensor"' in config[: config.index("What was compared")]
+    places = text[text.index("Steps and ranks") :]
+    assert "\nverdict\n" in places
+    assert "\nfault\n" in places
+
+
 def test_without_a_verdict_it_begins_with_the_first_wrong_node(database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("DELETE FROM suspect")

@@ -145,6 +145,26 @@ def test_rules_for_the_other_direction_are_recognised(mapping: Path) -> None:
     assert "1 would fit bench to npu" in one.message
 
 
+def test_rules_of_which_some_fit_either_way_are_recognised_as_well(mapping: Path) -> None:
+    """As with a name that is the same on both sides: one hint, not a warning for each rule."""
+    npu = chain("net", inside=(Module("fc", "Linear"), Module("proj", "Proj"), Module("a", "A")))
+    bench = chain(
+        "net", inside=(Module("dense", "Linear"), Module("out", "Proj"), Module("a", "A"))
+    )
+    rules = "Net:\n  a: a\n  dense: fc\n  out: proj\n"
+    [one] = mapped(mapping, rules, npu, bench).diagnostics
+    assert one.code == "mapping_reversed"
+    assert "2 of its 3 rules do not fit npu to bench, and all of them would" in one.message
+    assert not mapped(mapping, "Net:\n  a: a\n  fc: dense\n  proj: out\n", npu, bench).diagnostics
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "Net:\n"])
+def test_a_file_without_rules_is_said_to_hold_none(mapping: Path, text: str) -> None:
+    [one] = mapped(mapping, text, chain("net"), chain("net")).diagnostics
+    assert (one.code, one.severity) == ("mapping_empty", "warning")
+    assert "holds no rules" in one.message
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -4,7 +4,7 @@ import { Grade, Side, type Verdict } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
 import { hasBench, pairOf, type AppState } from '../../session/app-state';
 import { isLittleInCommon } from '../../session/verdict';
-import { suspectPosition, verdictOf } from '../../session/verdict';
+import { olderThanMatches, suspectPosition, verdictOf } from '../../session/verdict';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
 import { controls } from '../parts/styles';
@@ -65,6 +65,9 @@ export class GaVerdictLine extends LocalizedElement {
       </style>
       <span class="little" role="status" hidden$="[[!_little(state, text)]]"
         ><ga-icon name="warning"></ga-icon>[[_little(state, text)]]</span
+      >
+      <span id="older" class="little" role="status" hidden$="[[!_older(state, text)]]"
+        ><ga-icon name="warning"></ga-icon>[[_older(state, text)]]</span
       >
       <strong>[[_title(state, text)]]:</strong>
       <span class="sentence" title="[[_sentence(state, verdict, text)]]"
@@ -155,6 +158,10 @@ export class GaVerdictLine extends LocalizedElement {
     if (!pair || !isLittleInCommon(pair)) return '';
     const share = 100 * (1 - pair.npuUnmatched / pair.npuNodes);
     return text.verdict.little(`${share.toFixed(share < 10 ? 1 : 0)} %`);
+  }
+
+  _older(state: AppState, text: Texts): string {
+    return olderThanMatches(state, text);
   }
 
   _count(verdict: Verdict | null): number {

@@ -1,11 +1,11 @@
 import { html } from '@polymer/polymer/polymer-element.js';
 import '@polymer/polymer/lib/elements/dom-repeat.js';
 
-import type { Suspect, Verdict } from '../../generated/graph_pb';
+import { Grade, type Suspect, type Verdict } from '../../generated/graph_pb';
 import type { Texts } from '../../i18n';
-import type { AppState } from '../../session/app-state';
-import { placeOf, verdictOf } from '../../session/verdict';
-import { formatCount } from '../parts/format';
+import { fileOf, type AppState } from '../../session/app-state';
+import { eachCallOnce, olderThanMatches, placeOf, verdictOf } from '../../session/verdict';
+import { formatBytes, formatCount } from '../parts/format';
 import '../parts/ga-copy';
 import '../parts/ga-icon';
 import { LocalizedElement } from '../parts/localized';
@@ -63,6 +63,25 @@ export class GaVerdict extends LocalizedElement {
         code {
           overflow-wrap: anywhere;
         }
+        #older {
+          color: var(--ga-danger);
+        }
+        details {
+          margin: 8px 0;
+        }
+        summary {
+          cursor: pointer;
+        }
+        #next {
+          display: flex;
+          align-items: flex-start;
+          gap: 8px;
+        }
+        pre {
+          margin: 4px 0;
+          white-space: pre-wrap;
+          overflow-wrap: anywhere;
+        }
         ol {
           margin: 0;
           padding: 0;
@@ -84,6 +103,8 @@ export class GaVerdict extends LocalizedElement {
         </button>
       </header>
       <p>[[_sentence(verdict, text)]]</p>
+      <p id="older" role="status" hidden$="[[!_older(state, text)]]">[[_older(state, text)]]</p>
+      <p id="colours" class="muted" hidden$="[[!_isColoured(state)]]">[[text.verdict.colours]]</p>
       <p id="check" hidden$="[[!command]]">
         <span class="muted">[[text.verdict.check]]</span>
         <ga-copy value="[[command]]" label="[[text.verdict.copyCheck]]"></ga-copy>
@@ -97,11 +118,23 @@ export class GaVerdict extends LocalizedElement {
               <span class="muted">[[_place(item, text)]]</span>
               <span class="mono cut">[[_called(item, text)]]</span>
               <span class="muted mono cut">[[item.source]]</span>
+              <span class="muted" hidden$="[[item.strong]]">[[text.verdict.weak]]</span>
             </button>
           </li>
         </template>
       </ol>
-      <p id="more" class="muted" hidden$="[[!_more(verdict, text)]]">[[_more(verdict, text)]]</p>`;
+      <p id="more" class="muted" hidden$="[[!_more(verdict, text)]]">[[_more(verdict, text)]]</p>
+      <details id="record" hidden$="[[!verdict.nextDump]]">
+        <summary>[[_record(verdict, text)]]</summary>
+        <p class="muted">[[text.verdict.recordHow]] [[_remark(verdict, text)]]</p>
+        <div id="next">
+          <ga-copy
+            value="[[verdict.nextDump.config]]"
+            label="[[text.verdict.copyConfig]]"
+          ></ga-copy>
+          <pre><code>[[verdict.nextDump.config]]</code></pre>
+        </div>
+      </details>`;
   }
 
   static override get properties() {
@@ -124,18 +157,43 @@ export class GaVerdict extends LocalizedElement {
   }
 
   _suspects(verdict: Verdict | null): readonly Suspect[] {
-    return (verdict?.suspects ?? []).slice(0, SHOWN);
+    return eachCallOnce(verdict?.suspects ?? []).slice(0, SHOWN);
   }
 
   /** How many suspects are not listed. */
   _more(verdict: Verdict | null, text: Texts): string {
-    const left = (verdict?.suspects.length ?? 0) - SHOWN;
+    const all = verdict?.suspects ?? [];
+    const left = all.length - Math.min(SHOWN, eachCallOnce(all).length);
     return left > 0 ? text.verdict.more(formatCount(left)) : '';
   }
 
   /** What runs the first suspect again alone. */
   _command(verdict: Verdict | null): string {
     return verdict?.suspects[0]?.command ?? '';
+  }
+
+  /** That the verdict does not know all matches; empty while it does. */
+  _older(state: AppState, text: Texts): string {
+    return olderThanMatches(state, text);
+  }
+
+  /** Whether colours show errors though nothing is wrong: they do not know what rounding does. */
+  _isColoured(state: AppState): boolean {
+    const file = fileOf(state);
+    if (file?.verdict?.conclusion !== 'clean') return false;
+    return file.graphs.some(
+      ({ worstGrade }) => worstGrade >= Grade.SERIOUS && worstGrade <= Grade.SEVERE,
+    );
+  }
+
+  /** What is to be recorded next, and how much that takes. */
+  _record(verdict: Verdict | null, text: Texts): string {
+    const bytes = verdict?.nextDump?.bytes;
+    return text.verdict.record(bytes === undefined ? '' : formatBytes(bytes));
+  }
+
+  _remark(verdict: Verdict | null, text: Texts): string {
+    return text.verdict.remark(verdict?.nextDump?.remark ?? '');
   }
 
   _conclusion(verdict: Verdict | null, text: Texts): string {

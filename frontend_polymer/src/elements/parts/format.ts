@@ -10,6 +10,16 @@ export function formatCount(value: number): string {
   return GROUPED.format(value);
 }
 
+const UNITS = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+
+/** A size in decimal units, two digits at least. */
+export function formatBytes(value: number): string {
+  let size = value;
+  let unit = 0;
+  for (; size >= 1000 && unit < UNITS.length - 1; unit++) size /= 1000;
+  return `${size.toFixed(unit === 0 || size >= 10 ? 0 : 1)} ${UNITS[unit]}`;
+}
+
 /** At most five significant digits; `NaN` and the infinities by name. */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) return formatExact(value);

@@ -12,6 +12,19 @@ export const verdictEn = {
   before: (name: string) => `before ${name}`,
   /** Suspects that are not listed. */
   more: (count: string) => `and ${count} more; v leads through all of them`,
+  older: (changed: number) =>
+    `${changed === 1 ? '1 match was' : `${changed} matches were`} changed since: export the matches and build again with --match-file to have them judged.`,
+  /** Where nothing is wrong and yet nodes are red. */
+  colours:
+    'Colours show the plain relative error, which rounding alone can make large; choose “beyond rounding” to see what is left.',
+  record: (size: string) => (size ? `Record next: about ${size} of each run` : 'Record next'),
+  recordHow:
+    'Save this as config.json and give it to the collector, PrecisionDebugger(config_path="config.json", dump_path=…), in both runs, each with a folder of its own; then build again.',
+  copyConfig: 'Copy the configuration',
+  /** What the build remarks of it, in English. */
+  remark: (sentence: string) => sentence,
+  /** Of a suspect that nothing is certain of. */
+  weak: 'weak',
   first: 'Go to the first suspect',
   check: 'Is the operator itself wrong?',
   copyCheck: 'Copy the command',

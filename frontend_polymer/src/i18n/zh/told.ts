@@ -16,6 +16,7 @@ import {
   values,
   type Told,
 } from './told-words';
+import { OF_CHECKS, OF_NEXT_DUMP } from './told-afterwards';
 
 /** No verdict is as long; what is longer is not looked at. */
 const LONGEST = 4000;
@@ -170,7 +171,7 @@ const SENTENCES: readonly Told[] = [
     (name, how) => `${name} ${difference(how)}：所用的权重不同。`,
   ),
   told(
-    `${NAME} ${DIFFERENCE}, and so do most weights differ\\.`,
+    `${NAME} ${DIFFERENCE}, and most weights differ, too\\.`,
     (name, how) => `${name} ${difference(how)}，大多数权重也不同。`,
   ),
   told(
@@ -206,8 +207,8 @@ const SENTENCES: readonly Told[] = [
   told('No rounding explains that\\.', () => '舍入无法解释这一误差。'),
   told('By how much it is off checksums do not tell\\.', () => '校验和不能说明相差多少。'),
   told(
-    "That is ([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
-    (times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍。`,
+    "That is (more than )?([-+.,\\w]+) times what rounding and the run's own noise explain\\.",
+    (more, times) => `这是舍入与运行自身噪声所能解释的 ${times} 倍${more ? '以上' : ''}。`,
   ),
   told('([\\d,]+) later nodes? inherits? it\\.', (count) => `其后 ${count} 个节点继承了该误差。`),
   told(
@@ -258,6 +259,11 @@ const SENTENCES: readonly Told[] = [
     () => '前一步一致：请查看两步之间发生了什么，例如优化器及其设置、梯度裁剪或加载的权重。',
   ),
   told(
+    'Look at step (\\d+) first: calls of (\\S{1,500}) there are ([\\d,]+), in the reference ([\\d,]+)\\.',
+    (step, module, own, theirs) =>
+      `请先查看 step ${step}：其中 ${module} 被调用 ${own} 次，标杆为 ${theirs} 次。`,
+  ),
+  told(
     'Step (\\d+) does not agree for certain: look at its suspects first, then at what happened in between, such as the optimizer\\.',
     (step) =>
       `step ${step} 是否一致并不确定：请先查看其嫌疑对象，再查看两步之间发生了什么，例如优化器。`,
@@ -283,6 +289,7 @@ const SENTENCES: readonly Told[] = [
     'The rank never calls (\\w+(?:, \\w+)*) behind the last backward pass, as the reference does\\.',
     (lacking) => `最后一次反向之后，该 rank 从未像标杆那样调用 ${names(lacking)}。`,
   ),
+  ...OF_CHECKS,
   OF_PARTS,
 ];
 
@@ -347,6 +354,7 @@ const OTHERS: readonly Told[] = [
     '([\\d,]+) nodes have no partner in the reference\\.',
     (count) => `${count} 个节点在标杆中没有配对。`,
   ),
+  ...OF_NEXT_DUMP,
   told(
     'What differs here came from another rank or step\\.',
     () => '此处的差异来自其他 rank 或 step。',

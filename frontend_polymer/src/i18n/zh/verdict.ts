@@ -12,6 +12,15 @@ export const verdictZh: Texts['verdict'] = {
   reported: reportedZh,
   before: (name) => `${name} 之前`,
   more: (count) => `另有 ${count} 个；按 v 逐一查看`,
+  older: (changed) =>
+    `此后有 ${changed} 个匹配被更改：请导出匹配并用 --match-file 重新构建，使结论包含它们。`,
+  colours: '颜色表示普通的相对误差，仅舍入就可能使其很大；选择“超出舍入”可查看其余部分。',
+  record: (size) => (size ? `下一步采集：每次运行约 ${size}` : '下一步采集'),
+  recordHow:
+    '请存为 config.json，在两次运行中都交给采集器 PrecisionDebugger(config_path="config.json", dump_path=…)，各用自己的目录；然后重新构建。',
+  copyConfig: '复制配置',
+  remark: toldZh,
+  weak: '弱',
   first: '转到首个嫌疑节点',
   check: '算子本身是否有误？',
   copyCheck: '复制命令',

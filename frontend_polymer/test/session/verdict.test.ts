@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+
+import { formatBytes } from '../../src/elements/parts/format';
+import { Side, type Suspect } from '../../src/generated/graph_pb';
+import { eachCallOnce } from '../../src/session/verdict';
+
+const suspect = (step: number, rank: number, name: string, cause = 'output', side = Side.NPU) =>
+  ({ step, rank, name, cause, side }) as Suspect;
+
+test('a call that is wrong in several places is listed where it is first', () => {
+  const all = [
+    suspect(0, 0, 'Tensor.mul.1.forward'),
+    suspect(0, 1, 'Tensor.mul.1.forward'),
+    suspect(0, 0, 'Tensor.mul.1.forward', 'missing', Side.BENCH),
+    suspect(1, 0, 'Tensor.mul.1.forward'),
+    suspect(1, 0, 'Module.a.Linear.forward.0', 'weights'),
+    suspect(1, 0, 'Module.b.Linear.forward.0', 'weights'),
+    suspect(1, 0, 'Module.b.Linear.forward.0', 'weight'),
+  ];
+  expect(eachCallOnce(all)).toEqual([all[0], all[2], all[4], all[6]]);
+});
+
+test.each([
+  [999, '999 bytes'],
+  [1000, '1.0 kB'],
+  [975_273, '975 kB'],
+  [1_659_751, '1.7 MB'],
+  [2.5e15, '2500 TB'],
+])('%d bytes are %s', (bytes, said) => {
+  expect(formatBytes(bytes)).toBe(said);
+});
