@@ -11,15 +11,20 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
     """Match the calls of a group that is no more than calls of the same operators, if it is one.
 
     One of a single call on each side that does the same; or one where a side merely moves numbers,
-    by calls that all stand on the other side, too, in the same order. It was found ``by_place``, so
-    that nothing tells that both come to the same: what is in between one side makes alone.
+    by calls that all stand on the other side, too, in the same order, among others that do more. It
+    was found ``by_place``, so that nothing tells that both come to the same: what is in between one
+    side makes alone.
     """
     if not by_place and max(len(group.npu), len(group.bench)) > 1:
         return False
     is_fewer = len(group.npu) <= len(group.bench)
     few, many = (group.npu, group.bench) if is_fewer else (group.bench, group.npu)
-    operator = pairs.npu.operator if is_fewer else pairs.bench.operator
-    if len(many) > 1 and not all(int(operator[one]) in pairs.known.moving for one in few):
+    sides = (pairs.npu, pairs.bench) if is_fewer else (pairs.bench, pairs.npu)
+    moves, all_move = (
+        all(int(side.operator[one]) in pairs.known.moving for one in nodes)
+        for side, nodes in zip(sides, (few, many), strict=True)
+    )
+    if len(many) > 1 and (not moves or all_move):
         return False
     found, rest = [], iter(many)
     for one in few:
