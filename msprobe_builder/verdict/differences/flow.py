@@ -30,6 +30,7 @@ from msprobe_builder.verdict.differences.distance import OTHER_BITS, distances
 from msprobe_builder.verdict.differences.grain import noise_of_slices, rounded_before
 from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
+from msprobe_builder.verdict.differences.hidden import most_hidden
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
 from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
@@ -56,6 +57,7 @@ from msprobe_builder.verdict.differences.reduced import (
     made_of,
     reduced_products,
 )
+from msprobe_builder.verdict.differences.traded import traded_calls
 from msprobe_builder.verdict.differences.truths import operands_apart
 from msprobe_builder.verdict.differences.undecided import of_one_origin, rows_of, shifted
 from msprobe_builder.verdict.differences.updates import Update, updates, updates_of_both
@@ -98,6 +100,7 @@ class Flow:
     is_line: Bool  # of one dimension
     discrete: Bool  # of whole numbers or truth values
     in_half: Bool  # of a type coarser than single precision
+    hidden: Float  # the most that it may hold of what rounding did before
     informative: Bool
     producer: Int
     bench_producer: Int
@@ -240,6 +243,8 @@ def flow_of(
     holds_nothing[rows[empty[bench_of[rows]]]] = True
     error[holds_nothing] = np.nan
     error[mispaired(calls, table, error, floor, producer, informative) & ~told] = np.nan
+    traded = traded_calls(npu, bench, partner, arguments)
+    arguments = {node: one for node, one in arguments.items() if node not in traded}
     wrongly_matched = _with_rows(npu, off & np.isnan(error) & ~holds_nothing)
     twin = calls.twin
     seen = seen_of(npu, error, floor, twin)
@@ -280,6 +285,7 @@ def flow_of(
     error[np.isin(table.node, ends[2])] = np.nan
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
+    fixed = discrete | ~np.isnan(masked) | is_merged
     return Flow(
         npu=npu,
         bench=bench,
@@ -295,6 +301,7 @@ def flow_of(
         scale=scale,
         counts=table.is_tensor,
         discrete=discrete,
+        hidden=most_hidden(npu, bench.table.statistics, bench_of, floor, fixed),
         in_half=table.is_tensor & (epsilons(table.dtype_id, texts) > SINGLE),
         is_line=is_line,
         informative=informative,

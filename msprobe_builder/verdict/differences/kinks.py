@@ -10,6 +10,9 @@ all wrong. Only the norm tells a fault, but for what one element, the largest, a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,6 +68,21 @@ def errors_of_norm(npu: ParameterTable, bench: ParameterTable, bench_of: Int) ->
             error /= weights(np.fmax(bench.numel[others], 1.0))
         result[rows] = np.clip(np.nan_to_num(error, nan=0.0, posinf=WORST), 0.0, WORST)
     return result
+
+
+def off_in_sum(
+    npu: ParameterTable, bench: ParameterTable, bench_of: Sequence[int], rows: Sequence[int]
+) -> float:
+    """How far the sum of all elements of some npu rows is off, as a fraction of their size.
+
+    Rows without a counterpart are left out.
+    """
+    own = [row for row in rows if bench_of[row] >= 0]
+    other = [bench_of[row] for row in own]
+    elements = np.fmax(npu.numel[own], 1.0)
+    apart = npu.statistics[2, own] - bench.statistics[2, other]
+    size = float(np.sum(bench.statistics[3, other] * np.sqrt(elements)))
+    return abs(float(np.sum(apart * elements))) / size if size > 0 else math.inf
 
 
 _BLOCK = 1 << 16  # rows at a time: what is worked out of each takes five times the result

@@ -75,6 +75,7 @@ class Inheritance:
         self.error: Sequence[float] = elements(flow.error)
         self.floor: Sequence[float] = elements(flow.floor)
         self.scale: Sequence[float] = elements(flow.scale)
+        self.hidden: Sequence[float] = elements(flow.hidden)
         self.section: Sequence[int] = elements(table.section)
         self.tainted = calls_of_one_side(flow)
         self.inside_gradient: Sequence[bool] = elements(inside_gradients(flow))

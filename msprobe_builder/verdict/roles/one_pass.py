@@ -17,6 +17,7 @@ from msprobe_builder.base.codes import CallRole
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.kinks import off_in_sum
 from msprobe_builder.verdict.differences.operators import CASTS, MASKING, Family
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
@@ -152,8 +153,8 @@ class Pass(Inheritance):
                 suspect |= len(self.findings) > before
                 expected = max(given[0], floor)
             elif self.calm[row] and given[1] < 0 and taint is None:
-                expected = floor
-                self.latent[row] = seen if seen > given[0] else given[0]
+                expected, error = floor, self._unseen(row, *given)
+                self.latent[row] = seen if seen > error else error
             elif self.plain[row]:  # the rule
                 expected = self._enlarged(node, row, given[0])
                 if seen > SUSPICIOUS * expected:
@@ -250,11 +251,17 @@ class Pass(Inheritance):
             error = max(error, self._moved(node))
         elif self.family[node] == Family.SUM and error > expected:
             error = expected
+        error = self._unseen(row, error, root)
         self.latent[row] = seen if seen > error else error
         self.root[row] = root
         if self.off[row] and root >= 0 and self.findings[root].at == node:
             # It puts out what it was given, and perhaps nobody is behind it.
             self.felt[root] += not self.flow.consumers.of(node)
+
+    def _unseen(self, row: int, error: float, root: int) -> float:
+        """How much of what rounding did before a row may hold; behind a choice, anything."""
+        is_more = root < 0 and error > self.hidden[row] and not self.choices
+        return self.hidden[row] if is_more else error
 
     def _follows_a_choice(self, node: int, given: tuple[float, int]) -> bool:
         """Whether it is given integers that were chosen otherwise, so that it may make anything."""
@@ -346,14 +353,9 @@ class Pass(Inheritance):
 
     def _unshared(self, node: int) -> float:
         """How far the sum of all that a call gives back is off, as a fraction of its size."""
-        own, theirs = self.flow.npu.table.statistics, self.flow.bench.table.statistics
         put_out = self.outputs[self.out_start[node] : self.out_start[node + 1]]
-        rows = [row for row in put_out if self.bench_of[row] >= 0]
-        other = [self.bench_of[row] for row in rows]
-        elements = np.array([self.numel[row] for row in rows])
-        off = float(np.abs(np.sum((own[2, rows] - theirs[2, other]) * elements)))
-        size = float(np.sum(theirs[3, other] * np.sqrt(elements)))
-        return off / size if size > 0 else math.inf
+        tables = self.flow.npu.table, self.flow.bench.table
+        return off_in_sum(*tables, self.bench_of, put_out)
 
     def _is_part(self, node: int, row: int) -> bool:
         """Whether an output has fewer elements than what it is made of."""
