@@ -11,11 +11,10 @@ from typing import Any
 from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
-from msprobe_builder.base.standing import standing_at
+from msprobe_builder.base.standing import FALLEN, standing_at
 from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
-from msprobe_builder.verdict.ruling.conclusion import FALLEN
 
 _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,

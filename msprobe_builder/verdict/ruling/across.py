@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
-from msprobe_builder.base.standing import standing_at
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, FALLEN, UNDECIDED, sentence_of
+from msprobe_builder.base.standing import FALLEN, standing_at
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 

@@ -20,8 +20,6 @@ OTHER_BITS = (
     " out others as a habit, as on another device: record statistics."
 )
 
-FALLEN = "What differs here came from another rank or step."
-
 NO_NUMBERS = "Cannot tell, because dumps of task structure hold no numbers."
 
 # With fewer of the calls judged than this, nothing found does not mean that there is nothing.

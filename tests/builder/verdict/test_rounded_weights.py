@@ -16,7 +16,7 @@ from msprobe_builder.verdict.differences.weights import errors_of_weights
 Float = NDArray[np.float64]
 
 UNIT = 2.0**-7
-LINES, ELEMENTS = 8, 256
+LINES, ELEMENTS = 16, 256
 
 
 def _rounded(values: Float, way: str) -> Float:

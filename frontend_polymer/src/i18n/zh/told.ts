@@ -17,6 +17,7 @@ import {
   type Told,
 } from './told-words';
 import { OF_CHECKS, OF_NEXT_DUMP } from './told-afterwards';
+import { OF_PRECISION } from './told-precision';
 
 /** No verdict is as long; what is longer is not looked at. */
 const LONGEST = 4000;
@@ -28,12 +29,6 @@ const OF_PARTS = told(
     `最后一次反向之后，该 rank 处理的参数部分与标杆不同：其中 ${alike} 个张量不论次序与标杆的某个张量一致` +
     `${slices ? `；${slices} 个只是参数的切片，未作比较` : ''}。`,
 );
-
-const PRODUCTS: Readonly<Record<string, string>> = {
-  convolutions: '卷积',
-  'recurrent layers': '循环层',
-  'matrix products': '矩阵乘积',
-};
 
 /** In the order in which they are tried: what is more of a sentence stands first. */
 const SENTENCES: readonly Told[] = [
@@ -314,19 +309,7 @@ const OTHERS: readonly Told[] = [
     (count, name, argument, own, theirs) =>
       `有 ${count} 个调用的标志不同，可由其层的切分解释；首个为 ${name}：参数 ${argument} 为 ${own}，标杆中为 ${theirs}。`,
   ),
-  told(
-    '(Convolutions|Recurrent layers|Matrix products)(?:(?:,| and) (recurrent layers|matrix products))?(?: and (matrix products))? differ as much as operands rounded to 10 or 11 bits explain \\(TF32, HF32\\); a smaller fault would not show behind them\\.',
-    (...kinds) =>
-      `${kinds
-        .filter(Boolean)
-        .map((kind) => PRODUCTS[kind.toLowerCase()])
-        .join('、')}的差异可由操作数舍入到 10 或 11 位（TF32、HF32）解释；其后更小的错误无法显现。`,
-  ),
-  told(
-    '(This run|The reference) multiplies its loss by ([\\d,]+) times what (?:the reference|this run) does, as float16 needs it; gradients are judged as if both had scaled alike\\.',
-    (side, times) =>
-      `${side === 'This run' ? '本次运行' : '标杆'}的损失缩放倍数是另一侧的 ${times} 倍（float16 所需）；梯度按两侧缩放相同来判断。`,
-  ),
+  ...OF_PRECISION,
   told(
     'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
     (name) =>
