@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.arguments import Argument
+from msprobe_builder.verdict.differences.operators import PICKING, TURNING
 
 Int = NDArray[np.int64]
 
@@ -28,34 +30,51 @@ def traded_calls(
     A program that takes other slices makes its calls in the same order nevertheless, so that the
     second is paired with the second; what is paired out of turn was paired by its numbers.
     """
-    asked = {npu.calls.stems[int(npu.calls.stem[node])] for node in arguments}
+    takes = npu.calls.are(PICKING | TURNING)
+    nodes = [node for node in arguments if takes[node]]
+    asked = {npu.calls.stems[int(npu.calls.stem[node])] for node in nodes}
     own, other = (_by_tensor(part, asked) for part in (npu, bench))
+    same: dict[tuple[_Key, _Key], bool] = {}
     found = []
-    for node in arguments:
+    for node in nodes:
         there = int(partner[node])
-        mine, theirs = own[_key(npu, node)], other[_key(bench, there)]
-        if node not in mine or there not in theirs:
-            continue  # a call of another name
-        is_out_of_turn = list(mine).index(node) != list(theirs).index(there)
-        if is_out_of_turn and set(mine.values()) == set(theirs.values()):
+        key, their_key = _key(npu, node), _key(bench, there)
+        mine, theirs = own[key], other[their_key]
+        if node not in mine or there not in theirs or mine[node].turn == theirs[there].turn:
+            continue  # a call of another name, or paired in turn
+        if (key, their_key) not in same:
+            same[key, their_key] = _arguments(mine) == _arguments(theirs)
+        if same[key, their_key]:
             found.append(node)
     return found
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A call that is given a tensor: its turn among all that are, and its plain arguments."""
+
+    turn: int
+    arguments: bytes
+
+
+def _arguments(calls: Mapping[int, _Taken]) -> set[bytes]:
+    return {one.arguments for one in calls.values()}
 
 
 _Key = tuple[int, str, bytes]
 
 
-def _by_tensor(part: Part, stems: Collection[str]) -> dict[_Key, dict[int, bytes]]:
+def _by_tensor(part: Part, stems: Collection[str]) -> dict[_Key, dict[int, _Taken]]:
     """By micro-step, operator and tensor all calls that are given it, with their plain arguments.
 
     In the order of execution.
     """
-    found: dict[_Key, dict[int, bytes]] = defaultdict(dict)
+    found: dict[_Key, dict[int, _Taken]] = defaultdict(dict)
     named = part.calls.of_stems(lambda stem: stem in stems) == 1
     for node in np.flatnonzero(named & part.calls.is_forward_call).tolist():
         key = _key(part, node)
         if key[2]:
-            found[key][node] = _plain(part, node)
+            found[key][node] = _Taken(len(found[key]), _plain(part, node))
     return found
 
 
