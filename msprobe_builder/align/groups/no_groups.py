@@ -33,8 +33,9 @@ def are_pairs(pairs: Pairs, group: Group, *, by_place: bool) -> bool:
         if match is None:
             return False
         found.append(match)
-    # That their numbers differ, for which such a pair is taken back, is what is made alone before.
-    pairs.denied.difference_update(found)
+    if len(many) > 1:
+        # That their numbers differ, for which such a pair is taken back, is what is made alone.
+        pairs.denied.difference_update(found)
     added = [pairs.add(i, j, Evidence.INSIDE, _ALIKE) for i, j in found]
     return all(added)
 
