@@ -47,7 +47,7 @@ _TYPES = {
 
 
 SINGLE = _FLOAT32.epsilon
-HALF = _FLOAT16.epsilon  # of float16, which no other type shares
+FLOAT16 = _FLOAT16.epsilon  # of float16, which no other type shares
 
 
 def epsilons(dtype_id: NDArray[np.int64], texts: Texts) -> NDArray[np.float64]:

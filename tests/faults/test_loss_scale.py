@@ -102,6 +102,7 @@ def test_a_wrong_gradient_is_found_behind_it(tmp_path: Path) -> None:
     assert "mul" in verdict.suspects[0].node or "_Bent" in verdict.suspects[0].node
     assert verdict.suspects[0].strength == "strong"
     assert not any("1024" in one.evidence for one in verdict.suspects)
+    assert "1,024 times what the reference does" in verdict.suspects[0].evidence
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ class Flow:
     is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
+    loss_scale: float = 1.0  # by how much more this run multiplies its loss, which was undone
 
 
 def flow_of(

@@ -17,7 +17,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameter_columns import ALL_MISSING
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.floating import HALF, epsilons
+from msprobe_builder.graph.floating import FLOAT16, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
 from msprobe_builder.metrics.comparison import Comparisons
@@ -77,7 +77,13 @@ def without_scaling(flow: Flow, scale: LossScale) -> Flow:
     lone[passed_over] = False
     bench_lone[_with_factor(flow.bench, scale.bench)] = False
     arguments = {node: one for node, one in flow.arguments.items() if node not in passed_over}
-    return replace(flow, lone=lone, bench_lone=bench_lone, arguments=arguments)
+    return replace(
+        flow,
+        lone=lone,
+        bench_lone=bench_lone,
+        arguments=arguments,
+        loss_scale=scale.factor,
+    )
 
 
 def _with_factor(part: Part, scalings: Int) -> list[int]:
@@ -106,7 +112,7 @@ _ENOUGH = 4
 
 def _has_half(part: Part, texts: Texts) -> bool:
     table = part.table
-    return bool(np.any((epsilons(table.dtype_id, texts) == HALF) & table.is_tensor))
+    return bool(np.any((epsilons(table.dtype_id, texts) == FLOAT16) & table.is_tensor))
 
 
 def _gradients(part: Part) -> Bool:

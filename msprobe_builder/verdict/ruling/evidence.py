@@ -16,6 +16,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.doubts.certainty import given_unknown, resized_inputs
 from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.ruling.conclusion import told_of_scale
 
 _SHOWN_ARGUMENTS = 3
 _DIGITS, _ALL_DIGITS = 6, 17
@@ -32,6 +33,8 @@ def evidence(
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
         told.append(_OF_SUMS if is_by_sum else _size(finding))
+    if flow.loss_scale != 1.0 and flow.npu.calls.direction[finding.at] != Direction.FORWARD:
+        told.append(told_of_scale(flow.loss_scale))  # the numbers are not those of the dumps
     if heirs:
         told.append(f"{heirs:,} later {'node inherits' if heirs == 1 else 'nodes inherit'} it.")
     return " ".join(told)

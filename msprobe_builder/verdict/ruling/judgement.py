@@ -176,8 +176,8 @@ def judge_pair(result: PairResult) -> Judgement | None:
     )
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
-    if scale is not None:
-        sentence += f" {told_of_scale(scale.factor)}"
+    if scale is not None and (told := told_of_scale(scale.factor)) not in sentence:
+        sentence += f" {told}"
     if flow.reduced and conclusion == CLEAN:
         sentence += f" {told_of_products(flow.reduced)}"
     if norms.explained and conclusion == CLEAN:

@@ -286,6 +286,7 @@ const SENTENCES: readonly Told[] = [
   ),
   ...OF_CHECKS,
   OF_PARTS,
+  ...OF_PRECISION,
 ];
 
 /** Sentences that accuse nobody. */
