@@ -43,11 +43,13 @@ def kill_after(program: Callable[..., None], arguments: tuple[object, ...], outp
 @pytest.mark.slow
 def test_a_build_killed_at_any_moment_leaves_no_torn_file(dumps: Path, tmp_path: Path) -> None:
     runs = [dumps / f"llama_statistics_L0/step{step}/rank" for step in (0, 1)]
+    whole = len(kill_after(programs.build_and_tell, (*runs, tmp_path / "whole"), -1))
     moments = random.Random(1)  # noqa: S311
     finished = 0
     for number in range(KILLS):
         out = tmp_path / f"{number % 7}"
-        said = kill_after(programs.build_and_tell, (*runs, out), moments.randrange(1, 60))
+        moment = moments.randrange(1, whole + whole // 10)
+        said = kill_after(programs.build_and_tell, (*runs, out), moment)
         result = out / "x.vis.db"
         assert result.exists() or b"!" not in said
         if result.exists():
