@@ -54,10 +54,15 @@ class Calls:
         passes = self.is_module & (self.direction != Direction.NONE)
         return int(np.flatnonzero(passes).max(initial=0))
 
+    @cached_property
+    def _operators(self) -> list[str]:
+        """The operator of each stem."""
+        return [operator_of(stem) for stem in self.stems]
+
     def are(self, operators: Collection[str]) -> Bool:
         """Calls of one of these operators."""
-        known = self.of_stems(lambda stem: operator_of(stem) in operators) == 1
-        return np.asarray(known & self.is_api)
+        known = np.array([one in operators for one in self._operators], dtype=bool)
+        return np.asarray(known[self.stem] & self.is_api)
 
     @cached_property
     def twin(self) -> Int:

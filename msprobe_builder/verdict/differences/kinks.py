@@ -85,4 +85,4 @@ def off_in_sum(
     return abs(float(np.sum(apart * elements))) / size if size > 0 else math.inf
 
 
-_BLOCK = 1 << 16  # rows at a time: what is worked out of each takes five times the result
+_BLOCK = 1 << 13  # rows at a time: what is worked out of them stays near the processor

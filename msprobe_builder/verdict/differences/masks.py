@@ -39,9 +39,9 @@ def sizes_behind_masks(npu: Part, producer: Int, visible: Float, whole: Bool) ->
         if made_by < 0:
             continue
         if np.isnan(result[made_by]) or made_by == row:
-            rows = inputs_of(table, int(table.node[made_by]))
-            sizes = np.where(known[rows], extreme[rows], np.nan_to_num(result[rows]))
-            result[row] = max(result[row], float(sizes.max(initial=0.0)))
+            for one in inputs_of(table, int(table.node[made_by])).tolist():
+                # The larger is the second one where the first is not known.
+                result[row] = max(result[row], extreme[one] if known[one] else result[one])
         else:
             result[row] = max(result[row], result[made_by])
     return result

@@ -15,6 +15,7 @@ random      the output is drawn; it agrees only where both runs drew alike
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,7 @@ def families(calls: Calls) -> NDArray[np.int64]:
     return np.where(calls.is_module, calls.of_stems(_family_of_class), Family.PLAIN)
 
 
+@lru_cache(maxsize=4096)
 def _family(stem: str) -> int:
     if communicates(stem):
         return Family.COMMUNICATION

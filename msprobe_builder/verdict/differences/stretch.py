@@ -31,7 +31,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_BLOCK = 1 << 16  # rows at a time: what is worked out of each takes ten times the result
+_BLOCK = 1 << 13  # rows at a time: what is worked out of them stays near the processor
 _UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 _UNFOUNDED = (Family.UNINITIALISED, Family.RANDOM)  # what they put out follows from nothing
 

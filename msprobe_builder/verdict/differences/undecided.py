@@ -77,10 +77,13 @@ def shifted(
     them, whose partners are others, in one list each.
     """
     left: tuple[list[int], list[int], list[int]] = ([], [], [])
-    names = [np.array([*part.calls.stems, ""])[part.calls.stem] for part in parts]
-    both = np.intersect1d(names[0][alone[0]], names[1][alone[1]])
-    starts = np.flatnonzero(alone[0] & np.isin(names[0], both) & parts[0].calls.is_forward_call)
-    if not len(both) or not len(starts):
+    names = [
+        {part.calls.stems[one] for one in np.unique(part.calls.stem[lone]).tolist()}
+        for part, lone in zip(parts, alone, strict=True)
+    ]
+    both = parts[0].calls.of_stems((names[0] & names[1]).__contains__) == 1
+    starts = np.flatnonzero(alone[0] & both & parts[0].calls.is_forward_call)
+    if not len(starts):
         return left
     users = [
         consumers_of(part.table, producer, len(part.tree))

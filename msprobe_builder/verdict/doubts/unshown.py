@@ -100,6 +100,8 @@ def _alone_at_the_end(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         (1, flow.bench, flow.bench_lone, flow.bench_producer),
     ):
         alone = part.calls.is_forward_call & lone & ~carries(part.calls)
+        if not alone.any():
+            continue
         family = families(part.calls)
         if not all(talking):
             alone &= family != Family.COMMUNICATION  # one process has nobody to talk to
@@ -125,10 +127,12 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         (0, flow.npu, flow.bench, flow.lone),
         (1, flow.bench, flow.npu, flow.bench_lone),
     ):
+        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
+        if not casts.any():
+            continue
         units = epsilons(part.table.dtype_id, texts)
         coarsest = float(np.max(epsilons(other.table.dtype_id, texts), initial=0.0))
         coarsest = max(coarsest, unit_of_products(part, texts))
-        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
         rows = casts[part.table.node] & (part.table.section == Section.OUTPUT)
         nodes = part.table.node[rows & part.table.is_tensor & (units > coarsest)]
         found += [(side, node) for node in np.unique(nodes)[:_FEW].tolist()]

@@ -23,6 +23,11 @@ def elements(column: NDArray[Any]) -> Sequence[Any]:
     return memoryview(np.ascontiguousarray(column))  # type: ignore[arg-type]
 
 
+def truths(column: Bool) -> bytes:
+    """Elements of a column of truth values."""
+    return column.tobytes()
+
+
 def rows_by_node(
     table: ParameterTable, nodes: int, chosen: Bool
 ) -> tuple[array[int], Sequence[int]]:

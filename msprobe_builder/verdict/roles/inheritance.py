@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from msprobe_builder.verdict.roles.columns import (
     made_by_both,
     of_other_types,
     rows_by_node,
+    truths,
     with_calls_inside,
 )
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
@@ -71,28 +72,28 @@ class Inheritance:
         is_input = np.isin(table.section, _INPUTS)
         self.inputs, self.in_start = rows_by_node(table, size, flow.counts & is_input)
         self.outputs, self.out_start = rows_by_node(table, size, flow.counts & ~is_input)
-        self.off: Sequence[bool] = elements(flow.error > SUSPICIOUS * flow.floor)
+        self.off = truths(flow.error > SUSPICIOUS * flow.floor)
         self.error: Sequence[float] = elements(flow.error)
         self.floor: Sequence[float] = elements(flow.floor)
         self.scale: Sequence[float] = elements(flow.scale)
         self.hidden: Sequence[float] = elements(flow.hidden)
         self.section: Sequence[int] = elements(table.section)
         self.tainted = calls_of_one_side(flow)
-        self.inside_gradient: Sequence[bool] = elements(inside_gradients(flow))
+        self.inside_gradient = truths(inside_gradients(flow))
         self.requires_grad: Sequence[int] = elements(table.requires_grad)
         self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
-        self.informative: Sequence[bool] = elements(flow.informative)
+        self.informative = truths(flow.informative)
         self.node_of: Sequence[int] = elements(table.node)
         self.end: Sequence[int] = elements(tree.subtree_end)
         inside = with_calls_inside(flow)
-        self.has_inside: Sequence[bool] = elements(inside)
+        self.has_inside = truths(inside)
         # What a module puts out, or a parameter is given back, was made by the calls inside.
-        self.passed_on: Sequence[bool] = elements(
+        self.passed_on = truths(
             inside[table.node] | (table.section == Section.PARAMETERS_GRAD) | left_undone(flow)
         )
         # An output that agrees needs no closer look, if what it was made of agrees.
         moves = flow.kinked | (flow.family == Family.SUM)
-        self.calm: Sequence[bool] = elements(
+        self.calm = truths(
             ~(flow.error > SUSPICIOUS * flow.floor)
             & ~moves[table.node]
             & ~(flow.discrete & (flow.error > 0))
@@ -102,28 +103,28 @@ class Inheritance:
         self.bench_of: Sequence[int] = elements(flow.bench_of)
         self.bench_producer: Sequence[int] = elements(flow.bench_producer)
         self.bench_node: Sequence[int] = elements(flow.bench.table.node)
-        self.made_by_both: Sequence[bool] = elements(made_by_both(flow))
-        self.bench_lone: Sequence[bool] = elements(flow.bench_lone)
+        self.made_by_both = truths(made_by_both(flow))
+        self.bench_lone = truths(flow.bench_lone)
         self.npu_of: Sequence[int] = elements(flow.npu_of)
-        self.lone: Sequence[bool] = elements(flow.lone)
-        self.is_grouped: Sequence[bool] = elements(flow.grouped.npu >= 0)
+        self.lone = truths(flow.lone)
+        self.is_grouped = truths(flow.grouped.npu >= 0)
         self.family: Sequence[int] = elements(flow.family)
-        self.carries: Sequence[bool] = elements(flow.carries)
+        self.carries = truths(flow.carries)
         self.twin: Sequence[int] = elements(flow.twin)
         self.mixing: Sequence[float] = elements(flow.mixing)
-        self.kinked: Sequence[bool] = elements(flow.kinked)
-        self.shares: Sequence[bool] = elements(flow.npu.calls.are(SHARING))
-        self.totals: Sequence[bool] = elements(flow.npu.calls.are({"sum", "cumsum"}))
-        self.over_few: Sequence[bool] = elements(flow.over_few)
+        self.kinked = truths(flow.kinked)
+        self.shares = truths(flow.npu.calls.are(SHARING))
+        self.totals = truths(flow.npu.calls.are({"sum", "cumsum"}))
+        self.over_few = truths(flow.over_few)
         self.in_norm: Sequence[float] = elements(flow.in_norm)
         self.gain: Sequence[float] = elements(flow.gain)
         self.numel: Sequence[float] = elements(at_least_one(table))
-        self.is_line: Sequence[bool] = elements(flow.is_line)
+        self.is_line = truths(flow.is_line)
         self.kinds: Sequence[int] = elements(flow.npu.calls.kind)
-        self.backward: Sequence[bool] = elements(flow.npu.calls.direction == Direction.BACKWARD)
-        self.rounds: Sequence[bool] = elements(flow.npu.calls.are(ROUNDING))
-        self.jumps: Sequence[bool] = elements(flow.npu.calls.are(JUMPING))
-        self.is_cast: Sequence[bool] = elements(flow.npu.calls.are(CASTS) & of_other_types(flow))
+        self.backward = truths(flow.npu.calls.direction == Direction.BACKWARD)
+        self.rounds = truths(flow.npu.calls.are(ROUNDING))
+        self.jumps = truths(flow.npu.calls.are(JUMPING))
+        self.is_cast = truths(flow.npu.calls.are(CASTS) & of_other_types(flow))
         self.reorders = [part.calls.are(REORDERING) for part in (flow.npu, flow.bench)]
         for node, several in flow.arguments.items():
             self.reorders[0][node] |= any(one.is_order for one in several)
@@ -139,14 +140,12 @@ class Inheritance:
         self.cancelling: Sequence[float] = elements(cancelled)
         self.stretch: Sequence[float] = elements(stretch(flow, first, cancelled))
         told = [*self.arguments, *flow.altered]
-        self.plain: Sequence[bool] = elements(plain(flow, first, told))
-        self.mixes: Sequence[bool] = elements(
-            flow.informative & (flow.family == Family.PRODUCT)[table.node]
-        )
+        self.plain = truths(plain(flow, first, told))
+        self.mixes = truths(flow.informative & (flow.family == Family.PRODUCT)[table.node])
         self.updates, self.altered = flow.updates, flow.altered
         self.called_inside = modules_inside(flow)
         self.altered_inside: dict[int, Place] = {}  # by module: a call in it that alters bits
-        self.is_module: Sequence[bool] = elements(flow.npu.calls.is_module)
+        self.is_module = truths(flow.npu.calls.is_module)
         self.modules_alone = not flow.npu.calls.is_api.any()
         self.since = first_modules(flow)
         self.gradients = Gradients(flow)
@@ -167,26 +166,22 @@ class Inheritance:
         self.findings: list[Finding] = []
         self.felt: list[int] = []
         self.choices: list[int] = []
-        self.discrete: Sequence[bool] = elements(flow.discrete)
+        self.discrete = truths(flow.discrete)
         self.outside: list[int] = []
         self.known: dict[tuple[int, int], int] = {}  # side and node of findings
         self.bench_way: dict[int, tuple[float, int]] = {}
-        self.bench_start: Sequence[int] = elements(
-            np.searchsorted(flow.bench.table.node, np.arange(len(flow.bench.tree) + 1))
-        )
+        starts = np.searchsorted(flow.bench.table.node, np.arange(len(flow.bench.tree) + 1))
+        self.bench_start: Sequence[int] = elements(starts)
 
-    def _of_twin(self, node: int) -> tuple[float, int]:
-        """A gradient is made of what the forward call was given and put out, too."""
-        twin = self.twin[node]
-        twin_worst: tuple[float, int] = NONE
-        return twin_worst if twin < 0 else max(self.given[twin], self.put_out[twin])
+        self.inherit = inheriting(self)
 
-    def _receive(self, node: int, row: int) -> None:
+    def receive(self, node: int, row: int) -> None:
         """What a row holds: seen in itself, or inherited from where it came from."""
         seen, floor, producer = self.error[row], self.floor[row], self.producer[row]
         if producer >= 0:
             inherited = self.latent[producer], self.root[producer]
-            self._pass_taint_on(row, producer)
+            if (taint := self.taint.get(producer) or self.tainted.get(row)) is not None:
+                self.taint[row] = taint
         elif self.backward[node]:
             inherited = self._of_consumers(node, row)
         elif self.inside_gradient[node] and seen == seen:
@@ -207,44 +202,30 @@ class Inheritance:
                 self.latent[row] = seen
                 self.root[row] = self._blame(node, row, expected, max(inherited, other)[1])
                 return
-        self._inherit(node, row, seen, *inherited)
-
-    def _inherit(self, node: int, row: int, seen: float, latent: float, root: int) -> None:
-        """A row holds what is seen in it, or more, as it was made from something worse."""
-        # What cancels is all rounding, and feels nothing.
-        if root >= 0 and seen > SUSPICIOUS * self.floor[row] * self.cancelling[row]:
-            at = self.findings[root].at
-            if node not in (at, self.twin[at]):
-                self.felt[root] += 1
-                self.outside[root] += self.parent[node] != self.parent[at]
-        self.latent[row] = seen if seen > latent else latent
-        self.root[row] = root
-
-    def _pass_taint_on(self, row: int, producer: int) -> None:
-        taint = self.taint.get(producer) or self.tainted.get(row)
-        if taint is not None:
-            self.taint[row] = taint
+        self.inherit(node, row, seen, *inherited)
 
     def _of_consumers(self, node: int, row: int) -> tuple[float, int]:
         """A gradient is the sum of what the calls that used the tensor give back.
 
         Where these are larger than their sum, it may hold all that rounding moves them by.
         """
-        worst, shape, amount = NONE, self.flow.npu.table.shape_id, 0.0
-        for consumer in self.flow.consumers.of(self.twin[node]):
-            if (back := self.twin[consumer]) < 0:
+        worst, amount, shape = NONE, 0.0, self.shape[row]
+        scale, shapes, starts, twin = self.scale, self.shape, self.out_start, self.twin
+        errors, roots = self.put_out.error, self.put_out.root
+        for consumer in self.flow.consumers.of(twin[node]):
+            if (back := twin[consumer]) < 0:
                 continue
-            worst = max(worst, self.put_out[back])
-            for one in self.outputs[self.out_start[back] : self.out_start[back + 1]]:
-                if shape[one] == shape[row] and self.scale[one] > 0:
-                    amount += max(self.latent[one], self.floor[one]) * self.scale[one]
-        if self.scale[row] > 0 and amount > worst[0] * self.scale[row]:
-            worst = min(amount / self.scale[row], WORST), worst[1]
-        return worst
+            if errors[back] >= worst[0]:
+                worst = max(worst, (errors[back], roots[back]))
+            for one in self.outputs[starts[back] : starts[back + 1]]:
+                if shapes[one] == shape and scale[one] > 0:
+                    amount += max(self.latent[one], self.floor[one]) * scale[one]
+        is_more = scale[row] > 0 and amount > worst[0] * scale[row]
+        return (min(amount / scale[row], WORST), worst[1]) if is_more else worst
 
     def _is_cast_back(self, node: int) -> bool:
         """Whether it is the gradient of a cast: of none at all on the side that needs no cast."""
-        return self.backward[node] and self.is_cast[node]
+        return bool(self.backward[node] and self.is_cast[node])
 
     def _on_another_way(self, node: int, row: int) -> tuple[float, int]:
         """An error that the tensor may have come by elsewhere."""
@@ -398,3 +379,22 @@ class Inheritance:
                 )
             )
         return number
+
+
+def inheriting(state: Inheritance) -> Callable[[int, int, float, float, int], None]:
+    """The function by which a row holds what is seen in it, or more as what made it is worse."""
+    floor, cancelling, latent, root = state.floor, state.cancelling, state.latent, state.root
+    findings, felt, outside = state.findings, state.felt, state.outside
+    twin, parent = state.twin, state.parent
+
+    def inherit(node: int, row: int, seen: float, error: float, source: int) -> None:
+        # What cancels is all rounding, and feels nothing.
+        if source >= 0 and seen > SUSPICIOUS * floor[row] * cancelling[row]:
+            at = findings[source].at
+            if node != at and node != twin[at]:
+                felt[source] += 1
+                outside[source] += parent[node] != parent[at]
+        latent[row] = seen if seen > error else error
+        root[row] = source
+
+    return inherit

@@ -9,7 +9,6 @@ far off although everything it was made from agrees.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,8 +20,9 @@ from msprobe_builder.verdict.differences.kinks import off_in_sum
 from msprobe_builder.verdict.differences.operators import CASTS, MASKING, Family
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
-from msprobe_builder.verdict.roles.columns import elements
+from msprobe_builder.verdict.roles.columns import truths
 from msprobe_builder.verdict.roles.inheritance import Inheritance
+from msprobe_builder.verdict.roles.usual_calls import begin_at, finish_usual_at, usual_calls
 
 _OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
 
@@ -33,19 +33,24 @@ class Pass(Inheritance):
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         calls = flow.npu.calls
-        self.by_truth: Sequence[bool] = elements(
-            calls.are(CASTS | MASKING) & (calls.direction == Direction.FORWARD)
-        )
-        self.made_inside = made_inside(flow, np.asarray(self.inside_gradient))
+        self.by_truth = truths(calls.are(CASTS | MASKING) & (calls.direction == Direction.FORWARD))
+        self.made_inside = made_inside(flow, np.frombuffer(self.inside_gradient, dtype=bool))
+        self.usual = usual_calls(self, self.made_inside)
 
     def run(self) -> Roles:
         end = self.end
+        usual = self.usual
+        begin, finish_usual = begin_at(self), finish_usual_at(self, self._finish, self._expected)
         open_nodes: list[int] = []
         for node in range(self.size):
             while open_nodes and end[open_nodes[-1]] < node:
-                self._finish(open_nodes.pop())
-            self._begin(node)
-            open_nodes.append(node)
+                done = open_nodes.pop()
+                (finish_usual if usual[done] else self._finish)(done)
+            begin(node)
+            if usual[node] and end[node] == node:
+                finish_usual(node)
+            else:
+                open_nodes.append(node)
         while open_nodes:
             self._finish(open_nodes.pop())
         return Roles(
@@ -60,48 +65,6 @@ class Pass(Inheritance):
             np.array(self.outside, dtype=np.int64),
             self.choices,
         )
-
-    # What a call is given.
-
-    def _begin(self, node: int) -> None:
-        first, last = self.in_start[node], self.in_start[node + 1]
-        if first == last:
-            self.given[node] = self._of_twin(node) if self.backward[node] else NONE
-            return
-        worst, taint = NONE, None
-        backward, taints = self.backward[node], self.taint
-        for row in self.inputs[first:last]:
-            seen, producer = self.error[row], self.producer[row]
-            if producer < 0:
-                if backward or self.off[row]:
-                    self._receive(node, row)
-                elif seen > 0.0:
-                    self.latent[row] = seen
-            elif not self.off[row]:  # which nearly all are
-                latent = self.latent[producer]
-                self.latent[row] = seen if seen > latent else latent
-                self.root[row] = self.root[producer]
-                if taints or row in self.tainted:
-                    self._pass_taint_on(row, producer)
-            elif seen > SUSPICIOUS * max(latent := self.latent[producer], self.floor[row]):
-                self._receive(node, row)
-            else:
-                self._inherit(node, row, seen, latent, self.root[producer])
-                self._pass_taint_on(row, producer)
-            latent = self.latent[row]
-            if latent > worst[0]:
-                worst = latent, self.root[row]
-            if taints and (other := taints.get(row)) is not None:
-                # An argument that differs says more than a call that is not there.
-                stronger = (
-                    other.cause is Cause.ARGUMENT and (taint or other).cause is not other.cause
-                )
-                taint = other if taint is None or stronger else taint
-        if backward:
-            worst = max(worst, self._of_twin(node))
-        if taint is not None:
-            self.node_taint[node] = taint
-        self.given[node] = worst
 
     # What it puts out.
 
@@ -123,8 +86,8 @@ class Pass(Inheritance):
             taint = None  # what only this side feeds a group with, such as a mask, is part of it
         is_of_ranks = taint is not None and taint.cause is Cause.RANK  # this is certain
         # Of a gradient that was not recorded, as behind what works in place, nobody knows anything.
-        untold = self.backward[node] and self.in_start[node] == self.in_start[node + 1]
-        untold &= matched and not self.is_module[node]
+        untold = matched and self.backward[node] and not self.is_module[node]
+        untold = untold and self.in_start[node] == self.in_start[node + 1]
         if node in self.arguments and not is_of_ranks:
             taint = Place(0, node, Cause.ARGUMENT)
         elif node in self.altered:
@@ -147,7 +110,7 @@ class Pass(Inheritance):
                 self.root[row] = given[1]
             elif self.passed_on[row]:
                 before = len(self.findings)
-                self._receive(node, row)
+                self.receive(node, row)
                 if node in self.altered and taint is not None:
                     self.taint[row] = taint
                 suspect |= len(self.findings) > before
