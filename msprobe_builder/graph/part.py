@@ -12,6 +12,8 @@ from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.tree import Tree
 
+_INPUT = int(Section.INPUT)  # to be compared with at once
+
 
 @dataclass(frozen=True)
 class Part:
@@ -29,8 +31,8 @@ class Part:
 def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
     """The rows of the tensors that a node is given, without its parameters."""
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    rows = np.arange(first, last)
-    return np.asarray(rows[table.is_tensor[rows] & (table.section[rows] == Section.INPUT)])
+    given = table.is_tensor[first:last] & (table.section[first:last] == _INPUT)
+    return np.asarray(first + np.flatnonzero(given))
 
 
 def put_out_by(part: Part, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -7,6 +7,8 @@ tells the size.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,16 +36,17 @@ def sizes_behind_masks(npu: Part, producer: Int, visible: Float, whole: Bool) ->
     # What a filler alone fills is no size either.
     known = table.is_tensor & ~whole & np.isnan(visible) & np.isfinite(extreme)
     known &= table.statistics[0] != table.statistics[1]
-    for row in filled.tolist():
-        made_by = row if table.section[row] == Section.OUTPUT else int(producer[row])
-        if made_by < 0:
-            continue
-        if np.isnan(result[made_by]) or made_by == row:
-            for one in inputs_of(table, int(table.node[made_by])).tolist():
-                # The larger is the second one where the first is not known.
-                result[row] = max(result[row], extreme[one] if known[one] else result[one])
-        else:
-            result[row] = max(result[row], result[made_by])
+    is_output = table.section[filled] == Section.OUTPUT
+    made = np.where(is_output, filled, producer[filled]).tolist()
+    sizes = dict(zip(filled.tolist(), visible[filled].tolist(), strict=True))
+    for (row, size), made_by in zip(list(sizes.items()), made, strict=True):
+        if made_by != row and made_by in sizes:
+            sizes[row] = max(size, sizes[made_by])
+        elif made_by >= 0:
+            given = inputs_of(table, int(table.node[made_by])).tolist()
+            told = (extreme[one] if known[one] else sizes.get(one, 0.0) for one in given)
+            sizes[row] = max(size, min(float(max(told, default=0.0)), sys.float_info.max))
+    result[filled] = list(sizes.values())
     return result
 
 
