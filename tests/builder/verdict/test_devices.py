@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import REPOSITORY, unpacked
 from tests.faults.judging import verdict_on
-
-
-@pytest.fixture(scope="module")
-def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(tmp_path_factory, "devices", REPOSITORY / "tests" / "data" / "devices")
 
 
 @pytest.mark.parametrize(
