@@ -125,7 +125,8 @@ def communicates(stem: str) -> bool:
 
 def has_own_gradient(stem: str) -> bool:
     """Whether it is a class of the program's own, ``torch.autograd.Function``, which calls more."""
-    return stem.startswith("Torch.") and stem[len("Torch.")].isupper()
+    name = stem.removeprefix("Torch.")
+    return name != stem and name.lstrip("_")[:1].isupper()
 
 
 def count_gradients_otherwise(own: Calls, other: Calls) -> bool:

@@ -16,6 +16,7 @@ EQUAL = [
     # Ways that part before a call is given anything, and that meet in attention, inside of modules.
     Case("dreamed", "equal_step", kind=SAME, seed=1922),
     Case("adapted", "equal_places", kind=SAME, seed=1926),
+    Case("adapted", "equal_places", kind=HALF, seed=1926),
     # The largest of what a mask leaves is next to nothing; -1e4 in bfloat16 where float32 has -1e9.
     Case("asked", None, kind=NOISE, seed=1301),
     Case("asked", None, kind=HALF, seed=1300),

@@ -22,6 +22,8 @@ from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 Int = NDArray[np.int64]
 
 _MOST = 512  # calls in between
+_ONCE = 1.0  # what rounds once is off by no more units
+_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
 _NO_FORMULA = (Cause.RANK, Cause.WEIGHT, Cause.WEIGHTS)  # what is off there nobody computed
 
 
@@ -35,43 +37,54 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     # Where most is in halves, what is in single precision was made of them.
     unit = float(np.median(flow.floor[flow.counts]))
     expected = max(finding.expected, unit if unit > HALF else 0.0)
-    between, met = _until_it_agrees(flow, node, replace(finding, expected=expected))
+    finding = replace(finding, expected=expected)
+    most = SUSPICIOUS
+    between, met = _until_it_agrees(flow, node, finding, most)
+    if not met and unit > HALF and finding.cause in _OF_ONE_SIDE:
+        most = _ONCE
+        between, met = _until_it_agrees(flow, node, finding, most)
+        met = met if all(_are_off(flow, one, expected, SUSPICIOUS) for one in met) else []
     if not met:
         return False
     before = _that_are_off(flow, node)
     alone = (flow.lone | (flow.grouped.npu >= 0))[[*between, *before]].any()
     own = bool(alone) or _is_other_name(flow, before)
     if not own and finding.side:  # a step that is left out: no gate hides what cancels in a ratio
-        return all(_is_given_two(flow, one, expected) for one in met)
+        return all(_are_off(flow, one, expected, most) > 1 for one in met)
     return _theirs(flow, finding, [*between, *met])
 
 
-def _is_given_two(flow: Flow, node: int, expected: float) -> bool:
-    """Whether more than one of the tensors that a call is given is off."""
+def _are_off(flow: Flow, node: int, expected: float, most: float) -> int:
+    """How many of the tensors that a call is given are off."""
     rows = inputs_of(flow.npu.table, node)
-    rounding = SUSPICIOUS * np.fmax(flow.floor[rows], expected)
-    return int(np.count_nonzero(flow.error[rows] > rounding)) > 1
+    rounding = most * np.fmax(flow.floor[rows], expected)
+    return int(np.count_nonzero(flow.error[rows] > rounding))
 
 
-def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int], list[int]]:
+def _until_it_agrees(
+    flow: Flow, start: int, finding: Finding, most: float
+) -> tuple[list[int], list[int]]:
     """Calls that are off, and those behind them that agree; none where one has no end.
 
     What a call is given may be off and what it puts out agree: the ways meet in the call itself.
+    In halves a fault is thinned out step by step until nothing tells it from rounding, so that ways
+    end at modules, unless what agrees is off by no more than ``most`` = ``_ONCE``.
     """
+    into_modules = most == _ONCE
     between: list[int] = []
     met: list[int] = []
     is_given = flow.npu.table.section[finding.row] == Section.INPUT
     if is_given and flow.npu.calls.kind[start] == Kind.API:
         waiting = [start]
     else:
-        between, waiting = [start], _behind(flow, start)
+        between, waiting = [start], _behind(flow, start, into_modules=into_modules)
     known = {start, *waiting}
     while waiting:
         node = waiting.pop()
-        if _agrees(flow, node, finding.expected):
+        if _agrees(flow, node, finding.expected, most):
             met.append(node)
             continue
-        behind = _behind(flow, node)
+        behind = _behind(flow, node, into_modules=into_modules)
         if len(between) >= _MOST or not behind:
             return between, []
         between.append(node)
@@ -80,11 +93,11 @@ def _until_it_agrees(flow: Flow, start: int, finding: Finding) -> tuple[list[int
     return between, met
 
 
-def _behind(flow: Flow, node: int) -> list[int]:
+def _behind(flow: Flow, node: int, *, into_modules: bool) -> list[int]:
     """The calls of the same pass that are given what a call puts out, and read it.
 
-    What goes into a module or out of one is read by the calls in it, or behind it. In halves a
-    fault is thinned out until nothing tells it from rounding, so that ways end at modules there.
+    What goes into a module or out of one is read by the calls in it, or behind it; that of halves
+    ``into_modules`` alone.
     """
     calls, table = flow.npu.calls, flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
@@ -105,7 +118,7 @@ def _behind(flow: Flow, node: int) -> list[int]:
             if flow.producer[one] != row or calls.direction[reader] != calls.direction[node]:
                 continue
             if calls.is_module[reader]:
-                waiting += [one] if flow.floor[one] < HALF else []
+                waiting += [one] if into_modules or flow.floor[one] < HALF else []
             elif not operator_of(flow.npu.tree.parsed[reader].stem).endswith("_like"):
                 found[reader] = None
     return list(found)
@@ -144,14 +157,14 @@ def _is_other_name(flow: Flow, nodes: list[int]) -> bool:
     )
 
 
-def _agrees(flow: Flow, node: int, expected: float) -> bool:
+def _agrees(flow: Flow, node: int, expected: float, most: float) -> bool:
     """Whether a call puts out the same but for rounding, which its inputs may bring along."""
     table = flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     rows = np.arange(first, last)[table.section[first:last] == Section.OUTPUT]
     tells = (flow.informative[rows] | (table.numel[rows] == 1)) & ~flow.discrete[rows]
     rows = rows[table.is_tensor[rows] & tells & ~np.isnan(flow.error[rows])]
-    rounding = SUSPICIOUS * np.fmax(flow.floor[rows], expected)
+    rounding = most * np.fmax(flow.floor[rows], expected)
     return bool(len(rows) and (flow.error[rows] <= rounding).all())
 
 

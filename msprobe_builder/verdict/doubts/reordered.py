@@ -48,7 +48,7 @@ _MAX, _MIN, _MEAN, _NORM = range(4)
 # These add or put what they are given where an index says, which may be what is wrong.
 _PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scatter_reduce".split())
 # These pick what labels name, which may be named in another order, or stand in one.
-_NAMED = frozenset("cross_entropy nll_loss".split())
+_NAMED = frozenset("cross_entropy nll_loss ctc_loss".split())
 _POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING | _NAMED
 _FAR = 2.0**-6  # no rounding of any precision in use
 _MOST_ROWS = 256  # looked at on the way back
@@ -93,7 +93,7 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
     table = flow.npu.table
     constant = table.statistics[_MAX, inputs] == table.statistics[_MIN, inputs]  # in any order
     known = (flow.bench_of[inputs] >= 0) & ~np.isnan(flow.error[inputs])
-    known &= flow.informative[inputs] | (constant & (operator in _PLACING))
+    known &= flow.informative[inputs] | (constant & (operator in _PLACING | _NAMED))
     if not len(inputs) or not known.all() or (bits[inputs] == 1).all():
         return False
     if operator in PICKING:  # by an index, it may be what is wrong with it

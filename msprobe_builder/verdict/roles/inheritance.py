@@ -44,10 +44,10 @@ from msprobe_builder.verdict.roles.columns import (
 )
 from msprobe_builder.verdict.roles.gradients import gives_nothing_back
 from msprobe_builder.verdict.roles.onesided import (
-    Movers,
     calls_of_one_side,
     left_undone,
     modules_inside,
+    movers_of,
 )
 from msprobe_builder.verdict.roles.worst import Worst
 
@@ -81,7 +81,7 @@ class Inheritance:
         self.tainted = calls_of_one_side(flow)
         self.inside_gradient = truths(inside_gradients(flow))
         self.requires_grad: Sequence[int] = elements(table.requires_grad)
-        self.movers = Movers(flow.npu, flow.lone), Movers(flow.bench, flow.bench_lone)
+        self.movers = movers_of(flow)
         self.informative = truths(flow.informative)
         self.node_of: Sequence[int] = elements(table.node)
         self.end: Sequence[int] = elements(tree.subtree_end)
@@ -303,9 +303,9 @@ class Inheritance:
         theirs = self.bench_producer[other] if other >= 0 else -1
         bench_node = self.bench_node[theirs] if theirs >= 0 else -1
         own = self.node_of[producer] if producer >= 0 else -1
-        if self.in_norm[row] > SUSPICIOUS * self.floor[row]:
-            own = self.movers[0].behind(own, self.producer)
-            bench_node = self.movers[1].behind(bench_node, self.bench_producer)
+        is_off = self.in_norm[row] > SUSPICIOUS * self.floor[row]
+        own = self.movers[0].behind(own, self.producer, by_norm=is_off)
+        bench_node = self.movers[1].behind(bench_node, self.bench_producer, by_norm=is_off)
         taint = self.taint.get(row)
         place = Place(0, node, Cause.WIRING)
         if taint is not None:

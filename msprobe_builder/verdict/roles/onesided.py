@@ -210,24 +210,35 @@ def _lasting(part: Part, alone: Bool) -> Bool:
 class Movers:
     """Calls of one side alone that put the numbers they are given elsewhere.
 
-    None of them changes a norm, so that one that is off was made before.
+    None of them changes a norm, so that one that is off was made before. Nor does a cast to the
+    type that a tensor has change anything: it is not ``lone``, though it has no ``partner``.
     """
 
-    def __init__(self, part: Part, lone: Bool) -> None:
+    def __init__(self, part: Part, lone: Bool, partner: Int) -> None:
         self._table, self._lone = part.table, lone
         self._moves = lone & part.calls.are(MOVING)
+        self._casts = ~lone & (partner < 0) & part.calls.are(CASTS)
 
-    def behind(self, node: int, producer: Sequence[int]) -> int:
+    def behind(self, node: int, producer: Sequence[int], *, by_norm: bool) -> int:
         """The call of one side alone behind such ones; the node itself where there is none.
 
-        ``producer`` by row as in :func:`~msprobe_builder.graph.producers.producers`.
+        ``producer`` by row as in :func:`~msprobe_builder.graph.producers.producers`; ``by_norm``
+        tells that what the node puts out is off in its norm.
         """
         found = node
-        while found >= 0 and self._moves[found]:
+        while found >= 0 and (self._casts[found] or (by_norm and self._moves[found])):
             inputs = inputs_of(self._table, found)
             row = producer[inputs[0]] if len(inputs) else -1
             found = int(self._table.node[row]) if row >= 0 else -1
         return found if found >= 0 and self._lone[found] else node
+
+
+def movers_of(flow: Flow) -> tuple[Movers, Movers]:
+    """Of both sides."""
+    return (
+        Movers(flow.npu, flow.lone, flow.partner),
+        Movers(flow.bench, flow.bench_lone, flow.bench_partner),
+    )
 
 
 def in_common(flow: Flow, more_often: tuple[Int, Int]) -> float:

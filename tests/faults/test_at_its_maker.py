@@ -1,0 +1,113 @@
+"""Who made a tensor is named, and not who shows it."""
+
+# mypy: disable-error-code="no-untyped-call, no-any-return, no-untyped-def"
+# torch is typed in part only.
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.faults.judging import SIDE, judged
+
+
+class Probed(nn.Module):
+    """A derivative along a probe, which both sides cast to the type that it has."""
+
+    def __init__(self, *, is_sign: bool) -> None:
+        super().__init__()
+        torch.manual_seed(11)
+        self.mix = nn.Linear(SIDE, SIDE)
+        self.field = nn.Sequential(nn.Linear(SIDE, SIDE), nn.Tanh())
+        self.is_sign = is_sign
+
+    def forward(self, data: Tensor) -> Tensor:
+        probe = torch.cos(data * 3.0)
+        if self.is_sign:
+            probe = probe.sign()
+        probe = probe.to(data.dtype)
+        x = self.mix(data)
+        (along,) = torch.autograd.grad(self.field(x), x, probe, create_graph=True)
+        return (along * probe).square().mean()
+
+
+def test_a_call_that_is_missing_before_an_idle_cast_is_named(tmp_path: Path) -> None:
+    """And not the module that is given the probe as a gradient."""
+    found = judged(tmp_path, Probed(is_sign=False), Probed(is_sign=True))
+    best = found.suspects[0]
+    assert (best.side, best.node, best.cause) == ("bench", "Tensor.sign.0.forward", "missing")
+    assert best.strength == "strong"
+
+
+class _Bent(torch.autograd.Function):
+    """What it needs on the way back is computed there, by calls that are recorded."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.tanh() * 1.5
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        slope = torch.cosh(x).square().reciprocal()
+        return torch.mul(gradient, slope * 1.5)
+
+
+class Bending(nn.Module):
+    """A function with a derivative of its own between two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(12)
+        self.first = nn.Linear(SIDE, SIDE)
+        self.last = nn.Linear(SIDE, SIDE)
+
+    def forward(self, data: Tensor) -> Tensor:
+        x = self.last(_Bent.apply(self.first(data)))
+        return x.square().mean()
+
+
+class WrongKernel(TorchDispatchMode):
+    """A kernel that puts out too much."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **(kwargs or {}))
+            return result * 1.1 if func.__name__.partition(".")[0] == "cosh" else result
+
+
+def test_a_call_that_a_function_makes_on_the_way_back_is_named(tmp_path: Path) -> None:
+    """The name of the function's class may begin with an underscore."""
+    found = judged(tmp_path, nn.Sequential(Bending()), nn.Sequential(Bending()), WrongKernel())
+    assert [one.node for one in found.suspects if one.strength == "strong"] == [
+        "Torch.cosh.0.forward"
+    ]
+
+
+class Aligned(nn.Module):
+    """A loss over paths to labels that come from outside."""
+
+    def __init__(self, turn: int = 0) -> None:
+        super().__init__()
+        torch.manual_seed(13)
+        self.mix = nn.Linear(SIDE, SIDE)
+        self.labels = torch.tensor([[1, 2, 3], [3, 4, 4], [5, 7, 5]]).roll(turn, 0)
+
+    def forward(self, data: Tensor) -> Tensor:
+        told = F.log_softmax(self.mix(data), -1).transpose(0, 1)
+        return F.ctc_loss(told, self.labels, (SIDE,) * 3, (3,) * 3)
+
+
+def test_labels_in_another_order_do_not_accuse_a_loss_over_paths(tmp_path: Path) -> None:
+    found = judged(tmp_path, Aligned(1), Aligned())
+    assert found.conclusion == "undecided"
+    best = found.suspects[0]
+    assert (best.node, best.cause) == ("Functional.ctc_loss.0.forward", "order")
