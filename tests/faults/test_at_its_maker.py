@@ -13,35 +13,17 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.faults.case import SAME, Case
 from tests.faults.judging import SIDE, judged
-
-
-class Probed(nn.Module):
-    """A derivative along a probe, which both sides cast to the type that it has."""
-
-    def __init__(self, *, is_sign: bool) -> None:
-        super().__init__()
-        torch.manual_seed(11)
-        self.mix = nn.Linear(SIDE, SIDE)
-        self.field = nn.Sequential(nn.Linear(SIDE, SIDE), nn.Tanh())
-        self.is_sign = is_sign
-
-    def forward(self, data: Tensor) -> Tensor:
-        probe = torch.cos(data * 3.0)
-        if self.is_sign:
-            probe = probe.sign()
-        probe = probe.to(data.dtype)
-        x = self.mix(data)
-        (along,) = torch.autograd.grad(self.field(x), x, probe, create_graph=True)
-        return (along * probe).square().mean()
+from tests.faults.scoring import score
 
 
 def test_a_call_that_is_missing_before_an_idle_cast_is_named(tmp_path: Path) -> None:
-    """And not the module that is given the probe as a gradient."""
-    found = judged(tmp_path, Probed(is_sign=False), Probed(is_sign=True))
-    best = found.suspects[0]
+    """And not the module that is given as a gradient what the cast hands on."""
+    found = score(Case("drifted", "probe_not_signs", kind=SAME, seed=1484), tmp_path)
+    best = found.verdict.suspects[0]
     assert (best.side, best.node, best.cause) == ("bench", "Tensor.sign.0.forward", "missing")
-    assert best.strength == "strong"
+    assert found.is_strong
 
 
 class _Bent(torch.autograd.Function):
