@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -85,7 +86,7 @@ class Aligned(nn.Module):
 
     def forward(self, data: Tensor) -> Tensor:
         told = F.log_softmax(self.mix(data), -1).transpose(0, 1)
-        return F.ctc_loss(told, self.labels, (SIDE,) * 3, (3,) * 3)
+        return F.ctc_loss(told, self.labels.view(-1), (SIDE,) * 3, (3,) * 3)
 
 
 def test_labels_in_another_order_do_not_accuse_a_loss_over_paths(tmp_path: Path) -> None:
@@ -93,3 +94,44 @@ def test_labels_in_another_order_do_not_accuse_a_loss_over_paths(tmp_path: Path)
     assert found.conclusion == "undecided"
     best = found.suspects[0]
     assert (best.node, best.cause) == ("Functional.ctc_loss.0.forward", "order")
+
+
+def test_checksums_tell_that_other_labels_are_given(tmp_path: Path) -> None:
+    """Nothing rounds whole numbers: what was given from outside was not chosen by chance."""
+    found = judged(tmp_path, Aligned(1), Aligned(), statistics={"summary_mode": "md5"})
+    best = found.suspects[0]
+    assert (best.node, best.cause) == ("Tensor.view.0.forward", "external")
+    assert best.strength == "strong"
+
+
+class Mirrored(nn.Module):
+    """Pictures and weights that nobody computes here, each perhaps in another order."""
+
+    def __init__(self, *, is_picture: bool = False, is_weight: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(14)
+        self.mix, self.last = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        self.is_picture = is_picture
+        if is_weight:
+            with torch.no_grad():
+                self.last.weight.copy_(self.last.weight.flip(0))
+
+    def forward(self, data: Tensor) -> Tensor:
+        with torch._C.DisableTorchFunction():
+            given = data.flip(-1) if self.is_picture else data * 1.0
+        x = self.mix(given).tanh()
+        return (x * self.last(x)).sigmoid().square().mean()
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"), [("is_picture", "external"), ("is_weight", "weight")]
+)
+def test_checksums_tell_that_a_call_is_given_other_values_from_outside(
+    changed: str, cause: str, tmp_path: Path
+) -> None:
+    """Statistics are the same in any order, but the call that is given them is not to blame."""
+    own = Mirrored(**{changed: True})
+    found = judged(tmp_path, own, Mirrored(), statistics={"summary_mode": "md5"})
+    best = found.suspects[0]
+    assert (best.cause, best.strength) == (cause, "strong")
+    assert all(one.cause == cause for one in found.suspects if one.strength == "strong")

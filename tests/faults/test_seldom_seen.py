@@ -230,4 +230,3 @@ def test_labels_in_another_order_do_not_accuse_the_loss_for_sure(tmp_path: Path)
     assert found.conclusion == "undecided"
     best = found.suspects[0]
     assert (best.node, best.cause) == ("Functional.cross_entropy.0.forward", "order")
-    # Checksums tell that other labels are given.

@@ -166,7 +166,8 @@ def flow_of(
     coarse = calls.is_module | (family == Family.PRODUCT) | (calls.direction != Direction.FORWARD)
     coarse |= calls.of_stems(has_own_gradient) == 1
     normalised = put_out_by(npu, normalising(calls))
-    coarsest, altered, by_sum = 0.0, frozenset[int](), np.zeros(size, dtype=bool)
+    coarsest, altered = 0.0, frozenset[int]()
+    by_sum, is_altered = (np.zeros(size, dtype=bool) for _ in range(2))
     other_bits = np.nan if differ_by_habit(npu, comparisons) else OTHER_BITS
     for one in (comparisons,) if groups is None else (comparisons, groups.comparisons):
         found = distances(
@@ -189,6 +190,7 @@ def flow_of(
         altered |= altered_calls(npu, one, found.altered)
         bench_of[rows], norm[rows] = there, bench.table.statistics[3][there]
         visible[rows], by_sum[rows] = found.visible[new], found.by_sum[new]
+        is_altered[rows] = found.altered[new]
         npu_of[there] = np.where(npu_of[there] < 0, rows, npu_of[there])
         del found, new, rows, there  # of a million calls 25 MB each
     with np.errstate(all="ignore"):
@@ -266,6 +268,7 @@ def flow_of(
     del seen
     data = _whole_from_outside(npu, bench.table, discrete, producer, bench_producer, bench_of)
     floor[data] = _EXACT
+    error[data[is_altered[data]]] = OTHER_BITS
     floor = np.fmax(floor, noise_of_slices(npu, error, floor))
     if baseline is not None:
         rows = np.flatnonzero(bench_of >= 0)

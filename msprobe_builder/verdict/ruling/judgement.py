@@ -53,6 +53,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     told_of_scale,
 )
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line
+from msprobe_builder.verdict.ruling.instead import named_instead
 from msprobe_builder.verdict.ruling.lines import at_its_line
 
 Float = NDArray[np.float64]
@@ -140,17 +141,17 @@ def judge_pair(result: PairResult) -> Judgement | None:
     flow = replace(flow, arguments=others | telling_flags(flow, flags))
     roles = judge(flow)
     more_often = called_more_often(flow)
+    bits = bits_of(result.comparisons, flow.npu.table)
     roles = replace(
         roles,
         findings=_as_whole(
-            [at_its_line(flow, _called_instead(flow, one), result) for one in roles.findings],
+            [at_its_line(flow, named_instead(flow, one, bits), result) for one in roles.findings],
             more_often,
         ),
     )
     heirs = np.bincount(roles.source[roles.source >= 0], minlength=len(roles.findings))
     norms = own_norms(flow, result.npu.provenance, result.bench.provenance, result.texts)
     otherwise = done_otherwise(flow)
-    bits = bits_of(result.comparisons, flow.npu.table)
     found = accusations(flow, roles, result, heirs, norms, otherwise, more_often, bits)
     parts = updates_of_parts(flow, result.npu.provenance, result.texts)
     if parts is not None:
@@ -236,26 +237,6 @@ def _without_numbers(result: PairResult) -> Judgement:
         compared=0,
         noise=float("nan"),
     )
-
-
-def _called_instead(flow: Flow, finding: Finding) -> Finding:
-    """Where a module of another name stands for one, that it is called is what is wrong.
-
-    Its weights are those of the other module, and so are the names of all it holds.
-    """
-    if finding.cause is not Cause.EXTERNAL or finding.side:
-        return finding
-    npu, bench = flow.npu.tree, flow.bench.tree
-    node, found = finding.node, -1
-    while node > 0 and flow.partner[node] >= 0:
-        if npu.parsed[node].stem == bench.parsed[flow.partner[node]].stem:
-            break
-        found, node = node, int(npu.parent[node])
-    if found < 0 or npu.parsed[found].kind is not Kind.MODULE:
-        return finding
-    if all(name.stem != npu.parsed[found].stem for name in bench.parsed):
-        return finding  # the reference merely calls it otherwise
-    return replace(finding, node=found, cause=Cause.WIRING)
 
 
 def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Finding]:
