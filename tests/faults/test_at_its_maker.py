@@ -1,4 +1,4 @@
-"""Who made a tensor is named, and not who shows it."""
+"""Who made a tensor is named, and not who shows it; nor who merely makes rounding large."""
 
 # mypy: disable-error-code="no-untyped-call, no-any-return, no-untyped-def"
 # torch is typed in part only.
@@ -135,3 +135,27 @@ def test_checksums_tell_that_a_call_is_given_other_values_from_outside(
     best = found.suspects[0]
     assert (best.cause, best.strength) == (cause, "strong")
     assert all(one.cause == cause for one in found.suspects if one.strength == "strong")
+
+
+class Cancelling(nn.Module):
+    """A layer whose terms nearly come to nothing, as what it is given hardly varies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(15)
+        self.mix, self.told = nn.Linear(SIDE, SIDE), nn.Linear(SIDE, SIDE)
+        with torch.no_grad():
+            self.told.weight -= self.told.weight.mean(1, keepdim=True)
+            self.told.bias.zero_()
+
+    def forward(self, data: Tensor) -> Tensor:
+        x = self.mix(data.to(self.mix.weight.dtype)) * 0.02 + 1.0
+        return self.told(x).float().mul(20.0).tanh().square().mean()
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_layer_whose_terms_cancel_shows_by_what_it_is_given_was_rounded(
+    level: str, tmp_path: Path
+) -> None:
+    found = judged(tmp_path, Cancelling().bfloat16(), Cancelling(), level=level)
+    assert all(one.strength == "weak" for one in found.suspects)

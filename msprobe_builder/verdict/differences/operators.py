@@ -138,6 +138,8 @@ NEIGHBOURLY = ATTENTION | frozenset(
     f"conv{transposed}{rank}d" for transposed in ("", "_transpose") for rank in (1, 2, 3)
 )
 
+LINEAR = frozenset({"linear", "Linear"})  # a module is called so where modules alone are known
+
 # A little more or less of what they are given is one more or less of what they put out, or all.
 ROUNDING = frozenset("ceil floor round trunc fix floor_divide floordiv".split())
 JUMPING = frozenset("sign sgn heaviside remainder fmod mod frac".split())

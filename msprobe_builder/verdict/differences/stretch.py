@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
     CASTS,
     DETERMINANTS,
     DIVIDING,
     JUMPING,
+    LINEAR,
     LOGARITHMS,
     MULTIPLYING,
     QUOTIENTS,
@@ -26,6 +28,7 @@ from msprobe_builder.verdict.differences.operators import (
     WAVES,
     Family,
 )
+from msprobe_builder.verdict.findings import SUSPICIOUS
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -115,9 +118,32 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
-    quotients, times = _over_divisors(flow, first)
-    result[quotients] = np.fmax(result[quotients], times)
+    for rows, times in (_over_divisors(flow, first), _of_cancelled_products(flow, first)):
+        result[rows] = np.fmax(result[rows], times)
     return result
+
+
+def _of_cancelled_products(flow: Flow, first: Int) -> tuple[Int, Float]:
+    """What linear layers put out, and how much less that is than its terms, if they have cancelled.
+
+    What they are given is off in each element for itself, so that this does not cancel.
+    """
+    table, node = flow.npu.table, flow.npu.table.node
+    layers = flow.npu.calls.of_stems(lambda stem: operator_of(stem) in LINEAR) == 1
+    layers = (layers & ~_backward(flow))[node] & table.is_tensor
+    is_weight = (table.section == Section.INPUT) & (table.position == 1)
+    weights = np.flatnonzero(
+        layers & ~flow.is_line & (is_weight | (table.section == Section.PARAMETERS))
+    )
+    weight_of = np.full(len(flow.npu.tree), -1, dtype=np.int64)
+    weight_of[node[weights]] = weights
+    rows = np.flatnonzero(layers & (table.section == Section.OUTPUT) & (flow.scale > 0))
+    given, weight = first[node[rows]], weight_of[node[rows]]
+    known = (given >= 0) & (weight >= 0) & (given != weight)
+    rows, given, weight = rows[known], given[known], weight[known]
+    terms = np.sqrt(table.numel[given] * table.numel[weight] / table.numel[rows])
+    times = np.sqrt(terms) * flow.scale[given] * flow.scale[weight] / flow.scale[rows]
+    return rows, np.where(times > SUSPICIOUS, times, 1.0)
 
 
 def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
