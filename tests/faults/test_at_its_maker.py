@@ -159,3 +159,12 @@ def test_a_layer_whose_terms_cancel_shows_by_what_it_is_given_was_rounded(
 ) -> None:
     found = judged(tmp_path, Cancelling().bfloat16(), Cancelling(), level=level)
     assert all(one.strength == "weak" for one in found.suspects)
+
+
+def test_a_parameter_whose_gradient_was_not_recorded_may_have_been_cut_off(tmp_path: Path) -> None:
+    """All gradients that were recorded agree, but one side alone gives one back to it."""
+    case = Case("exchanged", "shared_is_cut", kind=SAME, direction="backward", seed=1867)
+    found = score(case, tmp_path)
+    best = found.verdict.suspects[0]
+    assert (found.place, best.node, best.cause) == (1, "Tensor.detach.0.forward", "gradient")
+    assert best.strength == "weak"

@@ -110,7 +110,8 @@ def lost_gradients(flow: Flow) -> float | None:
 
     0 where all agree within rounding: then nothing was cut off, though a formula may go through
     other tensors, or through a function with a gradient of its own. At most 1 where rounding of
-    what they are made of might do that, the square root of what it does to a number.
+    what they are made of might do that, the square root of what it does to a number, and where
+    the gradient of what was cut off was not recorded.
     """
     table = flow.npu.table
     own = table.is_tensor & (table.section == Section.PARAMETERS_GRAD)
@@ -121,10 +122,32 @@ def lost_gradients(flow: Flow) -> float | None:
     if np.any(own & (flow.bench_of < 0)) or np.any(theirs & (flow.npu_of < 0)):
         return float("inf")
     if not np.any(flow.error[known] > SUSPICIOUS * flow.floor[known]):
-        return 0.0
+        return 1.0 if _is_given_back_on_one_side(flow) else 0.0
     known &= ~flow.is_line  # what cancels in a sum of many terms may be anything
     far = flow.error[known] / np.sqrt(np.fmin(flow.floor[known], 1.0))
     return float(far.max(initial=np.finfo(float).tiny))
+
+
+def _is_given_back_on_one_side(flow: Flow) -> bool:
+    """Whether one side alone gives a gradient back to a parameter of no module that was called.
+
+    Nobody has recorded what such a parameter's gradient comes to in all.
+    """
+    npu, bench = flow.npu, flow.bench
+    for part, lone, partner, made_by, other, theirs in (
+        (npu, flow.lone, flow.partner, flow.producer, flow.bench_of, bench),
+        (bench, flow.bench_lone, flow.bench_partner, flow.bench_producer, flow.npu_of, npu),
+    ):
+        calls, table = part.calls, part.table
+        twin = calls.twin
+        ahead = calls.is_forward_call & (partner >= 0) & (twin >= 0) & lone[twin]
+        rows = np.flatnonzero(
+            ahead[table.node] & table.is_tensor & (table.section == Section.INPUT) & (made_by < 0)
+        )
+        rows = rows[(table.requires_grad[rows] == 1) & (other[rows] >= 0)]
+        if (theirs.table.requires_grad[other[rows]] == 0).any():
+            return True
+    return False
 
 
 _HABIT = 0.25  # share of the parameters from which on this is how the run is trained
