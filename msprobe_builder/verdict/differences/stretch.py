@@ -118,8 +118,8 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
-    for rows, times in (_over_divisors(flow, first), _of_cancelled_products(flow, first)):
-        result[rows] = np.fmax(result[rows], times)
+    for found, times in (_over_divisors(flow, first), _of_cancelled_products(flow, first)):
+        result[found] = np.fmax(result[found], times)
     return result
 
 
