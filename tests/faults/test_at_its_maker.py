@@ -86,7 +86,8 @@ class Aligned(nn.Module):
 
     def forward(self, data: Tensor) -> Tensor:
         told = F.log_softmax(self.mix(data), -1).transpose(0, 1)
-        return F.ctc_loss(told, self.labels.view(-1), (SIDE,) * 3, (3,) * 3)
+        lengths = torch.tensor([[SIDE] * 3, [3] * 3])
+        return F.ctc_loss(told, self.labels.view(-1), lengths[0], lengths[1])
 
 
 def test_labels_in_another_order_do_not_accuse_a_loss_over_paths(tmp_path: Path) -> None:
