@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.diagnostics import Diagnostic
@@ -71,6 +72,10 @@ def _proposal(connection: sqlite3.Connection, hearing: Hearing, ruling: Ruling) 
         found = steps_before(best.step, [place.step for place in hearing.places])
         whole = read_surroundings(connection, best.node_id, known, is_outside=True)
         return None if found is None or whole is None else earlier_dump(whole, *found)
+    if best.cause == _OUTSIDE:
+        whole = read_surroundings(connection, best.node_id, known, is_outside=True)
+        if whole is not None and whole.level != "L0":  # a filter left the calls out, all of them
+            return earlier_dump(replace(whole, calls=0), [best.step], None)
     chosen = apart(ruling.standing)
     if best.strength == Strength.STRONG:  # what is weak, or comes later, may follow from that
         chosen = [one for one in chosen if (one.strength, one.step) == (best.strength, best.step)]

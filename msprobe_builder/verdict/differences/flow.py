@@ -32,6 +32,7 @@ from msprobe_builder.verdict.differences.grouped import Grouped, grouped_of
 from msprobe_builder.verdict.differences.habits import gains, mixing, own_noise, reach, seen_of
 from msprobe_builder.verdict.differences.hidden import most_hidden
 from msprobe_builder.verdict.differences.kinks import errors_of_norm, kinked_gradients
+from msprobe_builder.verdict.differences.left_out import LeftOut, left_out_of
 from msprobe_builder.verdict.differences.masks import sizes_behind_masks, sizes_of_terms
 from msprobe_builder.verdict.differences.mispaired import (
     inside_cells,
@@ -124,6 +125,7 @@ class Flow:
     is_exact: Bool  # nodes whose operator puts out equal bits for equal ones at other places
     updates: dict[int, Update]  # by row what an optimizer puts out that divides
     reduced: list[str]  # products of single precision whose operands are rounded to fewer digits
+    left_out: LeftOut  # by a filter of what is recorded
     loss_scale: float = 1.0  # by how much more this run multiplies its loss, which was undone
 
 
@@ -335,6 +337,7 @@ def flow_of(
         is_exact=exact_elsewhere(npu, comparisons),
         updates=updates_of_both(updates(npu, texts), updates(bench, texts), bench_of),
         reduced=reduced,
+        left_out=LeftOut() if is_merged else left_out_of(npu, bench),
     )
 
 

@@ -25,7 +25,7 @@ from msprobe_builder.verdict.differences.operators import (
     normalising,
 )
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
-from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
+from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
 
 Float = NDArray[np.float64]
 
@@ -370,3 +370,21 @@ def is_unseen_choice(flow: Flow, finding: Finding) -> bool:
     if finding.cause is not Cause.BETWEEN or finding.row < 0 or flow.npu.calls.is_api.any():
         return False
     return bool(flow.discrete[finding.row])
+
+
+_DRIFT = 2.0
+_OTHER_SAMPLES = 2.0**-10  # nothing that rounding of single precision comes to
+
+
+def has_drifted(flow: Flow, roles: Roles) -> bool:
+    """Whether the forward pass differs all over by more than rounding, though nobody is found.
+
+    Other samples do that whose statistics are much alike; gradients then differ still more.
+    """
+    if any(flow.npu.tree.parsed[one.at].direction is Direction.FORWARD for one in roles.findings):
+        return False
+    ratio = roles.shown / roles.floor
+    known = (flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)
+    if not known.any() or float(np.median(roles.shown[known])) < _OTHER_SAMPLES:
+        return False
+    return float(np.median(ratio[known])) > _DRIFT

@@ -88,6 +88,7 @@ class Pass(Inheritance):
         # Of a gradient that was not recorded, as behind what works in place, nobody knows anything.
         untold = matched and self.backward[node] and not self.is_module[node]
         untold = untold and self.in_start[node] == self.in_start[node + 1]
+        untold = untold and not self.flow.left_out.inputs
         if node in self.arguments and not is_of_ranks:
             taint = Place(0, node, Cause.ARGUMENT)
         elif node in self.altered:

@@ -11,6 +11,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import SUSPICIOUS, Roles
 from msprobe_builder.verdict.roles.one_pass import Pass
+from msprobe_builder.verdict.roles.unrecorded import of_unrecorded
 
 Int = NDArray[np.int64]
 
@@ -30,7 +31,7 @@ def judge(flow: Flow) -> Roles:
         error[wrong] = np.nan
         flow = replace(flow, error=error)
         roles = Pass(flow).run()
-    return roles
+    return of_unrecorded(flow, roles)
 
 
 _PASSES = 4

@@ -19,6 +19,7 @@ from msprobe_builder.verdict.doubts.certainty import (
     begins_back,
     counts_over_own_parameters,
     half_unit,
+    has_drifted,
     is_cast_of_habit,
     is_cast_once,
     is_given_unknown,
@@ -50,6 +51,7 @@ from msprobe_builder.verdict.doubts.unshown import unshown
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
+from msprobe_builder.verdict.roles.unrecorded import of_what_was_left_out
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
 
 Int = NDArray[np.int64]
@@ -90,7 +92,7 @@ def accusations(
     assert result.comparisons is not None
     roles = replace(roles, findings=_of_weights(flow, roles.findings))
     later = made_later(flow, roles)
-    drifted = _has_drifted(flow, roles)
+    drifted = has_drifted(flow, roles)
     same_calls = in_common(flow, more_often) >= _SAME_CALLS
     merged = is_merged(result)
     # What follows the last pass goes through parameters in the order in which a rank holds them.
@@ -99,7 +101,8 @@ def accusations(
     is_behind_backward = calls.direction[last] == Direction.BACKWARD
     own_order = merged or (is_behind_backward and works_on_other_parts(flow, last))
     half = half_unit(flow, result.texts)
-    unsure = {
+    following, unsure = of_what_was_left_out(flow, roles)
+    unsure |= {
         number
         for number, one in enumerate(roles.findings)
         if is_open(flow, one, result.npu.provenance)
@@ -152,6 +155,7 @@ def accusations(
         for number, one in enumerate(roles.findings)
         if otherwise[one.at] or is_explained(flow, roles, number, norms)
     } | largest_of_many(flow, roles)
+    explained |= following
     followed = set[int]()
     for number, one in enumerate(roles.findings):
         if number in explained:
@@ -244,7 +248,8 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    if same_calls and later.unshown.issuperset(one.number for one in found):
+    is_whole = same_calls and not flow.left_out.is_any
+    if is_whole and later.unshown.issuperset(one.number for one in found):
         for turn, one in enumerate(unshown(flow, result.texts, is_blind=bool(roles.choices))):
             found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -inf, float(turn))))
     if not merged and was_given_more(flow):
@@ -299,24 +304,6 @@ def _ranks_apart(flow: Flow, result: PairResult) -> list[tuple[int, int]]:
         if provenance is not None and any(one.is_origin for one in provenance.apart[row]):
             found.setdefault(int(flow.npu.calls.stem[place.node]), (place.node, row))
     return list(found.values())
-
-
-_DRIFT = 2.0
-_OTHER_SAMPLES = 2.0**-10  # nothing that rounding of single precision comes to
-
-
-def _has_drifted(flow: Flow, roles: Roles) -> bool:
-    """Whether the forward pass differs all over by more than rounding, though nobody is found.
-
-    Other samples do that whose statistics are much alike; gradients then differ still more.
-    """
-    if any(_direction(flow, one.at) is Direction.FORWARD for one in roles.findings):
-        return False
-    ratio = roles.shown / roles.floor
-    known = (flow.npu.calls.direction == Direction.FORWARD) & np.isfinite(ratio)
-    if not known.any() or float(np.median(roles.shown[known])) < _OTHER_SAMPLES:
-        return False
-    return float(np.median(ratio[known])) > _DRIFT
 
 
 def _direction(flow: Flow, node: int) -> Direction:

@@ -16,6 +16,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.doubts.certainty import given_unknown, resized_inputs
 from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
 
 _SHOWN_ARGUMENTS = 3
@@ -107,6 +108,8 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             )
         return f"{name} {shown} and comes from outside: other data was given."
     if finding.cause is Cause.UNRECORDED:
+        if flow.left_out.is_any:
+            return _told_of_left_out(flow, row, f"{name} {shown}")
         return _told_of_unrecorded(flow, finding.at, f"{name} of {at} {shown}")
     if finding.cause is Cause.WEIGHT:
         return f"{name} {shown}: another weight was given."
@@ -141,11 +144,27 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             given = f"{given} of {flow.npu.tree.names[table.node[resized[0]]]}"
         own, theirs = int(table.numel[resized[0]]), int(flow.bench.table.numel[row])
         return f"The size of {given} is {own:,}, in the reference {theirs:,}; {name} {shown}."
+    if whose := unknown_inputs(flow, finding.at) if finding.side == 0 else None:
+        return f"What {whose} is given was not recorded, {name} {shown}."
     return f"The inputs agree, {name} {shown}."
 
 
 def _around(flow: Flow, finding: Finding) -> int:
     return int(flow.npu.tree.parent[finding.at])
+
+
+def _told_of_left_out(flow: Flow, row: int, shown: str) -> str:
+    """Where calls are missing that ran before, nothing recorded is to blame."""
+    table, calls = flow.npu.table, flow.npu.calls
+    if table.section[row] == Section.PARAMETERS_GRAD:
+        return f"{shown}; the calls on the way back that made it were not recorded."
+    other = ""
+    if calls.direction[table.node[row]] == Direction.FORWARD:
+        if calls.is_api[table.node[row]] and table.position[row] > 0:
+            other = ", unless it is a weight or a buffer"
+        elif table.requires_grad[row] != 1:
+            other = ", unless it is data"
+    return f"{shown}; the calls that made it were not recorded{other}."
 
 
 def _told_of_unrecorded(flow: Flow, node: int, shown: str) -> str:

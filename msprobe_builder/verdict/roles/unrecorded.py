@@ -1,0 +1,139 @@
+"""Findings where a filter left out what would tell who is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.part import Part
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.findings import Cause, Finding, Roles
+
+_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
+
+
+def of_unrecorded(flow: Flow, roles: Roles) -> Roles:
+    """The same, with those findings on what nobody recorded that only show it."""
+    if not flow.left_out.is_any:
+        return roles
+    return replace(roles, findings=[_of_unrecorded(flow, one) for one in roles.findings])
+
+
+def _of_unrecorded(flow: Flow, finding: Finding) -> Finding:
+    if not _comes_from_unrecorded(flow, finding):
+        return finding
+    # What a module puts out was made by what it calls, recorded or not.
+    is_own = flow.npu.table.section[finding.row] == Section.OUTPUT
+    cause = Cause.OUTPUT if is_own else Cause.UNRECORDED
+    return replace(finding, side=0, node=finding.at, cause=cause)
+
+
+def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
+    """Whether what a finding shows was made by calls that were not recorded.
+
+    Data is given as whole numbers, or by calls that were recorded from the first on; a call that
+    one side alone has may have been left out on the other.
+    """
+    left, row = flow.left_out, finding.row
+    if row < 0 or flow.npu.table.section[row] == Section.PARAMETERS:
+        return False
+    if finding.cause in _OF_ONE_SIDE:
+        return _is_left_out(flow, finding)
+    if flow.npu.table.section[row] == Section.PARAMETERS_GRAD:
+        return not _has_way_back(flow, finding.at)
+    if finding.cause is Cause.EXTERNAL:
+        return not flow.discrete[row] and not _is_first(flow, finding.at)
+    if finding.cause is Cause.BETWEEN:  # a module is named around it, if one was recorded
+        is_module = flow.npu.calls.is_module[finding.node]
+        return not (is_module and _is_recorded(flow.npu, finding.node))
+    if finding.cause is Cause.WIRING:
+        return left.outputs or (left.calls and not _is_maker_recorded(flow, row))
+    return False
+
+
+def _is_recorded(part: Part, node: int) -> bool:
+    return bool(np.any(part.table.node == node))
+
+
+def _is_maker_recorded(flow: Flow, row: int) -> bool:
+    """Whether this run has the call as well that made a tensor in the reference."""
+    other = int(flow.bench_of[row])
+    theirs = int(flow.bench_producer[other]) if other >= 0 else -1
+    partner = int(flow.bench_partner[flow.bench.table.node[theirs]]) if theirs >= 0 else -1
+    return partner >= 0 and _is_recorded(flow.npu, partner)
+
+
+def _is_left_out(flow: Flow, finding: Finding) -> bool:
+    """Whether a call that one side alone has was merely left out on the other, or itself."""
+    part, partner = (flow.bench, flow.bench_partner) if finding.side else (flow.npu, flow.partner)
+    other = 1 - finding.side
+    if flow.left_out.wholly[other] or not _is_recorded(part, finding.node):
+        return True
+    # What the other side skips lies outside of modules that both have, or was called on the way
+    # back by a function with a derivative of its own, which no module encloses.
+    around = int(part.tree.parent[finding.node])
+    calls = part.calls
+    is_inside = calls.is_module[around] and partner[around] >= 0
+    is_inside &= calls.direction[around] == calls.direction[finding.node]
+    return bool(flow.left_out.skips[other] and not is_inside)
+
+
+def _is_first(flow: Flow, node: int) -> bool:
+    """Whether nothing ran before it: it is the first of all calls, and none of them is missing."""
+    rows = flow.npu.table.node[flow.npu.table.is_tensor]
+    return not flow.left_out.calls and len(rows) > 0 and int(rows.min()) == node
+
+
+def _has_way_back(flow: Flow, node: int) -> bool:
+    """Whether what comes back to a module, whose parameters' gradients these are, was recorded."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    around = int(tree.parent[node])
+    inside = np.arange(around, int(tree.subtree_end[around]) + 1)
+    back = np.r_[inside, calls.twin[inside]]
+    back = back[(back >= 0) & (calls.direction[back] == Direction.BACKWARD)]
+    return bool(np.isin(table.node[table.is_tensor], back).any())
+
+
+def of_what_was_left_out(flow: Flow, roles: Roles) -> tuple[set[int], set[int]]:
+    """Findings, by number, that may follow from earlier ones, and those that are not certain.
+
+    Where nobody recorded what calls are given, or what those before them put out, whatever is off
+    later may follow from the first.
+    """
+    left = flow.left_out
+    if not left.is_any:
+        return set(), set()
+    blind = left.inputs or left.outputs or left.forward
+    own = {
+        number
+        for number, one in enumerate(roles.findings)
+        if one.side == 0 and (one.node in flow.arguments or one.cause in _OF_ITSELF)
+    }
+    later = {
+        number
+        for number, one in enumerate(roles.findings)
+        if number and number not in own and (blind or one.cause is Cause.UNRECORDED)
+    }
+    return later, {
+        number
+        for number, one in enumerate(roles.findings)
+        if number not in own and one.cause is Cause.OUTPUT and unknown_inputs(flow, one.at)
+    }
+
+
+_OF_ITSELF = (Cause.WEIGHT, Cause.WEIGHTS, Cause.ARGUMENT)
+
+
+def unknown_inputs(flow: Flow, node: int) -> str | None:
+    """Of which call nobody recorded what it is given: ``it``, or ``its forward call``."""
+    left, calls, table = flow.left_out, flow.npu.calls, flow.npu.table
+    compared = table.node[(table.section == Section.INPUT) & (flow.bench_of >= 0)]
+    if left.inputs and node not in compared:
+        return "it"
+    is_back = calls.direction[node] == Direction.BACKWARD
+    if is_back and left.forward and int(calls.twin[node]) not in compared:
+        return "its forward call"
+    return None
