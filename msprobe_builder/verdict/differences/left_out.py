@@ -29,6 +29,7 @@ class LeftOut:
 
     skips: tuple[bool, bool] = (False, False)
     wholly: tuple[bool, bool] = (False, False)
+    modules: bool = False  # they are known by name alone
     inputs: bool = False
     outputs: bool = False
     forward: bool = False
@@ -37,7 +38,7 @@ class LeftOut:
     @property
     def calls(self) -> bool:
         """Whether calls between those of the dump were left out."""
-        return any(self.skips) or any(self.wholly)
+        return any(self.skips) or any(self.wholly) or self.modules
 
     @property
     def is_any(self) -> bool:
@@ -58,6 +59,10 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
             kinds[0] < kinds[1] or ways[0] < ways[1],
             kinds[1] < kinds[0] or ways[1] < ways[0],
         ),
+        modules=any(
+            part.calls.is_module.any() and Kind.MODULE not in found
+            for part, found in zip(parts, kinds, strict=True)
+        ),
         inputs=any(_lacks(part, Section.INPUT, Section.OUTPUT) for part in parts),
         outputs=any(_lacks(part, Section.OUTPUT, Section.INPUT) for part in parts),
         forward=any(Direction.FORWARD not in found for found in ways),
@@ -77,12 +82,9 @@ def _kinds(part: Part) -> set[Kind]:
 def _skips_calls(part: Part) -> bool:
     """Whether numbers of calls are missing, which each operator counts from 0 on.
 
-    Or all modules are known by name alone. Those are counted each on its own: of a dump of
-    modules alone the layers tell.
+    Modules are counted each on its own: of a dump of modules alone the layers tell.
     """
     calls = part.calls
-    if calls.is_module.any() and Kind.MODULE not in _kinds(part):
-        return True
     known = calls.is_forward_call
     if not calls.is_api.any():
         return _skips_layers([calls.stems[stem] for stem in np.unique(calls.stem[calls.is_module])])

@@ -34,8 +34,8 @@ def _of_unrecorded(flow: Flow, finding: Finding) -> Finding:
 def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
     """Whether what a finding shows was made by calls that were not recorded.
 
-    Data is given as whole numbers, or by calls that were recorded from the first on; a call that
-    one side alone has may have been left out on the other.
+    What takes no part in training may be data; a call that one side alone has may have been left
+    out on the other.
     """
     left, row = flow.left_out, finding.row
     if row < 0 or flow.npu.table.section[row] == Section.PARAMETERS:
@@ -45,7 +45,7 @@ def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
     if flow.npu.table.section[row] == Section.PARAMETERS_GRAD:
         return not _has_way_back(flow, finding.at)
     if finding.cause is Cause.EXTERNAL:
-        return not flow.discrete[row] and not _is_first(flow, finding.at)
+        return _takes_part(flow, row)
     if finding.cause is Cause.BETWEEN:  # a module is named around it, if one was recorded
         is_module = flow.npu.calls.is_module[finding.node]
         return not (is_module and _is_recorded(flow.npu, finding.node))
@@ -81,10 +81,11 @@ def _is_left_out(flow: Flow, finding: Finding) -> bool:
     return bool(flow.left_out.skips[other] and not is_inside)
 
 
-def _is_first(flow: Flow, node: int) -> bool:
-    """Whether nothing ran before it: it is the first of all calls, and none of them is missing."""
-    rows = flow.npu.table.node[flow.npu.table.is_tensor]
-    return not flow.left_out.calls and len(rows) > 0 and int(rows.min()) == node
+def _takes_part(flow: Flow, row: int) -> bool:
+    """Whether a tensor takes part in training, so that a call has made it."""
+    table, calls = flow.npu.table, flow.npu.calls
+    is_back = calls.direction[table.node[row]] == Direction.BACKWARD
+    return bool(table.requires_grad[row] == 1 or is_back)
 
 
 def _has_way_back(flow: Flow, node: int) -> bool:
@@ -110,18 +111,27 @@ def of_what_was_left_out(flow: Flow, roles: Roles) -> tuple[set[int], set[int]]:
     own = {
         number
         for number, one in enumerate(roles.findings)
-        if one.side == 0 and (one.node in flow.arguments or one.cause in _OF_ITSELF)
+        if (one.side == 0 and one.node in flow.arguments)
+        or one.cause in _OF_ITSELF
+        or (one.row >= 0 and flow.npu.table.section[one.row] == Section.PARAMETERS)
     }
     later = {
         number
         for number, one in enumerate(roles.findings)
-        if number and number not in own and (blind or one.cause is Cause.UNRECORDED)
+        if number and number not in own and (blind or _is_from_before(flow, one))
     }
     return later, {
         number
         for number, one in enumerate(roles.findings)
         if number not in own and one.cause is Cause.OUTPUT and unknown_inputs(flow, one.at)
     }
+
+
+def _is_from_before(flow: Flow, finding: Finding) -> bool:
+    """Whether calls that were not recorded have made what it shows, or may have."""
+    if finding.cause is Cause.EXTERNAL:
+        return finding.row >= 0 and not flow.discrete[finding.row]
+    return finding.cause is Cause.UNRECORDED
 
 
 _OF_ITSELF = (Cause.WEIGHT, Cause.WEIGHTS, Cause.ARGUMENT)

@@ -52,6 +52,7 @@ from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
 from msprobe_builder.verdict.roles.unrecorded import of_what_was_left_out
+from msprobe_builder.verdict.ruling.coverage import ends_early
 from msprobe_builder.verdict.ruling.elsewhere import made_elsewhere
 
 Int = NDArray[np.int64]
@@ -248,7 +249,7 @@ def accusations(
             continue  # rounding, or ranks count what they have a part of
         one = Finding(0, node, -1, node, 0.0, 0.0, Cause.ARGUMENT, -1)
         found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -CERTAIN, float(node))))
-    is_whole = same_calls and not flow.left_out.is_any
+    is_whole = same_calls and not (flow.left_out.is_any or ends_early(flow))
     if is_whole and later.unshown.issuperset(one.number for one in found):
         for turn, one in enumerate(unshown(flow, result.texts, is_blind=bool(roles.choices))):
             found.append(Accusation(-1, one, Strength.WEAK, 0, (-1.0, -inf, float(turn))))

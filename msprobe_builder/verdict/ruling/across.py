@@ -10,7 +10,7 @@ from functools import cached_property
 
 from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
 from msprobe_builder.base.standing import FALLEN, standing_at
-from msprobe_builder.verdict.ruling.conclusion import CLEAN, UNDECIDED, sentence_of
+from msprobe_builder.verdict.ruling.conclusion import CLEAN, NOT_JUDGED, UNDECIDED, sentence_of
 
 _CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
 
@@ -362,7 +362,11 @@ def _conclude(standing: list[Accused], places: list[PlaceRuling]) -> tuple[str, 
     if len(places) == 1:
         return CLEAN, places[0].sentence
     compared = sum(place.compared for place in places)
-    return CLEAN, f"No fault beyond rounding in {compared:,} nodes."
+    told = f"No fault beyond rounding in {compared:,} nodes."
+    for place in places:
+        if NOT_JUDGED in place.sentence:  # the same is said of others at their own places
+            return CLEAN, f"{told} Step {place.step}, rank {place.rank}: {place.sentence}"
+    return CLEAN, told
 
 
 def _accuse(best: Accused, where: str) -> tuple[str, str]:

@@ -68,6 +68,23 @@ def sentence_of(strength: Strength, where: str, name: str, evidence: str) -> tup
     return UNDECIDED, f"Nothing certain; look first at {said}"
 
 
+def told_of_more(side: int, first: str, nodes: int, *, is_behind: bool) -> str:
+    """What the run of one side alone has, from the module ``first`` on."""
+    own, other = ("the reference", "this run") if side else ("this run", "the reference")
+    if is_behind:
+        return (
+            f"{other[0].upper()}{other[1:]} ends before {first} of {own}: {nodes:,} nodes that"
+            f" follow there {NOT_JUDGED}."
+        )
+    return (
+        f"{own[0].upper()}{own[1:]} calls {first}, which {other} does not: {nodes:,} nodes"
+        f" {NOT_JUDGED}."
+    )
+
+
+NOT_JUDGED = "were not judged"
+
+
 def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:
     """Which arguments were passed over, because they only say how the ranks of a layer talk."""
     first = min(explained)

@@ -101,6 +101,8 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
                 f"{name} {shown} and comes from outside: the data was given that the reference has"
                 f" in micro-step {step}."
             )
+        if flow.left_out.calls and not flow.discrete[row]:
+            return f"{name} {shown}; it is other data, or made by calls that were not recorded."
         if flow.npu.calls.is_api[finding.at] and flow.npu.calls.is_module[_around(flow, finding)]:
             return (
                 f"{name} {shown}, and no recorded call has made it: another buffer or constant"
@@ -158,13 +160,10 @@ def _told_of_left_out(flow: Flow, row: int, shown: str) -> str:
     table, calls = flow.npu.table, flow.npu.calls
     if table.section[row] == Section.PARAMETERS_GRAD:
         return f"{shown}; the calls on the way back that made it were not recorded."
-    other = ""
-    if calls.direction[table.node[row]] == Direction.FORWARD:
-        if calls.is_api[table.node[row]] and table.position[row] > 0:
-            other = ", unless it is a weight or a buffer"
-        elif table.requires_grad[row] != 1:
-            other = ", unless it is data"
-    return f"{shown}; the calls that made it were not recorded{other}."
+    is_api = calls.is_api[table.node[row]] and calls.direction[table.node[row]] == Direction.FORWARD
+    if is_api and table.position[row] > 0:
+        return f"{shown}; it is another weight, or made by calls that were not recorded."
+    return f"{shown}; the calls that made it were not recorded."
 
 
 def _told_of_unrecorded(flow: Flow, node: int, shown: str) -> str:

@@ -52,6 +52,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     told_of_products,
     told_of_scale,
 )
+from msprobe_builder.verdict.ruling.coverage import coverage
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line
 from msprobe_builder.verdict.ruling.instead import named_instead
 from msprobe_builder.verdict.ruling.lines import at_its_line
@@ -167,14 +168,15 @@ def judge_pair(result: PairResult) -> Judgement | None:
     suspects = [_suspect(flow, one, result, norms, bits, parts) for one in ordered]
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
-    inside = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
-    unjudged = int(np.count_nonzero((roles.role == CallRole.UNKNOWN) & ~inside))
+    judged = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
+    rest = coverage(flow, roles, judged)
     conclusion, sentence = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
         compared,
-        unjudged=unjudged,
+        unjudged=rest.unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
+    sentence += f" {rest.sentence}" if rest.sentence and not suspects else ""
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
     if scale is not None and (told := told_of_scale(scale.factor)) not in sentence:
@@ -287,11 +289,8 @@ def _suspect(
     arguments = flow.arguments.get(one.node, []) if one.side == 0 else []
     heirs = max(0, accusation.heirs - 1)
     is_by_sum = one.row >= 0 and bool(flow.by_sum[one.row])  # nobody knows by how much it is off
-    forward = [
-        other
-        for other in (_named(graph, one.node, Direction.FORWARD),)
-        if name.direction is Direction.BACKWARD and other is not None
-    ]
+    is_back = name.direction is Direction.BACKWARD
+    forward = [format_name(name._replace(direction=Direction.FORWARD))] if is_back else []
     return Suspect(
         side=one.side,
         node=one.node,
@@ -342,10 +341,6 @@ def _label(suspect: Suspect, result: PairResult) -> str:
     if parent.kind is Kind.MODULE and parent.direction is not Direction.NONE:
         return f"{module_path(parent.stem)} → {name}"
     return standing_at(name, is_unrecorded=suspect.cause is Cause.UNRECORDED)
-
-
-def _named(graph: Graph, node: int, direction: Direction) -> str | None:
-    return format_name(graph.tree.parsed[node]._replace(direction=direction))
 
 
 def _reasons(flow: Flow, roles: Roles) -> dict[int, str]:

@@ -1,0 +1,98 @@
+"""What was not judged of both runs, and which of them ends before the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe_builder.base.codes import CallRole
+from msprobe_builder.dump.names import Direction
+from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.tree import Tree
+from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.findings import Roles
+from msprobe_builder.verdict.ruling.conclusion import told_of_more
+
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """``unjudged`` nodes of both runs, and a sentence on those of one run alone, or empty."""
+
+    unjudged: int
+    sentence: str
+
+
+def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
+    """What is open when nobody is accused; ``known`` are npu nodes that were judged otherwise.
+
+    Calls inside of a module that is given and puts out what it should have done what they should.
+    """
+    unknown = (roles.role == CallRole.UNKNOWN) & ~known
+    if flow.is_merged:  # the calls between its ranks are nobody's counterpart
+        return Coverage(int(np.count_nonzero(unknown)), "")
+    sound = (roles.role == CallRole.CLEAN) & flow.npu.calls.is_module
+    theirs = (flow.bench_partner >= 0) & sound[flow.bench_partner]
+    enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, theirs)
+    lacking = _alone(flow, 1) & ~enclosed[1]
+    unjudged = np.count_nonzero(unknown & ~enclosed[0]) + np.count_nonzero(lacking)
+    more = [
+        (int(np.count_nonzero(_alone(flow, side) & ~enclosed[side])), side, first)
+        for side in (0, 1)
+        if (first := _first_again(flow, side, ~enclosed[side])) is not None
+    ]
+    if not more:
+        return Coverage(int(unjudged), "")
+    nodes, side, first = max(more)
+    name = _side(flow, side)[0].tree.names[first]
+    sentence = told_of_more(side, name, nodes, is_behind=_is_behind(flow, side, first))
+    return Coverage(int(unjudged), sentence)
+
+
+def ends_early(flow: Flow) -> bool:
+    """Whether one of the runs stops being recorded in a pass that goes on in the other."""
+    firsts = [(side, _first_again(flow, side)) for side in (0, 1)]
+    return not flow.is_merged and any(
+        first is not None and _is_behind(flow, side, first) for side, first in firsts
+    )
+
+
+def _side(flow: Flow, side: int) -> tuple[Part, Bool]:
+    """A run, and which of its nodes have a counterpart."""
+    if side:
+        return flow.bench, (flow.bench_partner >= 0) | (flow.grouped.bench >= 0)
+    return flow.npu, (flow.partner >= 0) | (flow.grouped.npu >= 0)
+
+
+def _alone(flow: Flow, side: int) -> Bool:
+    """Calls without a counterpart."""
+    part, matched = _side(flow, side)
+    return np.asarray(~matched & (part.calls.direction != Direction.NONE))
+
+
+def _first_again(flow: Flow, side: int, among: Bool | None = None) -> int | None:
+    """The first module that a run calls again, or comes back to, and the other does not."""
+    part, matched = _side(flow, side)
+    calls = part.calls
+    again = _alone(flow, side) & calls.is_module & np.isin(calls.stem, calls.stem[matched])
+    if among is not None:
+        again &= among
+    return int(np.argmax(again)) if again.any() else None
+
+
+def _is_behind(flow: Flow, side: int, node: int) -> bool:
+    """Whether nothing of a run that stands behind a node has a counterpart."""
+    part, matched = _side(flow, side)
+    return not (matched & (part.calls.direction != Direction.NONE))[node:].any()
+
+
+def _inside(tree: Tree, chosen: Bool) -> Bool:
+    """Nodes below chosen ones."""
+    change = np.zeros(len(tree) + 1, dtype=np.int64)
+    nodes = np.flatnonzero(chosen)
+    np.add.at(change, nodes + 1, 1)
+    np.add.at(change, tree.subtree_end[nodes] + 1, -1)
+    return np.asarray(np.cumsum(change[:-1]) > 0)
