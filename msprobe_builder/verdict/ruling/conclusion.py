@@ -74,15 +74,15 @@ def told_of_more(side: int, first: str, nodes: int, *, is_behind: bool) -> str:
     if is_behind:
         return (
             f"{other[0].upper()}{other[1:]} ends before {first} of {own}: {nodes:,} nodes that"
-            f" follow there {NOT_JUDGED}."
+            f" follow there were {NOT_JUDGED}"
         )
     return (
         f"{own[0].upper()}{own[1:]} calls {first}, which {other} does not: {nodes:,} nodes"
-        f" {NOT_JUDGED}."
+        f" were {NOT_JUDGED}"
     )
 
 
-NOT_JUDGED = "were not judged"
+NOT_JUDGED = "not judged."
 
 
 def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:

@@ -15,6 +15,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import Roles
 from msprobe_builder.verdict.ruling.conclusion import told_of_more
 
+Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
@@ -40,9 +41,9 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
     lacking = _alone(flow, 1) & ~enclosed[1]
     unjudged = np.count_nonzero(unknown & ~enclosed[0]) + np.count_nonzero(lacking)
     more = [
-        (int(np.count_nonzero(_alone(flow, side) & ~enclosed[side])), side, first)
+        (int(np.count_nonzero(_alone(flow, side) & ~enclosed[side])), side, int(again[0]))
         for side in (0, 1)
-        if (first := _first_again(flow, side, ~enclosed[side])) is not None
+        if len(again := np.setdiff1d(_again(flow, side), np.flatnonzero(enclosed[side])))
     ]
     if not more:
         return Coverage(int(unjudged), "")
@@ -53,10 +54,15 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
 
 
 def ends_early(flow: Flow) -> bool:
-    """Whether one of the runs stops being recorded in a pass that goes on in the other."""
-    firsts = [(side, _first_again(flow, side)) for side in (0, 1)]
-    return not flow.is_merged and any(
-        first is not None and _is_behind(flow, side, first) for side, first in firsts
+    """Whether one of the runs stops being recorded in a pass that goes on in the other.
+
+    A single module more at the end may as well be one that the other has cut off.
+    """
+    if flow.is_merged:
+        return False
+    return any(
+        len(again) > 1 and _is_behind(flow, side, int(again[0]))
+        for side, again in ((side, _again(flow, side)) for side in (0, 1))
     )
 
 
@@ -73,14 +79,12 @@ def _alone(flow: Flow, side: int) -> Bool:
     return np.asarray(~matched & (part.calls.direction != Direction.NONE))
 
 
-def _first_again(flow: Flow, side: int, among: Bool | None = None) -> int | None:
-    """The first module that a run calls again, or comes back to, and the other does not."""
+def _again(flow: Flow, side: int) -> Int:
+    """The modules that a run calls again, or comes back to, and the other does not."""
     part, matched = _side(flow, side)
     calls = part.calls
     again = _alone(flow, side) & calls.is_module & np.isin(calls.stem, calls.stem[matched])
-    if among is not None:
-        again &= among
-    return int(np.argmax(again)) if again.any() else None
+    return np.flatnonzero(again)
 
 
 def _is_behind(flow: Flow, side: int, node: int) -> bool:

@@ -17,6 +17,7 @@ import {
   type Told,
 } from './told-words';
 import { OF_CHECKS, OF_NEXT_DUMP } from './told-afterwards';
+import { OF_EARLY_ENDS, OF_LEFT_OUT } from './told-left-out';
 import { OF_PRECISION } from './told-precision';
 
 /** No verdict is as long; what is longer is not looked at. */
@@ -32,6 +33,7 @@ const OF_PARTS = told(
 
 /** In the order in which they are tried: what is more of a sentence stands first. */
 const SENTENCES: readonly Told[] = [
+  ...OF_LEFT_OUT,
   told(
     `The inputs agree, ${NAME} ${DIFFERENCE}\\.`,
     (name, how) => `输入一致，${name} ${difference(how)}。`,
@@ -339,6 +341,7 @@ const OTHERS: readonly Told[] = [
     (count) => `${count} 个节点在标杆中没有配对。`,
   ),
   ...OF_NEXT_DUMP,
+  ...OF_EARLY_ENDS,
   told(
     'What differs here came from another rank or step\\.',
     () => '此处的差异来自其他 rank 或 step。',
