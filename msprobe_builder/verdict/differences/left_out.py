@@ -85,23 +85,28 @@ def _skips_calls(part: Part) -> bool:
     Modules are counted each on its own: of a dump of modules alone the layers tell.
     """
     calls = part.calls
-    known = calls.is_forward_call
+    known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
         return _skips_layers([calls.stems[stem] for stem in np.unique(calls.stem[calls.is_module])])
-    numbers = np.unique(np.stack([calls.stem[known], calls.call[known]]), axis=1)
+    numbers = np.unique(np.stack([calls.stem[known], calls.call[known]]), axis=1)[0]
+    recorded = np.bincount(numbers, minlength=len(calls.stems))
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)
-    return bool(most.sum() > numbers.shape[1])
+    # An operator of which nothing was recorded is none that the recorder knows, such as a view.
+    return bool(np.any((recorded > 0) & (most > recorded)))
 
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.|\Z)")
 
 
 def _skips_layers(stems: list[str]) -> bool:
-    """Whether the modules of a list begin behind its first, or some in between are missing."""
+    """Whether the layers begin behind the first, or some in between are missing.
+
+    Lists inside of layers may hold what is called for some data alone, such as experts.
+    """
     found: dict[str, set[int]] = {}
     for path in map(module_path, stems):
-        for number in _NUMBER.finditer(path):
+        if number := _NUMBER.search(path):
             found.setdefault(path[: number.start()], set()).add(int(number[1]))
     return any(max(numbers) + 1 > len(numbers) for numbers in found.values())
 

@@ -69,14 +69,14 @@ def _is_maker_recorded(flow: Flow, row: int) -> bool:
 def _is_left_out(flow: Flow, finding: Finding) -> bool:
     """Whether a call that one side alone has was merely left out on the other, or itself."""
     part, partner = (flow.bench, flow.bench_partner) if finding.side else (flow.npu, flow.partner)
-    other = 1 - finding.side
+    there, other = (flow.npu, 0) if finding.side else (flow.bench, 1)
     if flow.left_out.wholly[other] or not _is_recorded(part, finding.node):
         return True
     # What the other side skips lies outside of modules that both have, or was called on the way
     # back by a function with a derivative of its own, which no module encloses.
     around = int(part.tree.parent[finding.node])
     calls = part.calls
-    is_inside = calls.is_module[around] and partner[around] >= 0
+    is_inside = calls.is_module[around] and _is_recorded(there, int(partner[around]))
     is_inside &= calls.direction[around] == calls.direction[finding.node]
     return bool(flow.left_out.skips[other] and not is_inside)
 

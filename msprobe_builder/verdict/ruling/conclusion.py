@@ -83,6 +83,7 @@ def told_of_more(side: int, first: str, nodes: int, *, is_behind: bool) -> str:
 
 
 NOT_JUDGED = "not judged."
+LEFT_OUT = f"What a dump leaves out of the run was {NOT_JUDGED}"
 
 
 def told_of_flags(names: Sequence[str], explained: Mapping[int, Sequence[Argument]]) -> str:

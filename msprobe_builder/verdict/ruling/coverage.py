@@ -13,7 +13,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import Roles
-from msprobe_builder.verdict.ruling.conclusion import told_of_more
+from msprobe_builder.verdict.ruling.conclusion import LEFT_OUT, told_of_more
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -35,6 +35,11 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
     unknown = (roles.role == CallRole.UNKNOWN) & ~known
     if flow.is_merged:  # the calls between its ranks are nobody's counterpart
         return Coverage(int(np.count_nonzero(unknown)), "")
+    if flow.left_out.is_any:
+        recorded = np.zeros(len(unknown), dtype=bool)
+        recorded[flow.npu.table.node[flow.npu.table.is_tensor]] = True
+        open_calls = unknown & recorded & (flow.partner >= 0)
+        return Coverage(int(np.count_nonzero(open_calls)), LEFT_OUT)
     sound = (roles.role == CallRole.CLEAN) & flow.npu.calls.is_module
     theirs = (flow.bench_partner >= 0) & sound[flow.bench_partner]
     enclosed = _inside(flow.npu.tree, sound), _inside(flow.bench.tree, theirs)

@@ -29,6 +29,10 @@ export const OF_LEFT_OUT: readonly Told[] = [
 
 /** What is said where nobody is accused. */
 export const OF_EARLY_ENDS: readonly Told[] = [
+  told(
+    'What a dump leaves out of the run was not judged\\.',
+    () => '有一侧的 dump 未记录的部分未作判断。',
+  ),
   told('Step (\\d+), rank (\\d+):', (step, rank) => `step ${step}、rank ${rank}：`),
   told(
     `(This run|The reference) ends before ${NAME} of (?:the reference|this run): ([\\d,]+) nodes that follow there were not judged\\.`,
