@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,41 @@ def test_dumps_that_hold_everything_leave_nothing_out(tmp_path: Path) -> None:
     told = verdict(tmp_path, npu, bench)
     assert told.conclusion == "clean"
     assert "not judged" not in told.sentence
+
+
+class Halved(nn.Module):
+    """Judges the first samples apart from the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.see, self.tell = nn.Conv2d(3, SIDE, 3), nn.Linear(SIDE, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen = self.see(x).relu().mean((2, 3))
+        return self.tell(seen[:2]).square().mean() - self.tell(seen[2:]).square().mean()
+
+
+@pytest.mark.parametrize("summary", ["statistics", "md5"])
+def test_samples_in_another_order_accuse_no_call_for_certain(tmp_path: Path, summary: str) -> None:
+    torch.manual_seed(3)
+    samples = torch.randn(4, 3, 8, 8)
+    folders = [
+        record(
+            tmp_path / name,
+            partial(_train, model, samples[order]),
+            model,
+            statistics={"summary_mode": summary},
+        ).directory
+        for name, order, model in (
+            ("npu", [2, 0, 3, 1], Halved()),
+            ("bench", [0, 1, 2, 3], Halved()),
+        )
+    ]
+    told = verdict(tmp_path, *folders)
+    assert {one.strength for one in told.suspects} <= {"weak"}
+    assert "So would samples that were given in another order." in told.sentence
+
+
+def _train(model: nn.Module, samples: torch.Tensor) -> None:
+    model(samples).backward()

@@ -10,12 +10,14 @@ elements where an index says, or of a loss that picks what labels name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
@@ -248,7 +250,9 @@ class Moved:
     is_only: bool
 
 
-def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[int, Moved]:
+def moved_values(
+    flow: Flow, findings: list[Finding], bits: Int | None, texts: Texts
+) -> dict[int, Moved]:
     """Who may have moved values, by the number of each finding that shows another order.
 
     Calls that take elements by an index that is a tensor come first, then products, whose rows may
@@ -274,13 +278,32 @@ def moved_values(flow: Flow, findings: list[Finding], bits: Int | None) -> dict[
         operator = operator_of(flow.npu.tree.parsed[finding.at].stem)
         if operator in _MULTIPLYING | _PLACING | _NAMED or not found:
             found.insert(0, finding.at)
-        # What is off by little may as well have been rounded.
+        # Samples may have come in another order from the first call on.
         is_only = operator in PICKING and len(every) == 1 and found == every
+        is_only &= not takes_samples(flow, finding.row, texts)
+        # What is off by little may as well have been rounded.
         if is_only and finding.error < _FAR:
             found, is_only = [finding.at, *found], False
         places = [of_index(flow, node) for node in found[:_SHOWN]]
         result[number] = Moved(tuple(places), is_only)
     return result
+
+
+def takes_samples(flow: Flow, row: int, texts: Texts) -> bool:
+    """Whether a call that picks puts out, with this row, some places of the first dimension.
+
+    No other call that treats all samples alike shows in which order they came.
+    """
+    table, node = flow.npu.table, int(flow.npu.table.node[row])
+    given = inputs_of(table, node)
+    if not len(given) or not flow.npu.calls.are(PICKING)[node]:
+        return False
+    own, whole = (
+        [int(size) for size in re.findall(r"\d+", texts.values[int(table.shape_id[one])])]
+        for one in (row, int(given[0]))
+    )
+    rest = whole[1:]
+    return own == rest or (own[1:] == rest and bool(whole) and own[:1] < whole[:1])
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:

@@ -139,7 +139,7 @@ def accusations(
         if may_have_moved_before(flow, one, bits):
             strength[number:] = [Strength.WEAK] * (len(strength) - number)
             break  # what comes later may follow from it
-    moved = moved_values(flow, roles.findings, bits)
+    moved = moved_values(flow, roles.findings, bits, result.texts)
     for number in [number for number, one in moved.items() if not one.is_only]:
         # What comes later may follow from it.
         strength[number:] = [Strength.WEAK] * (len(strength) - number)

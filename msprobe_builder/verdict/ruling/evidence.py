@@ -15,6 +15,7 @@ from msprobe_builder.verdict.differences.distance import WORST, fillers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.doubts.certainty import given_unknown, resized_inputs
+from msprobe_builder.verdict.doubts.reordered import takes_samples
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
@@ -28,6 +29,8 @@ def evidence(
 ) -> str:
     """Everything that is known about one suspect."""
     told = [_story(flow, finding, texts), *_told_of_group(flow, finding)]
+    if finding.cause is Cause.ORDER and takes_samples(flow, finding.row, texts):
+        told.append("So would samples that were given in another order.")
     for argument in arguments[:_SHOWN_ARGUMENTS]:
         own, theirs = _short(argument.npu, argument.bench)
         told.append(f"Argument {argument.name} is {own}, in the reference {theirs}.")

@@ -25,6 +25,10 @@ export const OF_LEFT_OUT: readonly Told[] = [
     (whose, name, how) =>
       `${whose === 'it' ? '它' : '其前向调用'}的输入未被记录，${name} ${difference(how)}。`,
   ),
+  told(
+    'So would samples that were given in another order\\.',
+    () => '样本次序不同也可解释这一点。',
+  ),
 ];
 
 /** What is said where nobody is accused. */
