@@ -19,6 +19,7 @@ from tests.faults.architectures import (
     derivatives,
     dispatching,
     dreaming,
+    explaining,
     filming,
     folding,
     foreign,
@@ -45,6 +46,7 @@ from tests.faults.architectures import (
     settlers,
     showing,
     speaking,
+    splatting,
     strangers,
     tellers,
     unmasking,
@@ -165,4 +167,6 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], str]] = {
     "unmasked": (unmasking.Unmasked, "words"),
     "folded": (folding.Folded, "words"),
     "braided": (braiding.Braided, "words"),
+    "splatted": (splatting.Splatted, "pictures"),
+    "explained": (explaining.Explained, "words"),
 }
