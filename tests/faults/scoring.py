@@ -6,7 +6,8 @@ thirteenth, fourteenth, fifteenth, fifteenth-otherwise, sixteenth, sixteenth-oth
 seventeenth, seventeenth-otherwise,
 eighteenth, eighteenth-otherwise, nineteenth, nineteenth-otherwise,
 twentieth, twentieth-apart, twentieth-otherwise,
-twentyfirst, twentyfirst-otherwise and other-ways.
+twentyfirst, twentyfirst-otherwise,
+twentysecond, twentysecond-apart, twentysecond-otherwise and other-ways.
 Words select cases by parts of their names. Prints each case whose best suspect is not the culprit,
 then top-1, how many of these are strong, top-3 and strong accusations of somebody else for each
 kind of noise.
@@ -36,6 +37,11 @@ from tests.faults.seventeenth_cases import seventeenth, seventeenth_otherwise
 from tests.faults.sixteenth_cases import sixteenth, sixteenth_otherwise
 from tests.faults.twentieth_cases import twentieth, twentieth_apart, twentieth_otherwise
 from tests.faults.twentyfirst_cases import twentyfirst, twentyfirst_otherwise
+from tests.faults.twentysecond_cases import (
+    twentysecond,
+    twentysecond_apart,
+    twentysecond_otherwise,
+)
 from tests.faults.unseen_cases import (
     eighth,
     eleventh,
@@ -128,6 +134,9 @@ def main(arguments: list[str]) -> None:
         "twentieth-otherwise": twentieth_otherwise,
         "twentyfirst": twentyfirst,
         "twentyfirst-otherwise": twentyfirst_otherwise,
+        "twentysecond": twentysecond,
+        "twentysecond-apart": twentysecond_apart,
+        "twentysecond-otherwise": twentysecond_otherwise,
         "other-ways": other_ways,
     }
     chosen = next((part for name, part in parts.items() if name in arguments), developed)
