@@ -18,6 +18,7 @@ from msprobe_builder.verdict.differences.operators import (
     CASTS,
     DETERMINANTS,
     DIVIDING,
+    EIGENVECTORS,
     JUMPING,
     LINEAR,
     LOGARITHMS,
@@ -115,6 +116,7 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
         ahead = np.where(is_log, near_one, np.where(is_wave, reach * near_one, reach))
         result[rows] = np.where(backward[node], back, ahead)
     divides = flow.npu.calls.are(DIVIDING) | (flow.npu.calls.are(SLOPES_DIVIDE) & backward)
+    divides |= _by_negative_powers(flow, first)
     dividing = np.flatnonzero(divides[flow.npu.table.node] & (flow.bench_of >= 0))
     if len(dividing):
         result[dividing] = np.fmax(result[dividing], _over_the_smallest(flow, dividing, first))
@@ -180,6 +182,22 @@ def _over_divisors(flow: Flow, first: Int) -> tuple[Int, Float]:
     return rows, result
 
 
+def _by_negative_powers(flow: Flow, first: Int) -> Bool:
+    """Powers, forward and back, of which the largest comes of the smallest number given."""
+    table, calls = flow.npu.table, flow.npu.calls
+    result = calls.are({"pow"})
+    rows = np.flatnonzero((result & ~_backward(flow))[table.node] & (first[table.node] >= 0))
+    rows = rows[table.section[rows] == Section.OUTPUT]
+    node, falls = table.node[rows], np.zeros(len(calls.stem) + 1, dtype=bool)
+    with np.errstate(all="ignore"):
+        most, least = np.log(table.statistics[:2, first[node]])
+        largest, smallest = np.log(table.statistics[:2, rows])
+        falls[node] = np.abs(largest * most - smallest * least) < np.abs(
+            largest * least - smallest * most
+        )
+    return np.asarray(result & (falls[:-1] | falls[flow.twin]))
+
+
 def _over_the_smallest(flow: Flow, rows: Int, first: Int) -> Float:
     """How many times the smallest number goes into the size of what calls are given forward."""
     node = flow.npu.table.node[rows]
@@ -201,7 +219,7 @@ def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
     ``told`` are calls of which more is known.
     """
     calls, family, back = flow.npu.calls, flow.family, _backward(flow)
-    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING)
+    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING | EIGENVECTORS)
     aside |= np.isin(family, _UNFOUNDED) | (calls.are(CASTS) & back)
     aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(ROUNDING))
     aside[list(told)] = True

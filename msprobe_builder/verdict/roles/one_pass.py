@@ -17,7 +17,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.kinks import off_in_sum
-from msprobe_builder.verdict.differences.operators import CASTS, MASKING, Family
+from msprobe_builder.verdict.differences.operators import MAY_CHOOSE, Family
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
 from msprobe_builder.verdict.roles.columns import truths
@@ -33,7 +33,7 @@ class Pass(Inheritance):
     def __init__(self, flow: Flow) -> None:
         super().__init__(flow)
         calls = flow.npu.calls
-        self.by_truth = truths(calls.are(CASTS | MASKING) & (calls.direction == Direction.FORWARD))
+        self.may_choose = truths(calls.are(MAY_CHOOSE) & (calls.direction == Direction.FORWARD))
         self.made_inside = made_inside(flow, np.frombuffer(self.inside_gradient, dtype=bool))
         self.usual = usual_calls(self, self.made_inside)
 
@@ -169,9 +169,9 @@ class Pass(Inheritance):
         seen, suspect = self.error[row], False
         told = node in self.arguments
         is_choice = self.discrete[row]
-        if not is_choice and self.by_truth[node] and taint is None:
-            is_choice = seen > SUSPICIOUS * expected and self._by_chance(node)
-        if is_choice and seen == seen and seen > 0 and given[0] > 0 and not told:
+        by_chance = not is_choice and self.may_choose[node] and taint is None
+        by_chance = by_chance and seen > SUSPICIOUS * expected and self._by_chance(node, row)
+        if by_chance or (is_choice and seen > 0 and given[0] > 0 and not told):
             # One step aside is another choice, and all behind it is made of other numbers.
             self.choices.append(node)
             self.latent[row], self.root[row] = max(1.0, seen), given[1]
@@ -193,11 +193,14 @@ class Pass(Inheritance):
             self.taint[row] = taint
         return suspect
 
-    def _by_chance(self, node: int) -> bool:
+    def _by_chance(self, node: int, row: int) -> bool:
         """Whether it goes by truth values of numbers that were compared and differ, if by little.
 
-        A number that stands right at the limit falls on either side of it.
+        A number at the limit falls on either side; eigenvectors, beside values, have any sign.
         """
+        first, last = self.out_start[node], self.out_start[node + 1]
+        if last > first + 1:
+            return self.numel[row] > min(self.numel[one] for one in self.outputs[first:last])
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
         return any(self.discrete[row] and self.latent[row] > 0.0 for row in rows)
 
@@ -327,10 +330,7 @@ class Pass(Inheritance):
         return first < last and self.numel[row] < self.numel[self.inputs[first]]
 
     def _amount(self, node: int) -> float:
-        """The largest error of its inputs times the size of their elements.
-
-        No tensor is off by more than the sizes that it has on both sides.
-        """
+        """The largest error of its inputs times their size; none is off by more than both sizes."""
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
         return max(
             (

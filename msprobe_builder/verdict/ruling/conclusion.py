@@ -6,7 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msprobe_builder.base.codes import Strength
 from msprobe_builder.base.standing import BEFORE
+from msprobe_builder.dump.names import parse_name
+from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.verdict.differences.arguments import Argument
+from msprobe_builder.verdict.differences.operators import EIGENVECTORS
 
 FAULT, CLEAN, UNDECIDED = "fault", "clean", "undecided"
 
@@ -34,15 +37,17 @@ def conclude(
     """The conclusion and its sentence; ``suspects`` come best first.
 
     ``compared`` counts the calls that could be judged, ``unjudged`` the others; ``choice`` is the
-    first call that chose other indices than the reference from inputs that agree.
+    first call that chose other indices, or signs, than the reference from inputs that agree.
     """
     known = [one for one in suspects if one[0] is not Strength.NONE]
     if known:
         strength, name, evidence, source = known[0]
         return sentence_of(strength, "", f"{name} ({source})" if source else name, evidence)
     if choice is not None:
+        is_turned = operator_of(parse_name(choice).stem) in EIGENVECTORS
+        chosen = "other signs of vectors" if is_turned else "other indices"
         return UNDECIDED, (
-            f"Nothing is wrong before {choice}, which chose other indices than the reference from "
+            f"Nothing is wrong before {choice}, which chose {chosen} than the reference from "
             "inputs that agree within rounding; cannot tell behind it."
         )
     if not compared:

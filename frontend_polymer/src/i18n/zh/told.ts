@@ -314,9 +314,9 @@ const OTHERS: readonly Told[] = [
   ),
   ...OF_PRECISION,
   told(
-    'Nothing is wrong before (\\S{1,500}), which chose other indices than the reference from inputs that agree within rounding; cannot tell behind it\\.',
-    (name) =>
-      `${name} 之前没有问题；它的输入在舍入范围内一致，却选出了与标杆不同的索引，其后无法判断。`,
+    'Nothing is wrong before (\\S{1,500}), which chose other (indices|signs of vectors) than the reference from inputs that agree within rounding; cannot tell behind it\\.',
+    (name, chosen) =>
+      `${name} 之前没有问题；它的输入在舍入范围内一致，却选出了与标杆不同的${chosen === 'indices' ? '索引' : '向量符号'}，其后无法判断。`,
   ),
   told('Cannot tell, because no call could be compared\\.', () => '无法判断：没有可比较的调用。'),
   told(
