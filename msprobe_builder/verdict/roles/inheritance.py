@@ -30,6 +30,7 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
+from msprobe_builder.verdict.roles.alike import made_alone
 from msprobe_builder.verdict.roles.columns import (
     at_least_one,
     elements,
@@ -345,6 +346,8 @@ class Inheritance:
                     place = gives_nothing_back(self.flow, node) or place
         elif self.backward[node]:
             place = gives_nothing_back(self.flow, node) or place
+        else:
+            place = made_alone(self.flow, row) or place
         return self._find(place, node, row, expected, root)
 
     def _is_constant(self, node: int, row: int) -> bool:
@@ -359,10 +362,7 @@ class Inheritance:
         return between or self.requires_grad[row] == 0
 
     def _is_unrecorded(self, node: int) -> bool:
-        """Whether modules alone were recorded, and what it is given comes from calls around them.
-
-        The first module of a micro-step is given data.
-        """
+        """Whether calls that nobody recorded make what it, no first module, is given."""
         is_inside = self.parent[node] > 0 and self.is_module[self.parent[node]]
         return self.modules_alone and not is_inside and node > self.since[node]
 
