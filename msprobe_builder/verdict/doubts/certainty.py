@@ -109,6 +109,8 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     """
     node = finding.at
     backward = flow.npu.tree.parsed[node].direction is not Direction.FORWARD
+    if _keeps_lengths(flow, finding):
+        return True
     inside = flow.npu.calls.is_module[node] or flow.family[node] == Family.PRODUCT
     unit = max(float(flow.floor[finding.row]), finding.expected)
     if half > flow.floor[finding.row] and (backward or inside):
@@ -125,6 +127,22 @@ def is_within(flow: Flow, finding: Finding, half: float) -> bool:
     if summed and not flow.npu.calls.is_api.any() and flow.in_norm[finding.row] < CERTAIN * unit:
         return True  # how far it has cancelled is told by calls that nobody recorded
     return summed and finding.error < math.sqrt(2.0 * unit)
+
+
+def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
+    """Whether rounding may have turned rows that a call brings to the length of one.
+
+    It turns a row that is next to nothing anywhere, and what it is given does not show that some
+    are: its largest rows do. All keep their length, so that the norm agrees.
+    """
+    table, row, node = flow.npu.table, finding.row, finding.at
+    if table.section[row] != Section.OUTPUT or flow.bench_of[row] < 0:
+        return False
+    if not (flow.npu.calls.are({"normalize"}) & flow.npu.calls.is_forward_call)[node]:
+        return False
+    own, theirs = table.statistics[3, row], flow.bench.table.statistics[3, flow.bench_of[row]]
+    is_rounded = bool((flow.error[inputs_of(table, node)] > 0).any())
+    return is_rounded and bool(abs(own - theirs) <= SUSPICIOUS * flow.floor[row] * theirs)
 
 
 def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:

@@ -182,8 +182,8 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     given = [inputs_of(flow.bench.table, one) for one in partners.tolist()]
     producer = flow.bench_producer[np.concatenate(given)]
     source = flow.bench.table.node[producer[producer >= 0]]
-    own = (flow.bench_lone | (flow.grouped.bench >= 0)) & flow.bench.calls.is_forward_call
-    return bool(own[around].any() or own[source].any())
+    own = flow.bench_lone | (flow.grouped.bench >= 0)
+    return bool((own & flow.bench.calls.is_forward_call)[around].any() or own[source].any())
 
 
 def _operator(part: Part, node: int) -> str:
