@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.dump.names import Kind
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
@@ -97,7 +97,7 @@ def _behind(flow: Flow, node: int, *, into_modules: bool) -> list[int]:
     """The calls of the same pass that are given what a call puts out, and read it.
 
     What goes into a module or out of one is read by the calls in it, or behind it; that of halves
-    ``into_modules`` alone.
+    ``into_modules`` alone. A gradient that is a part of a sum reaches who made the tensor.
     """
     calls, table = flow.npu.calls, flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
@@ -121,6 +121,10 @@ def _behind(flow: Flow, node: int, *, into_modules: bool) -> list[int]:
                 waiting += [one] if into_modules or flow.floor[one] < HALF else []
             elif not operator_of(flow.npu.tree.parsed[reader].stem).endswith("_like"):
                 found[reader] = None
+    if calls.direction[node] == Direction.BACKWARD and (twin := int(flow.twin[node])) >= 0:
+        made = flow.producer[_rows(flow, twin, Section.INPUT)]
+        back = flow.twin[table.node[made[made >= 0]]].tolist()
+        found |= dict.fromkeys(one for one in back if one >= 0 and calls.kind[one] == Kind.API)
     return list(found)
 
 
