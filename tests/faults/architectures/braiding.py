@@ -72,11 +72,11 @@ def evened(scores: Tensor, turns: int) -> Tensor:
         made = scores.exp()  # culprit: scores_not_raised
     for _ in range(turns):
         if planted("columns_first", False, True):
-            made = made / made.sum(-2, keepdim=True)  # culprit: columns_first
-            made = made / made.sum(-1, keepdim=True)  # culprit: columns_first
+            made = made / made.sum(-2, keepdim=True)  # culprit: columns_first, evened_once_less
+            made = made / made.sum(-1, keepdim=True)  # culprit: columns_first, evened_once_less
         else:
-            made = made / made.sum(-1, keepdim=True)  # culprit: columns_first
-            made = made / made.sum(-2, keepdim=True)  # culprit: columns_first
+            made = made / made.sum(-1, keepdim=True)  # culprit: columns_first, evened_once_less
+            made = made / made.sum(-2, keepdim=True)  # culprit: columns_first, evened_once_less
     return made
 
 
@@ -144,7 +144,9 @@ class Gate(nn.Module):
             elif planted("equal_first", False, True, self.layer):
                 v = torch.lerp(v, first, share)
             elif not planted("own_values_only", False, True, self.layer):
-                v = (1 - share) * v + share * first  # culprit: first_share_turned, first_values_cut
+                v = (
+                    (1 - share) * v + share * first
+                )  # culprit: first_share_turned, first_values_cut, own_values_only
         at = torch.arange(n)
         far = at[:, None] - at[None]
         q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
@@ -168,7 +170,7 @@ class Gate(nn.Module):
         if planted("equal_gate", False, True, self.layer):
             y = torch.einsum("bhnd,bnh->bnhd", y, gate).flatten(2)
         elif planted("gate_left", False, True, self.layer):
-            y = y.transpose(1, 2).flatten(2)
+            y = y.transpose(1, 2).flatten(2)  # culprit: gate_left
         else:
             y = y.transpose(1, 2) * gate[..., None]  # culprit: gate_left
             y = y.flatten(2)
@@ -188,7 +190,7 @@ class Layer(nn.Module):
 
     def given(self, x: Tensor, y: Tensor, give: Tensor, mix: Tensor) -> Tensor:
         if planted("mixed_backwards", False, True, self.layer):
-            mix = mix.transpose(-1, -2)
+            mix = mix.transpose(-1, -2)  # culprit: mixed_backwards
         mixed = mix.to(x.dtype) @ x  # culprit: mixed_backwards
         return mixed + give.to(y.dtype)[..., None] * y[:, :, None]
 

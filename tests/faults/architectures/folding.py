@@ -182,8 +182,8 @@ class Folded(nn.Module):
 
     def real(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Where links really are: a chain that winds as its labels say."""
-        turn = torch.stack([labels.float() * 0.3, (labels * 7 % 10).float() * 0.5], -1)
-        lean, round_ = turn.unbind(-1)
+        lean = 0.6 + 0.02 * labels.float()
+        round_ = 2.1 * torch.arange(labels.shape[1]) + 0.1 * (labels % 5).float()
         step = torch.stack([lean.sin() * round_.cos(), lean.sin() * round_.sin(), lean.cos()], -1)
         place = 1.5 * step.cumsum(1)
         before, after = place.roll(1, 1), place.roll(-1, 1)
@@ -222,9 +222,10 @@ class Folded(nn.Module):
             if number and not planted("turning_not_cut", False, True):
                 turn = turn.detach()  # culprit: turning_not_cut
             x, turn, shift = layer(x, z, turn, shift, there)  # culprit: turning_not_cut
-            aux = aux + self.frames_apart((turn, shift), real, there)
+            apart = self.frames_apart((turn, shift), real, there)
+            aux = aux + apart
         if planted("last_fold_only", False, True):
-            total = self.frames_apart((turn, shift), real, there)
+            total = apart
         else:
             total = aux / len(self.layers)  # culprit: last_fold_only
         if planted("pairs_not_mirrored", False, True):

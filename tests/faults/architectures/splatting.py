@@ -189,7 +189,9 @@ class Splatted(nn.Module):
         eye = -(shift @ turn)
         made = self.lit(light, place, eye)
         far = seen[..., 2]
-        order = far.detach().argsort(-1, descending=planted("farthest_first", False, True))
+        order = far.detach().argsort(
+            -1, descending=planted("farthest_first", False, True)
+        )  # culprit: farthest_first
         pick = order  # culprit: farthest_first
         u, v, a, b, c, dense, far = (
             one.gather(1, pick) for one in (u, v, a, b, c, dense, far)

@@ -25,7 +25,7 @@ def turned(x: Tensor, places: Tensor) -> Tensor:
     angle = places[:, None].float() * 1000.0 ** -(torch.arange(half) / half)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)  # culprit: keys_not_turned
 
 
 class Noised(nn.Module):
