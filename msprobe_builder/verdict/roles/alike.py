@@ -1,9 +1,10 @@
-"""Which of several equal tensors a call was given, where it was given another one."""
+"""Tensors that look like others: which of them a call was given, and which are sums of several."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import Cause, Place
@@ -36,3 +37,14 @@ def made_alone(flow: Flow, row: int) -> Place | None:
         if len(rows):
             return Place(side, int(table.node[rows[-1]]), cause)
     return None
+
+
+def is_sum(flow: Flow, row: int) -> bool:
+    """Whether a gradient that looks like one call's may be the sum of what several give back.
+
+    Nothing looks like it in the reference, where the others give back nothing; or what does is a
+    call on the way forward, which a function with a derivative of its own has made for itself.
+    """
+    theirs, maker = int(flow.bench_of[row]), int(flow.npu.table.node[flow.producer[row]])
+    is_back = flow.npu.calls.direction[maker] == Direction.BACKWARD
+    return bool(theirs >= 0 > flow.bench_producer[theirs] or not is_back)

@@ -30,7 +30,7 @@ from msprobe_builder.verdict.differences.operators import (
 from msprobe_builder.verdict.differences.stretch import cancelling, plain, stretch
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Finding, Place
 from msprobe_builder.verdict.roles.accumulated import Gradients, given_back_beside, uneven_gradients
-from msprobe_builder.verdict.roles.alike import made_alone
+from msprobe_builder.verdict.roles.alike import is_sum, made_alone
 from msprobe_builder.verdict.roles.columns import (
     at_least_one,
     elements,
@@ -248,18 +248,11 @@ class Inheritance:
             is_open = other[1] >= 0 or not self.discrete[row] or parent > 0 or self.choices
             if is_open and not is_told:
                 worst = max(worst, other)  # while no rounding makes whole numbers
-        if self.backward[node] and self.producer[row] >= 0 > self._maker_in_reference(row):
-            # What looks like one call's is the sum of all that the reference adds up there, where
-            # the others give back nothing.
+        if self.backward[node] and self.producer[row] >= 0 and is_sum(self.flow, row):
             worst = max(worst, self._of_consumers(node, row))
         if self.section[row] == Section.INPUT and self.gradients.are_read_by(node):
             worst = max(worst, self.gradients.summed(row, self.latent, self.root))
         return worst
-
-    def _maker_in_reference(self, row: int) -> int:
-        """The row that its counterpart comes from, -1 without one; 0 if it has no counterpart."""
-        theirs = self.bench_of[row]
-        return self.bench_producer[theirs] if theirs >= 0 else 0
 
     def _of_gradients(self, backward: int) -> tuple[float, int]:
         """Parameter gradients are made of what their module was given, forward and back."""
