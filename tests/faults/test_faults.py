@@ -47,6 +47,10 @@ FEW = [
     # A running sum, one term of which looks more like another.
     Case("rewarded", "last_aims_left", kind=HALF, seed=2242, direction="backward"),
     Case("chunked", "carried_whole", kind=HALF, seed=2432, direction="backward"),
+    # A gradient that is a sum, beside which a function has made for itself what looks like it.
+    Case("braided", "not_told_what_follows", kind=SAME, seed=2663, direction="backward"),
+    Case("folded", "turned_from_left", 1, kind=NOISE, seed=2646),
+    Case("explained", "threshold_by_mean", kind=HALF, seed=2743, direction="backward"),
 ]
 CONTROLS = [
     Case("linked", "equal_shares", kind=HALF, seed=2126),
@@ -65,6 +69,8 @@ CONTROLS = [
     Case("asked", None, kind=HALF, seed=1310, task="tensor"),
     Case("anchorless", None, kind=PURE, seed=1310),
     Case("film", "equal_groups", 1, kind=HALF, seed=2577),
+    Case("braided", None, kind=NOISE, seed=2790),  # eigenvectors of another sign
+    Case("unmasked", "equal_blocks", kind=HALF, seed=2762),
 ]
 # Share of cases in which the best suspect is the culprit.
 AIMS = {SAME: 0.97, NOISE: 0.95, HALF: 0.90}
