@@ -49,8 +49,8 @@ FEW = [
     Case("chunked", "carried_whole", kind=HALF, seed=2432, direction="backward"),
     # A gradient that is a sum, beside which a function has made for itself what looks like it.
     Case("braided", "not_told_what_follows", kind=SAME, seed=2663, direction="backward"),
-    Case("folded", "turned_from_left", 1, kind=NOISE, seed=2646),
-    Case("explained", "threshold_by_mean", kind=HALF, seed=2743, direction="backward"),
+    Case("folded", "ends_are_seen", 1, kind=NOISE, seed=2639),
+    Case("splatted", "farthest_first", kind=HALF, seed=2719),
 ]
 CONTROLS = [
     Case("linked", "equal_shares", kind=HALF, seed=2126),
