@@ -26,8 +26,8 @@ class LossInPieces(torch.autograd.Function):
         for start in range(0, many, 8):
             part, aim = x[start : start + 8], aims[start : start + 8]
             raw = (part @ weight.T).float()
-            bent = torch.sigmoid(raw / cap)
-            logits = 2 * cap * bent
+            bent = torch.sigmoid(raw / cap)  # culprit: cap_halved
+            logits = 2 * cap * bent  # culprit: cap_halved
             sure = logits.softmax(-1)
             rows = torch.arange(len(aim))
             total = total - sure[rows, aim].log().sum()

@@ -29,7 +29,7 @@ class Jumped(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         x, at = ctx.saved_tensors
-        near = ((x - at).abs() < ctx.wide / 2).to(x.dtype)
+        near = ((x - at).abs() < ctx.wide / 2).to(x.dtype)  # culprit: near_is_farther
         if planted("passes_all_back", False, True):
             of_x = grad * 1.0  # culprit: passes_all_back
         else:
@@ -57,7 +57,7 @@ class Counted(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         x, at = ctx.saved_tensors
-        near = ((x - at).abs() < ctx.wide / 2).to(x.dtype)
+        near = ((x - at).abs() < ctx.wide / 2).to(x.dtype)  # culprit: near_is_farther
         by = planted("slope_not_by_width", ctx.wide, 1.0)
         return None, -(grad * near / by).sum(0), None  # culprit: slope_not_by_width
 
@@ -118,7 +118,7 @@ class Explained(nn.Module):
         else:
             at = at.exp()  # culprit: threshold_by_softplus
         wide = planted("near_is_farther", 0.5, 2.0)
-        code = Jumped.apply(
+        code = Jumped.apply(  # culprit: near_is_farther
             h, at, wide
         )  # culprit: at_threshold_off, passes_all_back, threshold_drawn_down, threshold_by_mean
         count = Counted.apply(h, at, wide)  # culprit: slope_not_by_width, near_is_farther
@@ -161,8 +161,8 @@ class Explained(nn.Module):
         else:
             missing = (x - y).detach()  # culprit: tells_all_again, missing_not_cut
         off = few @ self.said - missing  # culprit: tells_all_again, missing_not_cut
-        off = off.float().square().sum(-1).mean()
-        size = missing.float().square().sum(-1).mean()
+        off = off.float().square().sum(-1).mean()  # culprit: rescue_left
+        size = missing.float().square().sum(-1).mean()  # culprit: rescue_left
         if planted("rescue_not_by_size", False, True):
             return off  # culprit: rescue_not_by_size
         return off / size  # culprit: rescue_not_by_size

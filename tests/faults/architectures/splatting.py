@@ -61,9 +61,9 @@ class Splatted(nn.Module):
         away, size, turn, dense = told.split((3, 3, 4, 1), -1)
         at = (torch.arange(4) + 0.5) / 2 - 1
         if planted("rows_are_columns", False, True):
-            rows, columns = torch.meshgrid(at, at, indexing="xy")
+            rows, columns = torch.meshgrid(at, at, indexing="xy")  # culprit: rows_are_columns
         else:
-            rows, columns = torch.meshgrid(at, at, indexing="ij")
+            rows, columns = torch.meshgrid(at, at, indexing="ij")  # culprit: rows_are_columns
         base = torch.stack([columns, rows, torch.zeros_like(rows)], -1)  # culprit: rows_are_columns
         base = base.flatten(0, 1)  # culprit: rows_are_columns
         place = base + 0.3 * torch.tanh(away)
@@ -105,7 +105,7 @@ class Splatted(nn.Module):
         if planted("equal_spread", False, True):
             return matrix @ torch.diag_embed(size.square()) @ matrix.transpose(-1, -2)
         if planted("spread_not_squared", False, True):
-            size = size.sqrt()
+            size = size.sqrt()  # culprit: spread_not_squared
         if planted("spread_before_turn", False, True):
             half = size[..., :, None] * matrix  # culprit: spread_before_turn
         else:
