@@ -26,14 +26,13 @@ def made_alone(flow: Flow, row: int) -> Place | None:
         if given < 0:
             continue
         limit = node if side == 0 else int(table.node[given])
-        alike = (table.section == Section.OUTPUT) & lone[table.node] & (table.node < limit)
-        alike &= (table.shape_id == table.shape_id[given]) & (
-            table.dtype_id == table.dtype_id[given]
-        )
-        rows = np.flatnonzero(alike)
+        # What reads a tensor has its shape, too.
+        alike = np.flatnonzero(table.shape_id == table.shape_id[given])
+        rows = alike[(table.section[alike] == Section.OUTPUT) & (table.node[alike] < limit)]
+        rows = rows[lone[table.node[rows]] & (table.dtype_id[rows] == table.dtype_id[given])]
         same = table.statistics[:, rows] == table.statistics[:, given, None]
         rows = rows[same.all(axis=0)]
-        rows = rows[~np.isin(rows, producer)]
+        rows = rows[~np.isin(rows, producer[alike])]
         if len(rows):
             return Place(side, int(table.node[rows[-1]]), cause)
     return None
