@@ -39,7 +39,7 @@ class Powers(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(SIDE, SIDE))
         with torch.no_grad():
-            self.register_buffer("raised", 1e-4 - (data @ self.weight).min())
+            self.raised = nn.Parameter(1e-4 - (data @ self.weight).min())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x @ self.weight + self.raised).pow(-0.5).sum()
