@@ -22,7 +22,6 @@ from msprobe_builder.verdict.doubts.certainty import (
     has_drifted,
     is_cast_of_habit,
     is_cast_once,
-    is_given_unknown,
     is_left_out,
     is_open,
     is_rounded_perhaps,
@@ -31,12 +30,12 @@ from msprobe_builder.verdict.doubts.certainty import (
     is_within,
     module_is_off,
     paired_crosswise,
-    resized_inputs,
     was_given_more,
     works_on_other_parts,
 )
 from msprobe_builder.verdict.doubts.converging import meets_again
 from msprobe_builder.verdict.doubts.disagreeing import with_own_factors
+from msprobe_builder.verdict.doubts.incomparable import is_given_unknown, resized_inputs
 from msprobe_builder.verdict.doubts.norms_of_halves import told_by_norm
 from msprobe_builder.verdict.doubts.own_norms import OwnNorms, is_explained, wrong_numbers
 from msprobe_builder.verdict.doubts.reordered import (

@@ -14,7 +14,7 @@ from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.distance import WORST, fillers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
-from msprobe_builder.verdict.doubts.certainty import given_unknown, resized_inputs
+from msprobe_builder.verdict.doubts.incomparable import given_unknown, resized_inputs
 from msprobe_builder.verdict.doubts.reordered import takes_samples
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
