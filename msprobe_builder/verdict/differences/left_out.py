@@ -88,8 +88,9 @@ def _skips_calls(part: Part) -> bool:
     known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
         return _skips_layers([calls.stems[stem] for stem in np.unique(calls.stem[calls.is_module])])
-    numbers = np.unique(np.stack([calls.stem[known], calls.call[known]]), axis=1)[0]
-    recorded = np.bincount(numbers, minlength=len(calls.stems))
+    width = int(calls.call.max(initial=0)) + 1
+    each = np.unique(calls.stem[known] * width + calls.call[known])  # a number for both
+    recorded = np.bincount(each // width, minlength=len(calls.stems))
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)
     # An operator of which nothing was recorded is none that the recorder knows, such as a view.

@@ -140,6 +140,8 @@ _OF_ITSELF = (Cause.WEIGHT, Cause.WEIGHTS, Cause.ARGUMENT)
 def unknown_inputs(flow: Flow, node: int) -> str | None:
     """Of which call nobody recorded what it is given: ``it``, or ``its forward call``."""
     left, calls, table = flow.left_out, flow.npu.calls, flow.npu.table
+    if not (left.inputs or left.forward):
+        return None
     compared = table.node[(table.section == Section.INPUT) & (flow.bench_of >= 0)]
     if left.inputs and node not in compared:
         return "it"
