@@ -1,7 +1,9 @@
-"""How a suspect is called that stands at a node, and what a step and rank without its own says."""
+"""What is known of a suspect by its name alone, and what a step and rank without its own says."""
 
 BEFORE = "what runs before"
 FALLEN = "What differs here came from another rank or step."
+# What takes a rank's parts of parameters from outside, to put those of all ranks together.
+GATHERING = "Torch.fsdp_all_gather"
 
 
 def standing_at(name: str, *, is_unrecorded: bool) -> str:

@@ -14,8 +14,9 @@ from msprobe_builder.database.read.surroundings import Known, read_surroundings
 from msprobe_builder.database.write.verdict import write_ruling
 from msprobe_builder.dump.task import Task
 from msprobe_builder.verdict.findings import Cause
-from msprobe_builder.verdict.ruling.across import Hearing, Ruling, apart, judge_across
+from msprobe_builder.verdict.ruling.across import Ruling, apart, judge_across
 from msprobe_builder.verdict.ruling.conclusion import UNDECIDED, lacks_numbers
+from msprobe_builder.verdict.ruling.heard import Hearing
 from msprobe_builder.verdict.ruling.next_dump import SHOWN, earlier_dump, next_dump, steps_before
 
 _WEIGHTS = Cause.WEIGHTS.name.lower()  # most differ: the fault lies before the step

@@ -14,7 +14,7 @@ from msprobe_builder.database.read.cells import (
     text,
 )
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.verdict.ruling.across import Accused, Hearing, PlaceRuling, Repeated, Witness
+from msprobe_builder.verdict.ruling.heard import Accused, Hearing, PlaceRuling, Repeated, Witness
 
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
@@ -92,6 +92,14 @@ JOIN wanted ON wanted.shape_id = tensor.shape_id AND wanted.norm = tensor.norm
 WHERE graph.side = 0 AND section = :output AND coalesce(role.role, :clean) IN (:clean, :carrier)
     AND substr(value, -1) = '_' AND substr(value, -2) != '__'
 """
+# The input that is off most: where it agrees, what put it out says nothing of the others.
+_WORST_INPUT = """
+SELECT npu_ordinal FROM comparison
+JOIN tensor ON tensor.node_id = npu_node AND tensor.ordinal = npu_ordinal
+WHERE npu_node = ? AND section = ?
+ORDER BY max(coalesce(max_relative_err, 0), coalesce(min_relative_err, 0),
+    coalesce(mean_relative_err, 0), coalesce(norm_relative_err, 0)) DESC LIMIT 1
+"""
 _WEIGHTS = "SELECT count(*) FROM tensor WHERE node_id = ? AND section = ? AND max != min"
 
 
@@ -123,11 +131,12 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         ],
         [_accused(row) for row in rows],
     )
-    if len({place.step for place in hearing.places}) > 1:
+    if len(hearing.places) > 1:
         gradients = connection.execute(_LAST_GRADIENTS, (int(Direction.BACKWARD),))
         last = {graph: integer(node) for graph, node in gradients}
         for one, row in zip(hearing.accused, rows, strict=True):
             one.is_update = one.node_id > last.get(row[18], one.node_id)
+    if len({place.step for place in hearing.places}) > 1:
         _look_for_updates(connection, hearing.accused)
         if any(one.strength and one.cause == "weights" for one in hearing.accused):
             hearing.repeated.extend(_repeated(connection))
@@ -178,8 +187,13 @@ def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) ->
         steps = found.get(one.suspect_id)
         if not steps:
             continue
-        (weights,) = connection.execute(_WEIGHTS, (one.node_id, codes["weight"])).fetchone()
-        if one.cause != "weight" or len(steps) == integer(weights):
+        if one.cause == "weight":
+            (weights,) = connection.execute(_WEIGHTS, (one.node_id, codes["weight"])).fetchone()
+            is_trained = len(steps) == integer(weights)
+        else:
+            worst = connection.execute(_WORST_INPUT, (one.node_id, codes["input"])).fetchone()
+            is_trained = worst is None or integer(worst[0]) in steps
+        if is_trained:
             one.trained_in = max(steps.values())
 
 

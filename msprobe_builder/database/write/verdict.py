@@ -8,7 +8,8 @@ import numpy as np
 
 from msprobe_builder.base.codes import CallRole
 from msprobe_builder.database.write.rows import OrNull, insert_rows
-from msprobe_builder.verdict.ruling.across import Hearing, Ruling
+from msprobe_builder.verdict.ruling.across import Ruling
+from msprobe_builder.verdict.ruling.heard import Hearing
 from msprobe_builder.verdict.ruling.judgement import Judgement
 
 

@@ -291,7 +291,7 @@ def flow_of(
     error[np.isin(table.node, ends[2])] = np.nan
     producer = through_wrappers(npu, producer, lone)
     bench_producer = through_wrappers(bench, bench_producer, bench_lone)
-    fixed = discrete | ~np.isnan(masked) | is_merged
+    fixed = discrete | ~np.isnan(masked)
     return Flow(
         npu=npu,
         bench=bench,

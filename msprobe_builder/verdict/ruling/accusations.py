@@ -44,9 +44,11 @@ from msprobe_builder.verdict.doubts.reordered import (
     moved_values,
 )
 from msprobe_builder.verdict.doubts.second_pass import made_later
+from msprobe_builder.verdict.doubts.shares_of_passes import shares_of_passes
 from msprobe_builder.verdict.doubts.splitting import keeps_its_gradient
 from msprobe_builder.verdict.doubts.tails import largest_of_many
 from msprobe_builder.verdict.doubts.unshown import unshown
+from msprobe_builder.verdict.doubts.weights_given import of_weights
 from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Place, Roles
 from msprobe_builder.verdict.roles.gradients import cut_off, kept_history, lost_gradients
 from msprobe_builder.verdict.roles.onesided import in_common, is_undone
@@ -90,7 +92,7 @@ def accusations(
     :func:`~msprobe_builder.verdict.doubts.reordered.bits_of`.
     """
     assert result.comparisons is not None
-    roles = replace(roles, findings=_of_weights(flow, roles.findings))
+    roles = replace(roles, findings=of_weights(flow, roles.findings))
     later = made_later(flow, roles)
     drifted = has_drifted(flow, roles)
     same_calls = in_common(flow, more_often) >= _SAME_CALLS
@@ -121,6 +123,7 @@ def accusations(
         or number in elsewhere
         or is_given_first_gradient(flow, one, bits)
         or (own_order and one.at > last)
+        or shares_of_passes(flow, one) is not None
         else _strength(
             flow,
             one,
@@ -274,20 +277,6 @@ def _of_movers(one: Accusation, makers: tuple[Place, ...]) -> list[Accusation]:
     ]
 
 
-def _of_weights(flow: Flow, findings: list[Finding]) -> list[Finding]:
-    """The same, with weights told from data, and a weight of its own from weights all over."""
-    table = flow.npu.table
-    weights = table.section == Section.PARAMETERS
-    ratio = (flow.error / flow.floor)[weights & ~np.isnan(flow.error)]
-    most = len(ratio) >= _SEVERAL and float(np.median(ratio)) >= CERTAIN
-    cause = Cause.WEIGHTS if most else Cause.WEIGHT
-    return [
-        replace(one, cause=cause) if one.cause is Cause.EXTERNAL and weights[one.row] else one
-        for one in findings
-    ]
-
-
-_SEVERAL = 4
 _OF_THE_PROGRAM = (Cause.ARGUMENT, Cause.EXTRA, Cause.MISSING)
 _OF_NUMBERS = (Cause.OUTPUT, Cause.EXTRA, Cause.MISSING)  # shown by numbers alone
 

@@ -5,150 +5,12 @@ What a rank gets from others, and what a step inherits from the one before, is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
-from msprobe_builder.base.codes import CallRole, Direction, Kind, Strength
+from msprobe_builder.base.codes import CallRole, Strength
 from msprobe_builder.base.standing import FALLEN, standing_at
 from msprobe_builder.verdict.ruling.conclusion import CLEAN, NOT_JUDGED, UNDECIDED, sentence_of
-
-_CARRYING = (CallRole.CARRIER, CallRole.AMPLIFIER)
-
-
-@dataclass
-class Accused:
-    """A suspect as it stands while the ranks are heard."""
-
-    suspect_id: int
-    node_id: int
-    step: int
-    rank: int
-    side: int
-    seq: int  # place in the execution order of its graph
-    strength: int
-    cause: str
-    place: int
-    evidence: str
-    kind: int
-    direction: int
-    call: int | None
-    stem: str
-    source: str | None
-    module: str  # path of the module that it is called in; empty where it is in none
-    talks: bool = False  # to other ranks, itself or in a call that it encloses
-    is_update: bool = False  # made behind all gradients
-    trained_in: int | None = None  # step whose update, which agrees, put out its weights
-    changed: bool = False
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether its values come from other ranks as well."""
-        stem = self.stem
-        return self.talks or stem.endswith(".parameters_grad") or ".parameters_grad." in stem
-
-    @property
-    def can_be_heard(self) -> bool:
-        """Whether other ranks may have something to say in its favour."""
-        return self.strength > 0 and not self.side
-
-    def name(self) -> str:
-        word = {int(Direction.FORWARD): "forward", int(Direction.BACKWARD): "backward"}
-        if self.direction not in word:
-            return self.stem
-        if self.kind == Kind.API:
-            return f"{self.stem}.{self.call}.{word[self.direction]}"
-        return f"{self.stem}.{word[self.direction]}.{self.call}"
-
-    def explain(self, why: str) -> None:
-        """Somebody else is to blame."""
-        self.strength, self.changed = int(Strength.NONE), True
-        self.evidence = f"{why} {self.evidence}"
-
-    def weaken(self, why: str) -> None:
-        """It may be so without a fault."""
-        self.strength = min(self.strength, int(Strength.WEAK))
-        self.add(why)
-
-    def convict(self, why: str) -> None:
-        """What came later has felt it."""
-        self.strength = int(Strength.STRONG)
-        self.add(why)
-
-    def add(self, what: str) -> None:
-        self.changed = True
-        self.evidence = f"{self.evidence} {what}"
-
-
-@dataclass(frozen=True)
-class Witness:
-    """What part a call of another rank plays; None where there is no verdict on it."""
-
-    rank: int
-    role: int | None
-    given: float | None = None
-    is_same: bool = False  # it put out the same, to the last digit
-    inherits: bool = False  # from a suspect of that rank
-    is_accused_alike: bool = False  # of the same, in a call in which all give and take
-    gives: float = 0.0  # how far the norm is off of what it was given to talk of
-
-    @property
-    def carries(self) -> bool:
-        """Whether it hands on what was wrong on that rank before, though it may not be compared."""
-        return self.role in _CARRYING or (self.role == CallRole.UNKNOWN and self.inherits)
-
-
-@dataclass
-class PlaceRuling:
-    """The verdict on one step and rank."""
-
-    step: int
-    rank: int
-    conclusion: str
-    sentence: str
-    compared: int
-    noise: float | None = None  # of one call given equal tensors, where it is known
-    changed: bool = False
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """A module that this run calls ``own`` times in a step, and the reference ``theirs`` times."""
-
-    step: int
-    rank: int
-    module: str
-    own: int
-    theirs: int
-
-    @property
-    def sentence(self) -> str:
-        """As in a step of which a micro-step is missing."""
-        return (
-            f"Look at step {self.step} first: calls of {self.module} there are {self.own:,}, in the"
-            f" reference {self.theirs:,}."
-        )
-
-
-@dataclass(frozen=True)
-class Hearing:
-    """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
-
-    ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,
-    ``senders`` the ranks that sent in both runs what arrived, and send what is right; ``repeated``
-    the modules that one side calls more often, the first of each step and rank.
-    """
-
-    places: list[PlaceRuling]
-    accused: list[Accused]
-    namesakes: dict[int, list[Witness]] = field(default_factory=dict)
-    partners: dict[int, list[Witness]] = field(default_factory=dict)
-    senders: dict[int, int] = field(default_factory=dict)
-    repeated: list[Repeated] = field(default_factory=list)
-
-    @cached_property
-    def begins(self) -> int:
-        """The first step that was recorded."""
-        return min((place.step for place in self.places), default=0)
+from msprobe_builder.verdict.ruling.heard import Accused, Hearing, PlaceRuling, Repeated
 
 
 @dataclass(frozen=True)
@@ -172,7 +34,7 @@ def judge_across(hearing: Hearing) -> Ruling:
     _look_at_earlier_steps(hearing)
     _compare_ranks(accused, len({place.rank for place in places}))
     standing = [one for one in accused if one.strength]
-    standing.sort(key=lambda one: (-one.strength, one.step, *_position(one), one.rank))
+    standing.sort(key=_standing_first)
     for place in places:
         own = [one for one in accused if (one.step, one.rank) == (place.step, place.rank)]
         if any(one.changed for one in own):
@@ -195,6 +57,11 @@ def _rule_anew(place: PlaceRuling, standing: list[Accused]) -> None:
     elif place.conclusion != CLEAN:
         place.conclusion, place.sentence = CLEAN, FALLEN
     place.changed = True
+
+
+def _standing_first(one: Accused) -> tuple[int, ...]:
+    """The surest first, then the earliest; what may be of other ranks behind what is theirs."""
+    return -one.strength, one.step, one.is_of_others, *_position(one), one.rank
 
 
 def _position(one: Accused) -> tuple[int, int]:
@@ -220,7 +87,7 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             for other in hearing.namesakes.get(one.suspect_id, ())
             if (
                 other.carries
-                and other.given
+                and (other.given or other.inherits)  # gradients of parameters are given nothing
                 and wrong.get((one.step, other.rank), one.seq) < one.seq
                 # Where both hold the same now, though they were given their own, they have talked.
                 and (one.is_shared or other.is_same)
@@ -237,8 +104,14 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             if (other.carries or (other.role == CallRole.SUSPECT and not other.is_accused_alike))
             and other.rank != one.rank
         ]
-        if guilty:
+        if guilty or (guilty := _gathered_from(hearing, one)):
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+        elif one.reads_gradients and (others := _wrong_elsewhere(hearing, one)):
+            if others[0].strength == Strength.STRONG:
+                one.explain(f"Ranks add up gradients: it follows from rank {others[0].rank}.")
+            else:
+                one.is_of_others = True
+                one.weaken(f"Ranks add up gradients: look at rank {others[0].rank} first.")
         elif one.suspect_id in hearing.senders:
             sender = hearing.senders[one.suspect_id]
             one.explain(f"Rank {sender} has sent it so, where it agrees within rounding.")
@@ -248,6 +121,29 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             if other.gives > _GIVEN and other.rank != one.rank
         ]:
             one.weaken(f"What rank {giving[0]} gives to it differs: look there first.")
+
+
+def _gathered_from(hearing: Hearing, one: Accused) -> list[int]:
+    """The rank whose part of the parameters is another one, if this is what it was gathered to."""
+    if one.cause not in _WEIGHTS or one.gathers:
+        return []
+    return [
+        other.rank
+        for other in hearing.accused
+        if other.gathers and other.cause in _WEIGHTS and other.strength
+        if other.step == one.step and other.seq < one.seq
+    ]
+
+
+def _wrong_elsewhere(hearing: Hearing, one: Accused) -> list[Accused]:
+    """What is wrong on other ranks before their gradients are added up, the surest first."""
+    others = [
+        other
+        for other in hearing.accused
+        if other.step == one.step and other.rank != one.rank and other.strength
+        if not (other.is_update or other.is_shared)
+    ]
+    return sorted(others, key=lambda other: (-other.strength, other.seq))
 
 
 def _look_at_the_beginning(hearing: Hearing) -> None:
@@ -278,6 +174,7 @@ def _look_at_earlier_steps(hearing: Hearing) -> None:
         strong = [other.step for other in before if other.strength == Strength.STRONG]
         drawn = [other.step for other in before if other.cause == "random"]
         updates = [other for other in before if other.is_update and other.rank == one.rank]
+        updates = [other for other in updates if not other.is_of_others]
         doubted = [other.step for other in before if other.cause not in _WEIGHTS]
         if strong:
             one.explain(f"It follows from step {min(strong)}.")

@@ -16,6 +16,7 @@ from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, TURNING
 from msprobe_builder.verdict.doubts.incomparable import given_unknown, resized_inputs
 from msprobe_builder.verdict.doubts.reordered import takes_samples
+from msprobe_builder.verdict.doubts.shares_of_passes import shares_of_passes
 from msprobe_builder.verdict.findings import Cause, Finding
 from msprobe_builder.verdict.roles.unrecorded import unknown_inputs
 from msprobe_builder.verdict.ruling.conclusion import told_of_scale
@@ -34,6 +35,8 @@ def evidence(
     for argument in arguments[:_SHOWN_ARGUMENTS]:
         own, theirs = _short(argument.npu, argument.bench)
         told.append(f"Argument {argument.name} is {own}, in the reference {theirs}.")
+    if passes := shares_of_passes(flow, finding):
+        told.append(f"So many micro-steps are made: {passes[0]}, in the reference {passes[1]}.")
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
         told.append(_OF_SUMS if is_by_sum else _size(finding))
@@ -106,6 +109,11 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
             )
         if flow.left_out.calls and not flow.discrete[row]:
             return f"{name} {shown}; it is other data, or made by calls that were not recorded."
+        if flow.npu.calls.is_api[finding.at] and _is_behind_passes(flow, finding.at):
+            return (
+                f"{name} {shown}, and no recorded call has made it: it is what passes and ranks"
+                " have added up, or what an optimizer keeps."
+            )
         if flow.npu.calls.is_api[finding.at] and flow.npu.calls.is_module[_around(flow, finding)]:
             return (
                 f"{name} {shown}, and no recorded call has made it: another buffer or constant"
@@ -152,6 +160,14 @@ def _story(flow: Flow, finding: Finding, texts: Texts) -> str:
     if whose := unknown_inputs(flow, finding.at) if finding.side == 0 else None:
         return f"What {whose} is given was not recorded, {name} {shown}."
     return f"The inputs agree, {name} {shown}."
+
+
+def _is_behind_passes(flow: Flow, node: int) -> bool:
+    """Whether a call runs outside of modules when all gradients have been given back."""
+    calls, around = flow.npu.calls, int(flow.npu.tree.parent[node])
+    last = calls.last_pass
+    is_last = calls.direction[last] == Direction.BACKWARD and node > last
+    return bool(is_last and calls.direction[around] == Direction.NONE)
 
 
 def _around(flow: Flow, finding: Finding) -> int:
