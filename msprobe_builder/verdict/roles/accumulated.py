@@ -20,7 +20,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import NONE
-from msprobe_builder.verdict.roles.columns import elements
+from msprobe_builder.verdict.roles.columns import elements, made_by_both
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -41,6 +41,7 @@ class Gradients:
         self._kinds: Sequence[int] = elements(calls.kind)
         self._directions: Sequence[int] = elements(calls.direction)
         self._parent: Sequence[int] = elements(flow.npu.tree.parent)
+        self._made_by_both: Sequence[bool] = elements(made_by_both(flow))
         self._last = int(np.flatnonzero(calls.direction == Direction.BACKWARD).max(initial=-1))
 
     def are_read_by(self, node: int) -> bool:
@@ -78,6 +79,10 @@ class Gradients:
             later = np.nan_to_num(self._flow.error[rows[known:]])
             error = max(error, float(later.max()))
             amount = max(amount, float((later * self._flow.scale[rows[known:]]).max()))
+        if source < 0 and self._made_by_both[row]:
+            return (
+                NONE  # one call has put it out, which was compared: no rounding of others is in it
+            )
         size = float(self._flow.scale[row])
         cancelled = min(amount / size, _CANCELLED * error) if size > 0 else error
         return min(max(error, cancelled), WORST), source
