@@ -92,6 +92,11 @@ STEPS = (
         tables=("configuration", "configuration_difference"),
     ),
     Step(9, "Columns of large graphs, packed.", tables=("packed_column",)),
+    Step(
+        10,
+        "Which ranks of a merged model a suspect's arguments are off on.",
+        columns=(("suspect", "ranks"),),
+    ),
 )
 # Versions that files outside this repository may have: a file of each lies in tests/data.
 RELEASED = (1,)

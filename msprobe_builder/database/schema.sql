@@ -308,7 +308,8 @@ CREATE TABLE suspect (
     expected   REAL,
     heirs      INTEGER NOT NULL,  -- nodes that inherit from it
     source     TEXT,              -- file and line that made the call
-    evidence   TEXT NOT NULL
+    evidence   TEXT NOT NULL,
+    ranks      TEXT               -- of a merged model those whose arguments are off, with commas
 );
 CREATE INDEX suspect_node ON suspect (node_id);
 

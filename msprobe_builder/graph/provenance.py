@@ -67,6 +67,19 @@ class Shares(NamedTuple):
     elements: NDArray[np.float64]
 
 
+class Factors(NamedTuple):
+    """An argument such as a scale that ranks give as another number: each with its ranks."""
+
+    of_ranks: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def in_words(self) -> str:
+        """Which ranks give which."""
+        return " and ".join(
+            f"{value} on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+            for value, ranks in self.of_ranks
+        )
+
+
 class NumberOf(IntEnum):
     """What a number that a rank makes of its own parameters was made from."""
 
@@ -110,7 +123,7 @@ class Provenance:
     apart: dict[int, tuple[Apart, ...]] = field(default_factory=dict)
     shares: dict[int, Shares] = field(default_factory=dict)
     numbers: dict[int, Numbers] = field(default_factory=dict)
-    factors: dict[int, str] = field(default_factory=dict)
+    factors: dict[int, Factors] = field(default_factory=dict)
     slices: dict[int, int] = field(default_factory=dict)
     handed: dict[int, float] = field(default_factory=dict)
     origins: list[tuple[int, ...]] = field(default_factory=list)

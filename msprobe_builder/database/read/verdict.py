@@ -20,6 +20,7 @@ _SUSPECTS = """
 SELECT overall, step, rank, side, suspect.node_id, name, direction, strength, cause, suspect.error,
        expected, heirs, source, evidence,
        coalesce(
+           ranks,
            (SELECT group_concat(DISTINCT disagreement.suspect) FROM disagreement
             WHERE disagreement.node_id = suspect.node_id AND is_origin),
            -- Where nothing tells which of them is off it is none more than the other.

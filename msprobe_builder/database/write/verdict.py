@@ -30,7 +30,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
         ),
     )
     connection.executemany(
-        "INSERT INTO suspect VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO suspect VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 place,
@@ -43,6 +43,7 @@ def write_judgement(connection: sqlite3.Connection, judgement: Judgement, nodes:
                 one.heirs,
                 one.source,
                 one.evidence,
+                ",".join(map(str, one.ranks)) or None,
             )
             for place, one in enumerate(judgement.suspects, 1)
         ],

@@ -16,7 +16,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.assembly import Assembly
 from msprobe_builder.graph.floating import epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.provenance import Provenance, Shares
+from msprobe_builder.graph.provenance import Factors, Provenance, Shares
 from msprobe_builder.merge.flow.dimensions import Cut
 from msprobe_builder.merge.flow.share import Share, State
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
@@ -170,7 +170,7 @@ def combine(
 
 def _factors(
     tables: Sequence[ParameterTable], texts: Texts, ranks: Sequence[int]
-) -> dict[int, str]:
+) -> dict[int, Factors]:
     """By row of an argument that ranks give as another number, such as a scale: who gives which.
 
     Whole numbers tell places and counts, which are each rank's own. Of tensors it is the type.
@@ -188,11 +188,7 @@ def _factors(
         of_value: dict[str, list[int]] = {}
         for rank, value in zip(ranks, own, strict=True):
             of_value.setdefault(value, []).append(rank)
-        told = [
-            f"{value} on rank{'s' * (len(those) > 1)} {', '.join(map(str, those))}"
-            for value, those in of_value.items()
-        ]
-        found[row] = " and ".join(told)
+        found[row] = Factors(tuple((value, tuple(those)) for value, those in of_value.items()))
     return found
 
 

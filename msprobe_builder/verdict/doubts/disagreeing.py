@@ -74,6 +74,26 @@ def with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[in
     return [(int(table.node[row]), row) for row in np.flatnonzero(off).tolist()]
 
 
+def ranks_off(
+    flow: Flow, provenance: Provenance | None, node: int, texts: Texts
+) -> tuple[int, ...]:
+    """The ranks that give a call another factor than the reference does, where any gives its."""
+    table, bench = flow.npu.table, flow.bench.table
+    other, off = int(flow.partner[node]), set[int]()
+    for row in own_factors(table, provenance, node) if other >= 0 else ():
+        assert provenance is not None
+        first, last = np.searchsorted(bench.node, [other, other + 1]).tolist()
+        theirs = {
+            texts.values[bench.value_id[one]]
+            for one in range(first, last)
+            if bench.name_id[one] == table.name_id[row] and bench.value_id[one] >= 0
+        }
+        given = provenance.factors[row].of_ranks
+        if any(value in theirs for value, _ in given):
+            off.update(rank for value, ranks in given if value not in theirs for rank in ranks)
+    return tuple(sorted(off))
+
+
 def told_of_ranks(
     table: ParameterTable, provenance: Provenance | None, node: int, texts: Texts
 ) -> list[str]:
@@ -83,8 +103,9 @@ def told_of_ranks(
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     names = texts.values
     arguments = [
-        f"Argument {names[table.name_id[row]].removeprefix('input.')} is {provenance.factors[row]}."
+        f"Argument {names[table.name_id[row]].removeprefix('input.')} is {told}."
         for row in own_factors(table, provenance, node)
+        for told in [provenance.factors[row].in_words()]
     ]
     apart = [
         f"In {names[table.name_id[row]]} {in_words([one])}."

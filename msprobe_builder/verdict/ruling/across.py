@@ -87,7 +87,7 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             for other in hearing.namesakes.get(one.suspect_id, ())
             if (
                 other.carries
-                and (other.given or other.inherits)  # gradients of parameters are given nothing
+                and (other.given or (one.is_of_parameters and other.inherits))
                 and wrong.get((one.step, other.rank), one.seq) < one.seq
                 # Where both hold the same now, though they were given their own, they have talked.
                 and (one.is_shared or other.is_same)

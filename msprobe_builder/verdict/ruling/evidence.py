@@ -10,6 +10,7 @@ from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.dump.stack import Stacks, is_framework
+from msprobe_builder.metrics.result import Graph
 from msprobe_builder.verdict.differences.arguments import Argument
 from msprobe_builder.verdict.differences.distance import WORST, fillers
 from msprobe_builder.verdict.differences.flow import Flow
@@ -311,6 +312,14 @@ def _rounded(number: str, digits: int) -> str:
     value = float(number)
     is_short = number.lstrip("-").isdecimal() or len(number) <= digits + len("-0.")
     return number if is_short else f"{value:.{digits}g}"
+
+
+def told_of_overflow(graph: Graph, node: int) -> list[str]:
+    """Whether the overflow check has found the origin of NaN and infinity here."""
+    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
+    if not graph.overflow.any() or node != int(origins[0]):
+        return []
+    return ["The overflow check finds the origin of NaN or infinity here."]
 
 
 def source_line(stacks: Stacks, name: str, names: list[str]) -> str | None:

@@ -40,8 +40,12 @@ class Accused:
     @property
     def is_shared(self) -> bool:
         """Whether its values come from other ranks as well."""
-        stem = self.stem
-        return self.talks or stem.endswith(".parameters_grad") or ".parameters_grad." in stem
+        return self.talks or self.is_of_parameters
+
+    @property
+    def is_of_parameters(self) -> bool:
+        """Whether it stands for gradients of parameters, which is given nothing itself."""
+        return self.stem.endswith(".parameters_grad") or ".parameters_grad." in self.stem
 
     @property
     def gathers(self) -> bool:

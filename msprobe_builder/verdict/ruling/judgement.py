@@ -22,6 +22,7 @@ from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.differences.undecided import undecided_calls
 from msprobe_builder.verdict.doubts.disagreeing import (
     disagreeing,
+    ranks_off,
     told_of_numbers,
     told_of_ranks,
 )
@@ -53,7 +54,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     told_of_scale,
 )
 from msprobe_builder.verdict.ruling.coverage import coverage
-from msprobe_builder.verdict.ruling.evidence import evidence, source_line
+from msprobe_builder.verdict.ruling.evidence import evidence, source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.instead import named_instead
 from msprobe_builder.verdict.ruling.lines import at_its_line
 
@@ -76,6 +77,7 @@ class Suspect:
     heirs: int  # nodes that inherit from it
     evidence: str
     source: str | None  # file and line that made the call
+    ranks: tuple[int, ...]  # of a merged model, where an argument tells which are off
 
 
 @dataclass(frozen=True)
@@ -305,12 +307,13 @@ def _suspect(
                 if parts is not None and one.cause is Cause.PART
                 else evidence(flow, one, arguments, heirs, result.texts),
                 *_told_of_order(flow, one, bits),
-                *_told_of_overflow(graph, one.node),
+                *told_of_overflow(graph, one.node),
                 *told_of_ranks(graph.table, graph.provenance, one.node, result.texts),
                 *told_of_numbers(norms.of_ranks(one)),
             ]
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
+        ranks=() if one.side else ranks_off(flow, graph.provenance, one.node, result.texts),
     )
 
 
@@ -322,14 +325,6 @@ def _told_of_order(flow: Flow, finding: Finding, bits: Int | None) -> list[str]:
         "What it is given was made by calls that nobody recorded; there its values may have got"
         " into another order."
     ]
-
-
-def _told_of_overflow(graph: Graph, node: int) -> list[str]:
-    """Whether the overflow check has found the origin of NaN and infinity here."""
-    origins = np.flatnonzero(graph.overflow == graph.overflow.max(initial=0))
-    if not graph.overflow.any() or node != int(origins[0]):
-        return []
-    return ["The overflow check finds the origin of NaN or infinity here."]
 
 
 def _label(suspect: Suspect, result: PairResult) -> str:
