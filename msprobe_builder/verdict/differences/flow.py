@@ -203,7 +203,9 @@ def flow_of(
     producer = operands_apart(npu, producer, discrete)
     bench_producer = producers(bench.tree, bench.calls, bench.table)
     bench_producer = operands_apart(bench, bench_producer, is_whole[bench.table.dtype_id])
-    floor = np.fmax(floor, rounded_before(npu, bench.table, bench_of, producer, texts))
+    floor = np.fmax(
+        floor, rounded_before(npu, bench.table, bench_of, producer, texts, other_types=other_types)
+    )
     masked = sizes_behind_masks(npu, producer, visible, discrete)
     larger = masked > visible
     error[larger] *= visible[larger] / masked[larger]

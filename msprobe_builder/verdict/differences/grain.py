@@ -27,11 +27,19 @@ _ROUNDED = 0.25  # of a unit: each side rounds by half of it at most, and suspic
 
 
 def rounded_before(
-    npu: Part, bench: ParameterTable, bench_of: Int, producer: Int, texts: Texts
+    npu: Part,
+    bench: ParameterTable,
+    bench_of: Int,
+    producer: Int,
+    texts: Texts,
+    *,
+    other_types: bool,
 ) -> Float:
     """By row of the npu table what rounding in a coarser type before explains, 0 without.
 
-    As a fraction of the size, like the unit of the row's own type.
+    As a fraction of the size, like the unit of the row's own type. Unless the runs are of
+    ``other_types``, a cast of this run alone to a type coarser than any of the reference explains
+    nothing: it is what is wrong.
     """
     table, calls = npu.table, npu.calls
     whole = discrete_types(texts)
@@ -39,6 +47,12 @@ def rounded_before(
     paired = np.flatnonzero(bench_of >= 0)
     theirs = bench.dtype_id[bench_of[paired]]
     unit[paired] = np.fmax(unit[paired], np.where(whole[theirs], 0.0, epsilons(theirs, texts)))
+    if not other_types and len(bench):
+        used = np.where(
+            bench.is_tensor & ~whole[bench.dtype_id], epsilons(bench.dtype_id, texts), 0
+        )
+        alone = bench_of < 0
+        unit[alone] = np.fmin(unit[alone], used.max(initial=0.0))
     kept = unit.copy()
     forward = calls.is_forward_call[table.node] & table.is_tensor
     given = np.flatnonzero(forward & (table.section == Section.INPUT) & (producer >= 0))

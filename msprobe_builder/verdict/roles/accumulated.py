@@ -79,13 +79,17 @@ class Gradients:
             later = np.nan_to_num(self._flow.error[rows[known:]])
             error = max(error, float(later.max()))
             amount = max(amount, float((later * self._flow.scale[rows[known:]]).max()))
-        if source < 0 and self._made_by_both[row]:
-            return (
-                NONE  # one call has put it out, which was compared: no rounding of others is in it
-            )
+        if self._made_by_both[row] and (source < 0 or self._is_made_forward(row)):
+            return NONE  # a call that was compared has put it out: it holds nothing else
         size = float(self._flow.scale[row])
         cancelled = min(amount / size, _CANCELLED * error) if size > 0 else error
         return min(max(error, cancelled), WORST), source
+
+    def _is_made_forward(self, row: int) -> bool:
+        """Whether its counterpart comes from a call that gives no gradient back."""
+        flow = self._flow
+        made = int(flow.bench_producer[flow.bench_of[row]])
+        return bool(flow.bench.calls.direction[flow.bench.table.node[made]] == Direction.FORWARD)
 
 
 def uneven_gradients(flow: Flow) -> frozenset[int]:
