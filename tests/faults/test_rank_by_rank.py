@@ -33,6 +33,26 @@ def _worn(models: list[nn.Module], seat: Seat) -> None:
             models[0].get_parameter("layers.0.second.weight").mul_(1.05)
 
 
+def _louder(models: list[nn.Module], seat: Seat) -> None:
+    """What the attention of the second rank puts out."""
+    if seat.number == 1:
+        layer = models[0].get_submodule("layers.2.attention")
+        usual = layer.left
+        layer.left = lambda x: usual(x * 1.2)  # type: ignore[operator, assignment]
+
+
+def _steeper(models: list[nn.Module], seat: Seat) -> None:
+    """A gradient of the second rank, before an optimizer reads it."""
+    if seat.number == 1:
+        weight = models[0].get_parameter("layers.2.feed.down")
+        weight.register_post_accumulate_grad_hook(_steepen)
+
+
+def _steepen(weight: torch.Tensor) -> None:
+    assert weight.grad is not None
+    weight.grad.mul_(1.03)
+
+
 def _averaged(models: list[nn.Module], _: Seat) -> None:
     for model in models:
         model.get_submodule("layers.2.feed").share = 0.5  # type: ignore[assignment]
@@ -47,7 +67,10 @@ RUNS: list[tuple[str, Way, Plant | None]] = [
     ("stages", STAGES, None),
     ("stages_half", STAGES._replace(is_half=True), None),
     ("stages_weaker", STAGES._replace(factor=0.5), None),
+    ("stages_rounding", STAGES._replace(sends_half=True), None),
     ("sequence", SEQUENCE, None),
+    ("sequence_trained", SEQUENCE._replace(rate=0.1), None),
+    ("sequence_steeper", SEQUENCE._replace(rate=0.1), _steeper),
     ("sequence_averaged", SEQUENCE, _averaged),
     ("experts", EXPERTS, None),
     ("experts_worn", EXPERTS, _worn),
@@ -55,10 +78,13 @@ RUNS: list[tuple[str, Way, Plant | None]] = [
     ("replicas_largest", REPLICAS._replace(largest=True), None),
     ("shared", REPLICAS._replace(shares_parameters=True), None),
     ("shared_again", REPLICAS._replace(shares_parameters=True), None),
+    ("shared_worn", REPLICAS._replace(shares_parameters=True), _worn),
+    ("shared_louder", REPLICAS._replace(shares_parameters=True), _louder),
 ]
 WHOLE: list[tuple[str, Way, Plant | None]] = [
     ("several", Way({}, micro=4), None),
     ("one", Way({}), None),
+    ("one_trained", Way({}, rate=0.1), None),
 ]
 
 
@@ -138,3 +164,34 @@ def test_a_reduction_that_is_wrong_on_all_ranks_is_named_on_all(
 def test_room_for_parameters_of_all_ranks_holds_nothing(recorded: Path, tmp_path: Path) -> None:
     verdict, _ = _judged(recorded, "shared_again", "shared", tmp_path)
     assert (verdict.conclusion, verdict.suspects) == ("clean", ())
+
+
+def test_a_part_of_a_weight_is_named_where_it_is_gathered(recorded: Path, tmp_path: Path) -> None:
+    verdict, _ = _judged(recorded, "shared_worn", "shared", tmp_path)
+    [strong] = _strong(verdict)
+    assert (strong.rank, strong.cause) == (1, "weight")
+    assert strong.node.startswith("Torch.fsdp_all_gather_copy_in.")
+
+
+def test_gradients_of_parameters_hold_what_other_ranks_have_added(
+    recorded: Path, tmp_path: Path
+) -> None:
+    verdict, _ = _judged(recorded, "shared_louder", "shared", tmp_path)
+    assert "layers.2.attention" in verdict.sentence
+    assert {one.rank for one in _strong(verdict)} == {1}
+
+
+def test_a_stage_that_rounds_what_it_sends_is_named(recorded: Path, tmp_path: Path) -> None:
+    verdict, _ = _judged(recorded, "stages_rounding", "stages", tmp_path)
+    assert verdict.conclusion == "fault"
+    assert {(one.rank, one.node.split(".")[1]) for one in _strong(verdict)} == {(0, "bfloat16")}
+
+
+def test_rounding_of_other_gradients_does_not_hide_one_that_is_off(
+    recorded: Path, tmp_path: Path
+) -> None:
+    right, _ = _judged(recorded, "sequence_trained", "one_trained", tmp_path / "right", tp=2)
+    assert (right.conclusion, right.suspects) == ("clean", ())
+    verdict, _ = _judged(recorded, "sequence_steeper", "one_trained", tmp_path, tp=2)
+    assert verdict.conclusion == "undecided"
+    assert verdict.suspects[0].node.startswith("Tensor.add_.")

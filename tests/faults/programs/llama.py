@@ -37,6 +37,8 @@ class Way(NamedTuple):
     is_half: bool = False  # products in bfloat16
     largest: bool = False  # of gradients, where their mean belongs
     factor: float = 1.0  # of the gradient that a stage gets of the second micro-batch
+    sends_half: bool = False  # the first stage rounds what it sends
+    rate: float = 0.0  # of an optimizer; none where it is 0
 
 
 Plant = Callable[[list[nn.Module], Seat], None]
@@ -284,6 +286,11 @@ class Training:
             for parameter in self.models[0].parameters():
                 dist.all_reduce(parameter.grad, kind)
                 parameter.grad.div_(self.seat.dp)
+        if self.way.rate:
+            for name, parameter in self.models[0].named_parameters():
+                if self.seat.tp > 1 and (parameter.ndim == 1 or name.startswith("words")):
+                    dist.all_reduce(parameter.grad)  # each rank had a slice of the sequence
+            torch.optim.SGD(self.models[0].parameters(), self.way.rate).step()
 
     def forward(self, number: int, flow: int, model: nn.Module) -> None:
         x, labels = batch(number, self.seat)
@@ -293,7 +300,10 @@ class Training:
             x.requires_grad_()
         y = model(x, labels)
         if flow < self.way.flows - 1:
-            self.sent.append(dist.isend(y.detach().float(), (flow + 1) % self.seat.pp))
+            sent = y.detach().float()
+            if self.way.sends_half and flow == 0:
+                sent = sent.bfloat16().float()
+            self.sent.append(dist.isend(sent, (flow + 1) % self.seat.pp))
         self.kept.append((flow, x, y))
 
     def backward(self, number: int, flow: int, x: Tensor, y: Tensor) -> None:
