@@ -14,7 +14,11 @@ from tests.faults.splits.score import judged, record, score
 # stages whose ranks are numbered first; and tensors that PyTorch cuts along two meshes.
 FOUND = {
     "own_tp2": ("shard scaled", "NaN on one rank", "reduction missing on one rank"),
-    "cp2tp2": ("rotary offset of one tp rank", "rotary offset of one cp rank"),
+    "cp2tp2": (
+        "rotary offset of one tp rank",
+        "rotary offset of one cp rank",
+        "scale of one rank",
+    ),
     "ulysses_tp2": ("norm drifted",),
     "order_pp2tp2": ("weight of one rank",),
     "fsdp_tp2dp2": (),
