@@ -45,7 +45,7 @@ def _steeper(models: list[nn.Module], seat: Seat) -> None:
     """A gradient of the second rank, before an optimizer reads it."""
     if seat.number == 1:
         weight = models[0].get_parameter("layers.2.feed.down")
-        weight.register_post_accumulate_grad_hook(_steepen)
+        weight.register_post_accumulate_grad_hook(_steepen)  # type: ignore[no-untyped-call]
 
 
 def _steepen(weight: torch.Tensor) -> None:

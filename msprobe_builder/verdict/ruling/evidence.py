@@ -37,7 +37,7 @@ def evidence(
         own, theirs = _short(argument.npu, argument.bench)
         told.append(f"Argument {argument.name} is {own}, in the reference {theirs}.")
     if passes := shares_of_passes(flow, finding):
-        told.append(f"So many micro-steps are made: {passes[0]}, in the reference {passes[1]}.")
+        told.append(f"This run makes {passes[0]} micro-steps, the reference {passes[1]}.")
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
         told.append(_OF_SUMS if is_by_sum else _size(finding))

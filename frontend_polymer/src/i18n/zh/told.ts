@@ -19,6 +19,7 @@ import {
 import { OF_CHECKS, OF_NEXT_DUMP } from './told-afterwards';
 import { OF_EARLY_ENDS, OF_LEFT_OUT } from './told-left-out';
 import { OF_PRECISION } from './told-precision';
+import { OF_SUMS } from './told-sums';
 
 /** No verdict is as long; what is longer is not looked at. */
 const LONGEST = 4000;
@@ -289,6 +290,7 @@ const SENTENCES: readonly Told[] = [
   ...OF_CHECKS,
   OF_PARTS,
   ...OF_PRECISION,
+  ...OF_SUMS,
 ];
 
 /** Sentences that accuse nobody. */
