@@ -10,14 +10,10 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe_builder.dump.names import Direction, Kind, module_path
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
-
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,13 @@ class LeftOut:
 def left_out_of(npu: Part, bench: Part) -> LeftOut:
     """What the dumps of two sides lack; of what was put together from ranks nothing is known."""
     parts = npu, bench
-    if any(not _has_tensors(part).any() for part in parts):
+    held = [_held(part) for part in parts]
+    kinds = [{kind for kind, _, section in one if section in _ENDS} for one in held]
+    ways = [{way for _, way, section in one if section in _ENDS} & _WAYS for one in held]
+    sections = [{section for _, _, section in one} for one in held]
+    if not all(kinds):
         return LeftOut()
-    kinds = [_kinds(part) for part in parts]
-    ways = [_ways(part) for part in parts]
+    kinds = [one & {Kind.API, Kind.MODULE} for one in kinds]
     return LeftOut(
         skips=(_skips_calls(npu), _skips_calls(bench)),
         wholly=(
@@ -63,8 +62,8 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
             part.calls.is_module.any() and Kind.MODULE not in found
             for part, found in zip(parts, kinds, strict=True)
         ),
-        inputs=any(_lacks(part, Section.INPUT, Section.OUTPUT) for part in parts),
-        outputs=any(_lacks(part, Section.OUTPUT, Section.INPUT) for part in parts),
+        inputs=any(Section.INPUT not in one and Section.OUTPUT in one for one in sections),
+        outputs=any(Section.OUTPUT not in one and Section.INPUT in one for one in sections),
         forward=any(Direction.FORWARD not in found for found in ways),
         gradients=any(
             Direction.BACKWARD not in found and _is_trained(part)
@@ -73,10 +72,20 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
     )
 
 
-def _kinds(part: Part) -> set[Kind]:
-    """Whether modules have tensors, and other calls."""
-    found = part.calls.kind[part.table.node[_has_tensors(part)]]
-    return {kind for kind in (Kind.API, Kind.MODULE) if (found == kind).any()}
+_ENDS = (Section.INPUT, Section.OUTPUT)
+_WAYS = {Direction.FORWARD, Direction.BACKWARD}
+
+
+def _held(part: Part) -> set[tuple[int, int, int]]:
+    """Of which kind, direction and section there are tensors."""
+    calls, table = part.calls, part.table
+    of_node = calls.kind.astype(np.int64) * _MOST + calls.direction
+    found = np.bincount((of_node[table.node] * _MOST + table.section)[table.is_tensor])
+    numbers = np.flatnonzero(found).tolist()
+    return {(one // _MOST**2, one // _MOST % _MOST, one % _MOST) for one in numbers}
+
+
+_MOST = 8  # kinds, directions and sections are fewer
 
 
 def _skips_calls(part: Part) -> bool:
@@ -112,28 +121,11 @@ def _skips_layers(stems: list[str]) -> bool:
     return any(max(numbers) + 1 > len(numbers) for numbers in found.values())
 
 
-def _has_tensors(part: Part) -> Bool:
-    table = part.table
-    return np.asarray(table.is_tensor & np.isin(table.section, (Section.INPUT, Section.OUTPUT)))
-
-
-def _lacks(part: Part, section: Section, other: Section) -> bool:
-    """Whether no call has tensors of a section, though calls have others."""
-    sections = part.table.section[part.table.is_tensor]
-    return bool(not (sections == section).any() and (sections == other).any())
-
-
-def _ways(part: Part) -> set[Direction]:
-    """In which directions calls have tensors."""
-    found = part.calls.direction[part.table.node[_has_tensors(part)]]
-    return {way for way in (Direction.FORWARD, Direction.BACKWARD) if (found == way).any()}
-
-
 def _is_trained(part: Part) -> bool:
     """Whether gradients are used."""
     is_trained = (part.table.section == Section.PARAMETERS_GRAD).any()
     is_trained |= (part.calls.direction == Direction.BACKWARD).any()
-    return bool(is_trained or any(name in _BEHIND for name in part.tree.names))
+    return bool(is_trained or not _BEHIND.isdisjoint(part.calls.stems))
 
 
-_BEHIND = ("optimizer", "clip_grad")  # what works with gradients, as recorders name it
+_BEHIND = frozenset({"optimizer", "clip_grad"})  # what works with gradients, as recorders name it
