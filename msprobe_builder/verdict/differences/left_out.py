@@ -97,13 +97,17 @@ def _skips_calls(part: Part) -> bool:
     known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
         return _skips_layers([calls.stems[stem] for stem in np.unique(calls.stem[calls.is_module])])
-    width = int(calls.call.max(initial=0)) + 1
-    each = np.unique(calls.stem[known] * width + calls.call[known])  # a number for both
-    recorded = np.bincount(each // width, minlength=len(calls.stems))
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)
+    times = np.bincount(calls.stem[known], minlength=len(most))
     # An operator of which nothing was recorded is none that the recorder knows, such as a view.
-    return bool(np.any((recorded > 0) & (most > recorded)))
+    if np.any((times > 0) & (most > times)):
+        return True
+    most[times == 0] = 0
+    first = np.cumsum(most) - most  # there are no more numbers than calls
+    is_there = np.zeros(int(most.sum()), dtype=bool)
+    is_there[first[calls.stem[known]] + calls.call[known]] = True
+    return not is_there.all()
 
 
 _NUMBER = re.compile(r"\.(\d+)(?=\.|\Z)")
