@@ -269,3 +269,89 @@ def test_samples_in_another_order_accuse_no_call_for_certain(tmp_path: Path, sum
 
 def _train(model: nn.Module, samples: torch.Tensor) -> None:
     model(samples).backward()
+
+
+class Skipping(Model):
+    """One that leaves a call out."""
+
+    def __init__(self, skips: bool) -> None:
+        super().__init__()
+        self.skips = skips
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        x = self.embed(words)
+        for place, layer in enumerate(self.layers):
+            x = layer(x)
+            x = x if self.skips and place == 1 else x.mul(0.5)
+        return x.square().mean()
+
+
+@pytest.mark.parametrize("side", ["npu", "bench"])
+@pytest.mark.parametrize("how", ["ends", "filtered"])
+def test_a_call_is_missing_though_one_side_has_no_way_back(
+    tmp_path: Path, how: str, side: str
+) -> None:
+    cut: dict[str, Any] = (
+        {"ends": True} if how == "ends" else {"statistics": {"data_mode": ["forward"]}}
+    )
+    made = {
+        one: recorded(tmp_path / one, Skipping(one == "npu"), 1, **(cut if one == side else {}))
+        for one in ("npu", "bench")
+    }
+    first = verdict(tmp_path, made["npu"], made["bench"]).suspects[0]
+    assert (first.node, first.cause, first.side) == ("Tensor.mul.1.forward", "missing", "bench")
+
+
+class Stopping(Model):
+    """One that ends behind its second layer."""
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        x = self.embed(words)
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x
+
+
+def test_a_run_that_ended_on_its_way_ahead_says_so(tmp_path: Path) -> None:
+    npu = recorded(tmp_path / "npu", Stopping(), 1, ends=True)
+    told = verdict(tmp_path, npu, recorded(tmp_path / "bench", Model(), 1))
+    assert told.suspects == ()
+    assert "This run ends before" in told.sentence
+    assert "What a dump leaves out" not in told.sentence
+
+
+class Measured(Block):
+    """A layer that computes something of what it puts out that nobody uses."""
+
+    def __init__(self, power: float) -> None:
+        super().__init__(1.0, 1.0)
+        self.power = power
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = super().forward(x)
+        made.detach().abs().pow(self.power).mul(2.0)
+        return made
+
+
+def measured(power: float, wrong: int | None = None) -> Model:
+    model = Model(wrong)
+    model.layers[0] = Measured(power)
+    return model
+
+
+def test_what_nobody_uses_does_not_hide_what_was_left_out(tmp_path: Path) -> None:
+    chosen = layers(0, 3)
+    npu = recorded(tmp_path / "npu", measured(2.0, wrong=2), statistics=chosen)
+    told = verdict(tmp_path, npu, recorded(tmp_path / "bench", measured(3.0), statistics=chosen))
+    assert "Module.layers.3.Block.forward.0" in {
+        one.node for one in told.suspects if one.cause == "unrecorded"
+    }
+
+
+def test_a_long_number_in_a_name_ends_no_build(tmp_path: Path) -> None:
+    for side in ("npu", "bench"):
+        folder = recorded(tmp_path / side, Model(), level="L0")
+        for file in folder.rglob("*.json"):
+            file.write_text(file.read_text().replace("layers.2.", f"layers.{'7' * 4400}."))
+    told = verdict(tmp_path, tmp_path / "npu" / "dump", tmp_path / "bench" / "dump")
+    assert told.conclusion == "clean"

@@ -20,11 +20,13 @@ from msprobe_builder.graph.part import Part
 class LeftOut:
     """What one of two dumps lacks, or both.
 
-    ``skips`` tells by side whether some calls were left out, ``wholly`` whether all of a kind were.
+    ``skips`` tells by side whether some calls were left out, ``kinds`` and ``ways`` of which kinds
+    and directions all were that the other side has.
     """
 
     skips: tuple[bool, bool] = (False, False)
-    wholly: tuple[bool, bool] = (False, False)
+    kinds: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
+    ways: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
     modules: bool = False  # they are known by name alone
     inputs: bool = False
     outputs: bool = False
@@ -34,12 +36,17 @@ class LeftOut:
     @property
     def calls(self) -> bool:
         """Whether calls between those of the dump were left out."""
-        return any(self.skips) or any(self.wholly) or self.modules
+        return any(self.skips) or any(self.kinds) or self.modules
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter left something out; a run that has no way back may have ended before."""
+        return self.calls or self.inputs or self.outputs or self.forward or self.gradients
 
     @property
     def is_any(self) -> bool:
         """Whether what is given, or comes of it, may have been made by what nobody recorded."""
-        return self.calls or self.inputs or self.outputs or self.forward or self.gradients
+        return self.is_filtered or any(self.ways)
 
 
 def left_out_of(npu: Part, bench: Part) -> LeftOut:
@@ -53,11 +60,9 @@ def left_out_of(npu: Part, bench: Part) -> LeftOut:
         return LeftOut()
     kinds = [one & {Kind.API, Kind.MODULE} for one in kinds]
     return LeftOut(
-        skips=(_skips_calls(npu), _skips_calls(bench)),
-        wholly=(
-            kinds[0] < kinds[1] or ways[0] < ways[1],
-            kinds[1] < kinds[0] or ways[1] < ways[0],
-        ),
+        skips=(_skips_calls(npu, bench), _skips_calls(bench, npu)),
+        kinds=(frozenset(kinds[1] - kinds[0]), frozenset(kinds[0] - kinds[1])),
+        ways=(frozenset(ways[1] - ways[0]), frozenset(ways[0] - ways[1])),
         modules=any(
             part.calls.is_module.any() and Kind.MODULE not in found
             for part, found in zip(parts, kinds, strict=True)
@@ -88,7 +93,7 @@ def _held(part: Part) -> set[tuple[int, int, int]]:
 _MOST = 8  # kinds, directions and sections are fewer
 
 
-def _skips_calls(part: Part) -> bool:
+def _skips_calls(part: Part, other: Part) -> bool:
     """Whether numbers of calls are missing, which each operator counts from 0 on.
 
     Modules are counted each on its own: of a dump of modules alone the layers tell.
@@ -96,7 +101,11 @@ def _skips_calls(part: Part) -> bool:
     calls = part.calls
     known = calls.is_forward_call & (part.tree.record >= 0)  # else the hierarchy alone has it
     if not calls.is_api.any():
-        return _skips_layers([calls.stems[stem] for stem in np.unique(calls.stem[calls.is_module])])
+        own, theirs = (_layers(one) for one in (part, other))
+        return any(
+            bool(min(numbers) or theirs.get(name, set()) & set(range(max(numbers))) - numbers)
+            for name, numbers in own.items()
+        )
     most = np.zeros(len(calls.stems), dtype=np.int64)
     np.maximum.at(most, calls.stem[calls.is_api], calls.call[calls.is_api] + 1)
     times = np.bincount(calls.stem[known], minlength=len(most))
@@ -110,19 +119,22 @@ def _skips_calls(part: Part) -> bool:
     return not is_there.all()
 
 
-_NUMBER = re.compile(r"\.(\d+)(?=\.|\Z)")
+_NUMBER = re.compile(r"\.(\d{1,9})(?=\.|\Z)")
 
 
-def _skips_layers(stems: list[str]) -> bool:
-    """Whether the layers begin behind the first, or some in between are missing.
+def _layers(part: Part) -> dict[str, set[int]]:
+    """The numbers of the modules in each outermost list.
 
-    Lists inside of layers may hold what is called for some data alone, such as experts.
+    Lists inside of layers may hold what is called for some data alone, such as experts; so may the
+    middle of this one, unless the other side calls it.
     """
+    calls = part.calls
     found: dict[str, set[int]] = {}
-    for path in map(module_path, stems):
+    for stem in np.unique(calls.stem[calls.is_module]).tolist():
+        path = module_path(calls.stems[stem])
         if number := _NUMBER.search(path):
             found.setdefault(path[: number.start()], set()).add(int(number[1]))
-    return any(max(numbers) + 1 > len(numbers) for numbers in found.values())
+    return found
 
 
 def _is_trained(part: Part) -> bool:

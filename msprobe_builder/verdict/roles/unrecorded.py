@@ -55,7 +55,8 @@ def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
 
 
 def _is_recorded(part: Part, node: int) -> bool:
-    return bool(np.any(part.table.node == node))
+    first, last = np.searchsorted(part.table.node, [node, node + 1]).tolist()
+    return bool(first < last)
 
 
 def _is_maker_recorded(flow: Flow, row: int) -> bool:
@@ -70,15 +71,18 @@ def _is_left_out(flow: Flow, finding: Finding) -> bool:
     """Whether a call that one side alone has was merely left out on the other, or itself."""
     part, partner = (flow.bench, flow.bench_partner) if finding.side else (flow.npu, flow.partner)
     there, other = (flow.npu, 0) if finding.side else (flow.bench, 1)
-    if flow.left_out.wholly[other] or not _is_recorded(part, finding.node):
+    left, node = flow.left_out, finding.node
+    if part.calls.kind[node] in left.kinds[other] or part.calls.direction[node] in left.ways[other]:
+        return True
+    if not _is_recorded(part, node):
         return True
     # What the other side skips lies outside of modules that both have, or was called on the way
     # back by a function with a derivative of its own, which no module encloses.
-    around = int(part.tree.parent[finding.node])
+    around = int(part.tree.parent[node])
     calls = part.calls
     is_inside = calls.is_module[around] and _is_recorded(there, int(partner[around]))
-    is_inside &= calls.direction[around] == calls.direction[finding.node]
-    return bool(flow.left_out.skips[other] and not is_inside)
+    is_inside &= calls.direction[around] == calls.direction[node]
+    return bool(left.skips[other] and not is_inside)
 
 
 def _takes_part(flow: Flow, row: int) -> bool:
@@ -95,19 +99,22 @@ def _has_way_back(flow: Flow, node: int) -> bool:
     inside = np.arange(around, int(tree.subtree_end[around]) + 1)
     back = np.r_[inside, calls.twin[inside]]
     back = back[(back >= 0) & (calls.direction[back] == Direction.BACKWARD)]
-    return bool(np.isin(table.node[table.is_tensor], back).any())
+    ends = np.searchsorted(table.node, [back, back + 1])
+    return any(table.is_tensor[first:last].any() for first, last in ends.T.tolist())
 
 
 def of_what_was_left_out(flow: Flow, roles: Roles) -> tuple[set[int], set[int]]:
     """Findings, by number, that may follow from earlier ones, and those that are not certain.
 
     Where nobody recorded what calls are given, or what those before them put out, whatever is off
-    later may follow from the first.
+    later may follow from the first; what comes from calls that were left out may where its own
+    module has felt that.
     """
     left = flow.left_out
     if not left.is_any:
         return set(), set()
     blind = left.inputs or left.outputs or left.forward
+    is_felt = bool(len(roles.outside) and roles.outside[0])
     own = {
         number
         for number, one in enumerate(roles.findings)
@@ -118,7 +125,7 @@ def of_what_was_left_out(flow: Flow, roles: Roles) -> tuple[set[int], set[int]]:
     later = {
         number
         for number, one in enumerate(roles.findings)
-        if number and number not in own and (blind or _is_from_before(flow, one))
+        if number and number not in own and (blind or (is_felt and _is_from_before(flow, one)))
     }
     return later, {
         number
@@ -139,13 +146,20 @@ _OF_ITSELF = (Cause.WEIGHT, Cause.WEIGHTS, Cause.ARGUMENT)
 
 def unknown_inputs(flow: Flow, node: int) -> str | None:
     """Of which call nobody recorded what it is given: ``it``, or ``its forward call``."""
-    left, calls, table = flow.left_out, flow.npu.calls, flow.npu.table
+    left, calls = flow.left_out, flow.npu.calls
     if not (left.inputs or left.forward):
         return None
-    compared = table.node[(table.section == Section.INPUT) & (flow.bench_of >= 0)]
-    if left.inputs and node not in compared:
+    if left.inputs and not _is_given_compared(flow, node):
         return "it"
     is_back = calls.direction[node] == Direction.BACKWARD
-    if is_back and left.forward and int(calls.twin[node]) not in compared:
+    if is_back and left.forward and not _is_given_compared(flow, int(calls.twin[node])):
         return "its forward call"
     return None
+
+
+def _is_given_compared(flow: Flow, node: int) -> bool:
+    """Whether anything was compared that a call is given."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    is_input = table.section[first:last] == Section.INPUT
+    return bool((is_input & (flow.bench_of[first:last] >= 0)).any())

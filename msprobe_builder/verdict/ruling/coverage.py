@@ -35,7 +35,7 @@ def coverage(flow: Flow, roles: Roles, known: Bool) -> Coverage:
     unknown = (roles.role == CallRole.UNKNOWN) & ~known
     if flow.is_merged:  # the calls between its ranks are nobody's counterpart
         return Coverage(int(np.count_nonzero(unknown)), "")
-    if flow.left_out.is_any:
+    if flow.left_out.is_filtered or _lacks_the_way_back_alone(flow):
         recorded = np.zeros(len(unknown), dtype=bool)
         recorded[flow.npu.table.node[flow.npu.table.is_tensor]] = True
         open_calls = unknown & recorded & (flow.partner >= 0)
@@ -69,6 +69,20 @@ def ends_early(flow: Flow) -> bool:
         len(again) > 1 and _is_behind(flow, side, int(again[0]))
         for side, again in ((side, _again(flow, side)) for side in (0, 1))
     )
+
+
+def _lacks_the_way_back_alone(flow: Flow) -> bool:
+    """Whether one side has no way back though it has all of the way ahead that the other has.
+
+    Else it may have ended in there.
+    """
+    if not any(flow.left_out.ways):
+        return False
+    ahead = [
+        int(np.count_nonzero(part.calls.is_module & (part.calls.direction == Direction.FORWARD)))
+        for part in (flow.npu, flow.bench)
+    ]
+    return ahead[0] >= ahead[1] if flow.left_out.ways[0] else ahead[1] >= ahead[0]
 
 
 def _side(flow: Flow, side: int) -> tuple[Part, Bool]:
