@@ -248,3 +248,9 @@ def operator_mask(tree: Tree, operators: frozenset[str]) -> NDArray[np.bool_]:
     return np.asarray(
         calls.is_api & (calls.of_stems(lambda stem: stem.rpartition(".")[2] in operators) == 1)
     )
+
+
+def is_outside_of_modules(tree: Tree, node: int) -> bool:
+    """Whether no module calls it."""
+    above = tree.parsed[int(tree.parent[node])]
+    return above.kind is not Kind.MODULE or above.direction is Direction.NONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from math import nan
@@ -12,6 +13,7 @@ from msprobe_builder.database.problems import DamagedError
 UINT32 = 2**32 - 1
 INT32 = 2**31 - 1  # what the browser holds columns in
 MAX_NODE = 2**53  # exact in float64, which carries whole columns
+_LISTED = re.compile(r"[0-9]{1,10}(?:,[0-9]{1,10})*")
 _FLOATS = {float, type(None)}
 _FLAGS = {0: False, 1: True, None: None}
 
@@ -74,6 +76,16 @@ def optional_text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise DamagedError(f"{_shown(value)} stands where a text belongs")
+
+
+def listed(value: object) -> tuple[int, ...]:
+    """Whole numbers with commas between, each once and in order; NULL is none."""
+    if value is None:
+        return ()
+    parts = optional_text(str(value) if type(value) is int else value) or ""
+    if _LISTED.fullmatch(parts) is None:
+        raise DamagedError(f"{_shown(value)} stands where numbers with commas between belong")
+    return tuple(sorted({int(part) for part in parts.split(",")}))
 
 
 def texts(column: Sequence[Any]) -> Iterable[str]:

@@ -12,6 +12,7 @@ from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import FALLEN, standing_at
+from msprobe_builder.database.read.cells import listed
 from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
@@ -139,7 +140,6 @@ def _next_dump(connection: sqlite3.Connection, text: str | None) -> dict[str, An
 
 
 def _suspect(row: tuple[Any, ...]) -> Suspect:
-    ranks = () if row[14] is None else tuple(sorted({int(one) for one in row[14].split(",")}))
     return Suspect(
         step=int(row[1]),
         rank=int(row[2]),
@@ -154,7 +154,7 @@ def _suspect(row: tuple[Any, ...]) -> Suspect:
         heirs=int(row[11]),
         source=row[12],
         evidence=f"{row[13]}{_told_of_check(row)}",
-        ranks=ranks,
+        ranks=listed(row[14]),
         check=row[17],
         command=_command(row),
         is_of_torch=_is_of_torch(row),

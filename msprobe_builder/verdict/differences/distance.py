@@ -51,7 +51,7 @@ OTHER_BITS = 1.0  # of tensors of which checksums alone tell that they differ
 _FILLER = 1e3
 _LOWEST = 9.9e3  # -65504 of float16, or -1e4, which is -9984 in bfloat16
 _MAX, _MIN, _MEAN, _NORM = range(4)
-_BLOCK = 1 << 13  # pairs at a time: what is worked out of them stays near the processor
+BLOCK = 1 << 13  # rows or pairs at a time: what is worked out of them stays near the processor
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def distances(
     worst, broken = np.empty(len(pairs)), np.empty(len(pairs), dtype=bool)
     informative, visible = np.empty(len(pairs), dtype=bool), np.empty(len(pairs))
     whole = discrete_types(texts)[npu.dtype_id]
-    for first in range(0, len(pairs), _BLOCK):
-        block = slice(first, first + _BLOCK)
+    for first in range(0, len(pairs), BLOCK):
+        block = slice(first, first + BLOCK)
         worst[block], broken[block], informative[block], visible[block] = _of_statistics(
             npu, bench, comparisons, block, normalised[pairs.npu[block]], whole[pairs.npu[block]]
         )

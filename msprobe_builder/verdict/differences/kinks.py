@@ -20,7 +20,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import Part
-from msprobe_builder.verdict.differences.distance import WORST, weights
+from msprobe_builder.verdict.differences.distance import BLOCK, WORST, weights
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -55,8 +55,8 @@ def errors_of_norm(npu: ParameterTable, bench: ParameterTable, bench_of: Int) ->
     An element of the fraction m of the norm changes it by m² / 2. In units of the other errors.
     """
     result = np.zeros(len(npu))
-    for begin in range(0, len(npu), _BLOCK):
-        rows = begin + np.flatnonzero(bench_of[begin : begin + _BLOCK] >= 0)
+    for begin in range(0, len(npu), BLOCK):
+        rows = begin + np.flatnonzero(bench_of[begin : begin + BLOCK] >= 0)
         others = bench_of[rows]
         largest = np.zeros(len(rows))
         for statistics, taken in ((npu.statistics, rows), (bench.statistics, others)):
@@ -83,6 +83,3 @@ def off_in_sum(
     apart = npu.statistics[2, own] - bench.statistics[2, other]
     size = float(np.sum(bench.statistics[3, other] * np.sqrt(elements)))
     return abs(float(np.sum(apart * elements))) / size if size > 0 else math.inf
-
-
-_BLOCK = 1 << 13  # rows at a time: what is worked out of them stays near the processor

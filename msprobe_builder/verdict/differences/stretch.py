@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.verdict.differences.distance import BLOCK
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import (
     CASTS,
@@ -35,7 +36,6 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_BLOCK = 1 << 13  # rows at a time: what is worked out of them stays near the processor
 _UNTOLD = 1e12  # times what a tensor may be off when there is no size to measure it by
 _UNFOUNDED = (Family.UNINITIALISED, Family.RANDOM)  # what they put out follows from nothing
 
@@ -102,8 +102,8 @@ def stretch(flow: Flow, first: Int, cancelled: Float) -> Float:
     waves = curves & flow.npu.calls.are(WAVES)
     backward = _backward(flow)
     result = np.empty(len(cancelled))
-    for begin in range(0, len(result), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
+    for begin in range(0, len(result), BLOCK):
+        rows = slice(begin, begin + BLOCK)
         node, scale = flow.npu.table.node[rows], flow.scale[rows]
         given, reach = first[node], reaches[node]
         with np.errstate(all="ignore"):

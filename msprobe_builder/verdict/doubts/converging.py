@@ -39,10 +39,10 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     expected = max(finding.expected, unit if unit > HALF else 0.0)
     finding = replace(finding, expected=expected)
     most = SUSPICIOUS
-    between, met = _until_it_agrees(flow, node, finding, most)
+    between, met = _until_it_agrees(flow, node, finding, most, into_modules=False)
     if not met and unit > HALF and finding.cause in _OF_ONE_SIDE:
         most = _ONCE
-        between, met = _until_it_agrees(flow, node, finding, most)
+        between, met = _until_it_agrees(flow, node, finding, most, into_modules=True)
         met = met if all(_are_off(flow, one, expected, SUSPICIOUS) for one in met) else []
     if not met:
         return False
@@ -62,15 +62,14 @@ def _are_off(flow: Flow, node: int, expected: float, most: float) -> int:
 
 
 def _until_it_agrees(
-    flow: Flow, start: int, finding: Finding, most: float
+    flow: Flow, start: int, finding: Finding, most: float, *, into_modules: bool
 ) -> tuple[list[int], list[int]]:
     """Calls that are off, and those behind them that agree; none where one has no end.
 
     What a call is given may be off and what it puts out agree: the ways meet in the call itself.
     In halves a fault is thinned out step by step until nothing tells it from rounding, so that ways
-    end at modules, unless what agrees is off by no more than ``most`` = ``_ONCE``.
+    end at modules there: ``into_modules`` asks for ``most`` as little as rounding once makes.
     """
-    into_modules = most == _ONCE
     between: list[int] = []
     met: list[int] = []
     is_given = flow.npu.table.section[finding.row] == Section.INPUT

@@ -75,19 +75,22 @@ def with_own_factors(flow: Flow, provenance: Provenance | None) -> list[tuple[in
 
 
 def ranks_off(
-    flow: Flow, provenance: Provenance | None, node: int, texts: Texts
+    flow: Flow, provenance: Provenance | None, other: Provenance | None, node: int, texts: Texts
 ) -> tuple[int, ...]:
-    """The ranks that give a call another factor than the reference does, where any gives its."""
+    """The ranks that give a call another factor than the reference does, where any gives its.
+
+    Where ranks of the reference give their own as well, that it shows one of them tells nothing.
+    """
     table, bench = flow.npu.table, flow.bench.table
-    other, off = int(flow.partner[node]), set[int]()
-    for row in own_factors(table, provenance, node) if other >= 0 else ():
+    partner, off = int(flow.partner[node]), set[int]()
+    of_ranks = {} if other is None else other.factors
+    for row in own_factors(table, provenance, node) if partner >= 0 else ():
         assert provenance is not None
-        first, last = np.searchsorted(bench.node, [other, other + 1]).tolist()
-        theirs = {
-            texts.values[bench.value_id[one]]
-            for one in range(first, last)
-            if bench.name_id[one] == table.name_id[row] and bench.value_id[one] >= 0
-        }
+        first, last = np.searchsorted(bench.node, [partner, partner + 1]).tolist()
+        same = [one for one in range(first, last) if bench.name_id[one] == table.name_id[row]]
+        if any(one in of_ranks for one in same):
+            continue
+        theirs = {texts.values[bench.value_id[one]] for one in same if bench.value_id[one] >= 0}
         given = provenance.factors[row].of_ranks
         if any(value in theirs for value, _ in given):
             off.update(rank for value, ranks in given if value not in theirs for rank in ranks)

@@ -2,16 +2,25 @@
 
 Gradients add up over the passes of a step, so that a script divides by their number, or multiplies
 by its inverse. With another number of passes, as where two replicas share them, that is no fault;
-what it puts out differs all the same, and so does everything behind it.
+what it puts out differs all the same, and so does everything behind it. A script does that to the
+loss, which is one number and outside of all modules: a factor inside of one knows no passes.
 """
 
 from __future__ import annotations
 
 from math import isclose
 
+import numpy as np
+
+from msprobe_builder.dump.parameters import Section
+from msprobe_builder.graph.calls import operator_of
+from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.differences.operators import MULTIPLYING, QUOTIENTS
 from msprobe_builder.verdict.findings import Finding
 
+_DIVIDES = QUOTIENTS | {"itruediv"}
+_MULTIPLIES = MULTIPLYING | {"multiply"}
 _SAME = 1e-6  # two spellings of one number
 
 
@@ -19,13 +28,29 @@ def shares_of_passes(flow: Flow, finding: Finding) -> tuple[int, int] | None:
     """The micro-steps of both sides where all that differs of a call goes with them."""
     own, theirs = flow.npu.tree.micro_steps, flow.bench.tree.micro_steps
     several = flow.arguments.get(finding.node, []) if finding.side == 0 else []
-    if own == theirs or not several:
+    if own == theirs or not several or not _is_of_a_loss(flow, finding.node):
+        return None
+    operator = operator_of(flow.npu.tree.parsed[finding.node].stem)
+    if operator in _DIVIDES:
+        due = own / theirs
+    elif operator in _MULTIPLIES:
+        due = theirs / own
+    else:
         return None
     for one in several:
         try:
             ratio = float(one.npu) / float(one.bench)
         except (ValueError, ZeroDivisionError):
             return None
-        if not any(isclose(ratio, due, rel_tol=_SAME) for due in (own / theirs, theirs / own)):
+        if not isclose(ratio, due, rel_tol=_SAME):
             return None
     return own, theirs
+
+
+def _is_of_a_loss(flow: Flow, node: int) -> bool:
+    """Whether a call outside of all modules puts out one number."""
+    table = flow.npu.table
+    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
+    rows = np.arange(first, last)[table.section[first:last] == Section.OUTPUT]
+    one_number = len(rows) > 0 and bool((table.numel[rows] == 1).all())
+    return one_number and is_outside_of_modules(flow.npu.tree, node)

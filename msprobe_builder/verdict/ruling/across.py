@@ -104,8 +104,10 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             if (other.carries or (other.role == CallRole.SUSPECT and not other.is_accused_alike))
             and other.rank != one.rank
         ]
-        if guilty or (guilty := _gathered_from(hearing, one)):
+        if guilty:
             one.explain(f"It comes from rank {guilty[0]}, where it was wrong before.")
+        elif gathered := _gathered_from(hearing, one):
+            _explain_by_gathering(one, gathered)
         elif one.reads_gradients and (others := _wrong_elsewhere(hearing, one)):
             if others[0].strength == Strength.STRONG:
                 one.explain(f"Ranks add up gradients: it follows from rank {others[0].rank}.")
@@ -123,16 +125,28 @@ def _hear_other_ranks(hearing: Hearing) -> None:
             one.weaken(f"What rank {giving[0]} gives to it differs: look there first.")
 
 
-def _gathered_from(hearing: Hearing, one: Accused) -> list[int]:
-    """The rank whose part of the parameters is another one, if this is what it was gathered to."""
+def _gathered_from(hearing: Hearing, one: Accused) -> Accused | None:
+    """Where a rank gives other parts of parameters, if this is what they were gathered to.
+
+    One that is less sure than this explains nothing: it may be of other parameters, and right. That
+    it came before is known on another rank, too: ranks that gather from each other run one program.
+    """
     if one.cause not in _WEIGHTS or one.gathers:
-        return []
-    return [
-        other.rank
+        return None
+    found = [
+        other
         for other in hearing.accused
-        if other.gathers and other.cause in _WEIGHTS and other.strength
+        if other.gathers and other.cause in _WEIGHTS and other.strength >= one.strength
         if other.step == one.step and other.seq < one.seq
     ]
+    return min(found, key=lambda other: (-other.strength, other.seq, other.rank), default=None)
+
+
+def _explain_by_gathering(one: Accused, other: Accused) -> None:
+    if other.rank == one.rank:
+        one.explain(f"Its parameters were gathered in {other.name()}, where they were wrong.")
+    else:
+        one.explain(f"It comes from rank {other.rank}, where it was wrong before.")
 
 
 def _wrong_elsewhere(hearing: Hearing, one: Accused) -> list[Accused]:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from msprobe_builder.dump.names import Direction, Kind
-from msprobe_builder.graph.tree import Tree
+from msprobe_builder.graph.tree import is_outside_of_modules
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.findings import Cause, Finding
@@ -62,15 +61,10 @@ def _renamed(flow: Flow, npu: Graph, bench: Graph) -> set[Files]:
 def _files(flow: Flow, node: int, npu: Graph, bench: Graph) -> Files | None:
     """The files that make a call outside of modules and its partner, where both are known."""
     other = int(flow.partner[node])
-    if other < 0 or not _is_outside(flow.npu.tree, node):
+    if other < 0 or not is_outside_of_modules(flow.npu.tree, node):
         return None
     mine, theirs = _file(npu, node), _file(bench, other)
     return None if mine is None or theirs is None else (mine, theirs)
-
-
-def _is_outside(tree: Tree, node: int) -> bool:
-    above = tree.parsed[int(tree.parent[node])]
-    return above.kind is not Kind.MODULE or above.direction is Direction.NONE
 
 
 def _file(graph: Graph, node: int) -> str | None:

@@ -37,7 +37,8 @@ def evidence(
         own, theirs = _short(argument.npu, argument.bench)
         told.append(f"Argument {argument.name} is {own}, in the reference {theirs}.")
     if passes := shares_of_passes(flow, finding):
-        told.append(f"This run makes {passes[0]} micro-steps, the reference {passes[1]}.")
+        own = f"{passes[0]} micro-step{'' if passes[0] == 1 else 's'}"
+        told.append(f"This run makes {own}, the reference {passes[1]}.")
     if finding.error > 0 and finding.cause not in (Cause.GRADIENT, Cause.RANDOM, Cause.RANK):
         is_by_sum = finding.row >= 0 and flow.by_sum[finding.row]
         told.append(_OF_SUMS if is_by_sum else _size(finding))

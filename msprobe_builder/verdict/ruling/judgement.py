@@ -313,7 +313,9 @@ def _suspect(
             ]
         ),
         source=source_line(graph.dump.stacks, graph.tree.names[one.node], forward),
-        ranks=() if one.side else ranks_off(flow, graph.provenance, one.node, result.texts),
+        ranks=()
+        if one.side
+        else ranks_off(flow, graph.provenance, result.bench.provenance, one.node, result.texts),
     )
 
 

@@ -67,20 +67,43 @@ def test_a_product_of_keys_that_nobody_compared_is_not_accused_for_sure(
     assert "The inputs agree" not in sentence
 
 
+def _normalises_by_another_epsilon(records: Record) -> None:
+    norm = records["Functional.rms_norm.4.forward"]
+    norm["input_args"][3]["value"] = 0.1
+    scale_everywhere(records, norm["output"][0], 0.6)
+
+
 def test_a_rank_that_normalises_by_another_epsilon_is_named(dumps: Path, tmp_path: Path) -> None:
     """What rank 3 normalises is its slice of a sequence: no other rank has it to compare with."""
-
-    def change(records: Record) -> None:
-        norm = records["Functional.rms_norm.4.forward"]
-        norm["input_args"][3]["value"] = 0.1
-        scale_everywhere(records, norm["output"][0], 0.6)
-
-    changed = change_rank(dumps / "halves_tp2pp2sp", tmp_path / "changed", 3, change)
+    changed = change_rank(
+        dumps / "halves_tp2pp2sp", tmp_path / "changed", 3, _normalises_by_another_epsilon
+    )
     layout = {"rank_size": 4, "tp": 2, "pp": 2}
     conclusion, sentence = verdict(changed, dumps / "halves_tp1", tmp_path / "out", layout)[0]
     assert conclusion == "fault"
     assert sentence.startswith("Module.decoder.final_layernorm → Functional.rms_norm.8.forward ")
     assert "Argument 3 is 1e-05 on rank 2 and 0.1 on rank 3." in sentence
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_ranks_of_a_reference_that_differ_as_well_tell_of_no_rank(
+    dumps: Path, tmp_path: Path, is_right: bool
+) -> None:
+    """The reference shows the argument of its first rank, which need not be the right one."""
+    split = dumps / "halves_tp2pp2sp"
+    npu = change_rank(split, tmp_path / "npu", 3, _normalises_by_another_epsilon)
+    bench = split
+    if not is_right:
+        bench = change_rank(split, tmp_path / "bench", 2, _normalises_by_another_epsilon)
+    layout = {"rank_size": 4, "tp": 2, "pp": 2}
+    verdict(npu, bench, tmp_path / "out", layout, layout)
+    [path] = (tmp_path / "out").glob("*.vis.db")
+    with closing(sqlite3.connect(path)) as connection:
+        [(ranks,)] = connection.execute(
+            "SELECT ranks FROM suspect JOIN node_name USING (node_id)"
+            " WHERE name = 'Functional.rms_norm.8.forward'"
+        )
+    assert ranks == ("3" if is_right else None)
 
 
 def test_norms_that_other_ranks_lack_prove_nothing(dumps: Path, tmp_path: Path) -> None:

@@ -55,3 +55,51 @@ def test_other_data_is_in_no_micro_step_of_the_reference(tmp_path: Path) -> None
     bench = recorded(tmp_path / "bench", (0, 1), "statistics")
     _, text = sentence(tmp_path, npu, bench)
     assert "other data was given" in text
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.linear, self.factor = nn.Linear(16, 16), factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.linear(x) * self.factor).square().mean()
+
+
+def trained(
+    folder: Path, passes: int, divided_by: float, factor: float = 1.0, *, multiplies: bool = False
+) -> Path:
+    """A step of a few passes, each loss of which is divided, or multiplied by the inverse."""
+    torch.manual_seed(0)
+    model = Scaled(factor)
+    x = torch.randn(8, 16)
+
+    def step() -> None:
+        for _ in range(passes):
+            loss = model(x)
+            (loss * (1 / divided_by) if multiplies else loss / divided_by).backward()
+
+    return record(folder, step, model).directory
+
+
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_a_loss_divided_by_the_micro_steps_is_no_fault(tmp_path: Path, multiplies: bool) -> None:
+    npu = trained(tmp_path / "npu", 1, 1, multiplies=multiplies)
+    bench = trained(tmp_path / "bench", 2, 2, multiplies=multiplies)
+    conclusion, text = sentence(tmp_path, npu, bench)
+    assert conclusion == "undecided"
+    assert "This run makes 1 micro-step, the reference 2." in text
+
+
+def test_a_loss_divided_the_wrong_way_is_a_fault(tmp_path: Path) -> None:
+    npu, bench = trained(tmp_path / "npu", 1, 4), trained(tmp_path / "bench", 2, 2)
+    conclusion, text = sentence(tmp_path, npu, bench)
+    assert conclusion == "fault"
+    assert "Argument 1 is 4, in the reference 2." in text
+
+
+def test_a_factor_inside_of_a_module_is_no_share_of_the_micro_steps(tmp_path: Path) -> None:
+    npu, bench = trained(tmp_path / "npu", 1, 1, factor=2.0), trained(tmp_path / "bench", 2, 2)
+    conclusion, text = sentence(tmp_path, npu, bench)
+    assert conclusion == "fault"
+    assert "Argument 1 is 2.0, in the reference 1.0." in text

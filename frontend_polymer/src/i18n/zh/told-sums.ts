@@ -17,7 +17,11 @@ export const OF_SUMS: readonly Told[] = [
     (rank) => `各 rank 的梯度会相加：请先查看 rank ${rank}。`,
   ),
   told(
-    'This run makes (\\d+) micro-steps, the reference (\\d+)\\.',
+    `Its parameters were gathered in ${NAME}, where they were wrong\\.`,
+    (name) => `其参数在 ${name} 中收集而成，在那里已经出错。`,
+  ),
+  told(
+    'This run makes (\\d+) micro-steps?, the reference (\\d+)\\.',
     (own, theirs) => `本次运行有 ${own} 次前向反向，标杆有 ${theirs} 次。`,
   ),
 ];
