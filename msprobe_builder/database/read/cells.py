@@ -80,9 +80,9 @@ def optional_text(value: object) -> str | None:
 
 def listed(value: object) -> tuple[int, ...]:
     """Whole numbers with commas between, each once and in order; NULL is none."""
-    if value is None:
+    parts = optional_text(value)
+    if parts is None:
         return ()
-    parts = optional_text(str(value) if type(value) is int else value) or ""
     if _LISTED.fullmatch(parts) is None:
         raise DamagedError(f"{_shown(value)} stands where numbers with commas between belong")
     return tuple(sorted({int(part) for part in parts.split(",")}))

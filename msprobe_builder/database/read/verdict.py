@@ -12,7 +12,14 @@ from msprobe_builder.base.codes import SIDES, Direction, Kind, Strength, words
 from msprobe_builder.base.multiple import multiple
 from msprobe_builder.base.printable import printable
 from msprobe_builder.base.standing import FALLEN, standing_at
-from msprobe_builder.database.read.cells import listed
+from msprobe_builder.database.read.cells import (
+    MAX_NODE,
+    integer,
+    listed,
+    number,
+    optional_text,
+    text,
+)
 from msprobe_builder.database.read.edits import read_changed
 from msprobe_builder.database.read.meta import read_meta
 from msprobe_builder.dump.task import Task
@@ -141,19 +148,19 @@ def _next_dump(connection: sqlite3.Connection, text: str | None) -> dict[str, An
 
 def _suspect(row: tuple[Any, ...]) -> Suspect:
     return Suspect(
-        step=int(row[1]),
-        rank=int(row[2]),
-        side=SIDES[int(row[3])],
-        node_id=int(row[4]),
-        node=str(row[5]),
-        direction=words(Direction)[int(row[6])],
-        strength=words(Strength)[int(row[7])],
-        cause=str(row[8]),
-        error=row[9],
-        expected=row[10],
-        heirs=int(row[11]),
-        source=row[12],
-        evidence=f"{row[13]}{_told_of_check(row)}",
+        step=integer(row[1]),
+        rank=integer(row[2]),
+        side=SIDES[integer(row[3], 0, len(SIDES) - 1)],
+        node_id=integer(row[4], 0, MAX_NODE),
+        node=text(row[5]),
+        direction=words(Direction)[integer(row[6], 0, max(Direction))],
+        strength=words(Strength)[integer(row[7], 0, max(Strength))],
+        cause=text(row[8]),
+        error=number(row[9]),
+        expected=number(row[10]),
+        heirs=integer(row[11], 0, MAX_NODE),
+        source=optional_text(row[12]),
+        evidence=f"{text(row[13])}{_told_of_check(row)}",
         ranks=listed(row[14]),
         check=row[17],
         command=_command(row),
