@@ -63,7 +63,8 @@ class Scaled(nn.Module):
         self.linear, self.factor = nn.Linear(16, 16), factor
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (self.linear(x) * self.factor).square().mean()
+        loss: torch.Tensor = (self.linear(x) * self.factor).square().mean()
+        return loss
 
 
 def trained(
