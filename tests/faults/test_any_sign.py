@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe_builder.database.read.verdict import Verdict
 from tests.faults.case import SAME, Case
@@ -30,6 +33,38 @@ class Spectral(nn.Module):
         y = x @ self.narrow
         _, vectors = torch.linalg.eigh((y @ y.transpose(-1, -2)).detach())
         return (vectors @ self.out).square().sum()
+
+
+class Factored(nn.Module):
+    """A product by the factors of a matrix that comes from outside."""
+
+    def __init__(self, factorise: str) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.out = nn.Parameter(torch.randn(SIDE, SIDE))
+        self.factorise = getattr(torch.linalg, factorise)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        factors = self.factorise(x @ x.transpose(-1, -2))
+        matrices = [one for one in factors if one.dim() == x.dim()]
+        return torch.stack([self.out @ one for one in matrices]).square().sum()
+
+
+class WrongFactors(TorchDispatchMode):
+    """A kernel that multiplies matrices that it puts out."""
+
+    def __init__(self, times: float) -> None:
+        super().__init__()
+        self._times = times
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **kwargs or {})
+            if func.__name__.partition(".")[0] in ("_linalg_eigh", "_linalg_svd", "linalg_qr"):
+                return tuple(one * self._times if one.dim() > 2 else one for one in result)
+            return result
 
 
 class Powers(nn.Module):
@@ -80,6 +115,23 @@ def test_eigenvectors_of_another_sign_are_no_fault(tmp_path: Path) -> None:
     assert verdict.conclusion == "undecided"
     assert not verdict.suspects
     assert "Torch.eigh.0.forward, which chose other signs of vectors" in verdict.sentence
+
+
+@pytest.mark.parametrize("factorise", ["eigh", "svd", "qr"])
+@pytest.mark.parametrize("times", [1.5, 1.1, float("nan")])
+def test_no_sign_explains_a_norm(factorise: str, times: float, tmp_path: Path) -> None:
+    kernel = WrongFactors(times)
+    verdict = judged(tmp_path, Factored(factorise), Factored(factorise), kernel)
+    first = verdict.suspects[0]
+    assert (first.node, first.strength) == (f"Torch.{factorise}.0.forward", "strong")
+
+
+@pytest.mark.parametrize("factorise", ["eigh", "svd", "qr"])
+def test_factors_of_another_sign_are_no_fault(factorise: str, tmp_path: Path) -> None:
+    verdict = judged(tmp_path, Factored(factorise), Factored(factorise), WrongFactors(-1.0))
+    assert verdict.conclusion == "undecided"
+    assert not verdict.suspects
+    assert f"Torch.{factorise}.0.forward, which chose other signs" in verdict.sentence
 
 
 def test_negative_powers_make_most_of_the_smallest_number(tmp_path: Path) -> None:

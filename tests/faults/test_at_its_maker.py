@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.collector.recording import record
 from tests.faults.case import SAME, Case
-from tests.faults.judging import SIDE, judged
+from tests.faults.judging import SIDE, judged, verdict_on
 from tests.faults.scoring import score
 
 
@@ -138,6 +141,86 @@ def test_checksums_tell_that_a_call_is_given_other_values_from_outside(
     assert all(one.cause == cause for one in found.suspects if one.strength == "strong")
 
 
+class Rotating(nn.Module):
+    """Angles are looked up in a buffer, whose last digits another library may have rounded."""
+
+    cos: Tensor
+
+    def __init__(self, rounded: float = 1.0) -> None:
+        super().__init__()
+        torch.manual_seed(16)
+        self.mix = nn.Linear(SIDE, SIDE)
+        angles = torch.arange(float(SIDE))
+        angles[2] = angles[1] + 1e-6
+        self.register_buffer("cos", angles.cos() * rounded)
+
+    def forward(self, data: Tensor) -> Tensor:
+        return (self.mix(data) * self.cos).tanh().square().mean()
+
+
+class WrongMultiple(TorchDispatchMode):
+    """A kernel that puts out half as much again, or as much in the first place alone."""
+
+    def __init__(self, *, is_multiple: bool) -> None:
+        super().__init__()
+        self._is_multiple = is_multiple
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            result = func(*args, **(kwargs or {}))
+            if func.__name__.startswith("mul.") and result.shape == (3, SIDE, SIDE):
+                result[..., slice(None) if self._is_multiple else slice(1)] *= 1.5
+            return result
+
+
+@pytest.mark.parametrize("is_multiple", [True, False])
+def test_a_buffer_that_is_merely_rounded_does_not_excuse_the_call(
+    is_multiple: bool, tmp_path: Path
+) -> None:
+    """Extremes move when elements are rounded, and do not in another order."""
+    kernel = WrongMultiple(is_multiple=is_multiple)
+    sides = Rotating(1.0000001), Rotating()
+    found = judged(tmp_path, *sides, kernel, statistics={"summary_mode": "md5"})
+    assert found.suspects[0].node == "Tensor.__mul__.0.forward"
+    assert all(one.cause != "external" for one in found.suspects)
+
+
+def test_a_buffer_in_another_order_makes_no_multiple(tmp_path: Path) -> None:
+    own = Rotating()
+    own.cos.copy_(own.cos.flip(0))
+    kernel = WrongMultiple(is_multiple=True)
+    found = judged(tmp_path / "clean", own, Rotating(), statistics={"summary_mode": "md5"})
+    assert (found.suspects[0].cause, found.suspects[0].strength) == ("external", "strong")
+    own.cos.copy_(Rotating().cos)
+    own.cos[1:3] = own.cos[1:3].flip(0)  # hardly felt beside what the kernel does
+    found = judged(tmp_path / "wrong", own, Rotating(), kernel, statistics={"summary_mode": "md5"})
+    assert all(one.cause != "external" for one in found.suspects)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_where_one_call_alone_has_checksums_nobody_knows_how_many_differ(tmp_path: Path) -> None:
+    folders = []
+    for side, is_picture in (("npu", True), ("bench", False)):
+        torch.manual_seed(7)
+        model, data = Mirrored(is_picture=is_picture), torch.randn(3, SIDE, SIDE)
+        config = {"statistics": {"summary_mode": "md5"}}
+        folder = record(tmp_path / side, partial(model, data), model, **config).directory
+        dump = json.loads((folder / "dump.json").read_text())
+        kept = dump["data"]["Functional.linear.0.forward"]["input_args"][0].pop("md5")
+        dump = json.loads(json.dumps(dump), object_hook=_without_checksum)
+        dump["data"]["Functional.linear.0.forward"]["input_args"][0]["md5"] = kept
+        (folder / "dump.json").write_text(json.dumps(dump))
+        folders.append(folder)
+    found = verdict_on(folders[0], folders[1], tmp_path / "out")
+    assert found.conclusion == "fault"
+
+
+def _without_checksum(one: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in one.items() if key != "md5"}
+
+
 class Cancelling(nn.Module):
     """A layer whose terms nearly come to nothing, as what it is given hardly varies."""
 
@@ -160,6 +243,20 @@ def test_a_layer_whose_terms_cancel_shows_by_what_it_is_given_was_rounded(
 ) -> None:
     found = judged(tmp_path, Cancelling().bfloat16(), Cancelling(), level=level)
     assert all(one.strength == "weak" for one in found.suspects)
+
+
+def test_a_layer_of_no_elements_cancels_nothing(tmp_path: Path) -> None:
+    """Whatever a dump says of its norm."""
+    folders = []
+    for side in ("npu", "bench"):
+        torch.manual_seed(7)
+        step = partial(Cancelling(), torch.randn(3, SIDE, SIDE))
+        folder = record(tmp_path / side, step, nn.Identity()).directory
+        dump = json.loads((folder / "dump.json").read_text())
+        dump["data"]["Functional.linear.1.forward"]["output"][0]["shape"] = [3, 0, SIDE]
+        (folder / "dump.json").write_text(json.dumps(dump))
+        folders.append(folder)
+    assert verdict_on(folders[0], folders[1], tmp_path / "out").conclusion == "clean"
 
 
 def test_a_parameter_whose_gradient_was_not_recorded_may_have_been_cut_off(tmp_path: Path) -> None:

@@ -47,6 +47,22 @@ class Sliced(nn.Module):
         return self.out(torch.cat((left * 2.0, right), -1)).square().mean()
 
 
+class Stacked(nn.Module):
+    """Keys and values of one product, which come to stand behind one another first."""
+
+    def __init__(self, *, unbinds: bool) -> None:
+        super().__init__()
+        torch.manual_seed(15)
+        self.both, self.out = nn.Linear(SIDE, 2 * SIDE, bias=False), nn.Linear(SIDE, SIDE)
+        self.unbinds = unbinds
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = self.both(x).reshape(len(x), SIDE, 2, 2, SIDE // 2).permute(2, 0, 3, 1, 4)
+        keys, values = heads.unbind(0) if self.unbinds else (heads[0], heads[1])
+        told = torch.softmax(keys @ keys.transpose(-2, -1), -1) @ values
+        return self.out(told.transpose(1, 2).reshape(x.shape)).square().mean()
+
+
 class WrongSum(TorchDispatchMode):
     """A kernel that adds a fiftieth of the second term too much."""
 
@@ -93,6 +109,18 @@ def test_the_slice_that_shows_exchanged_rows_is_not_accused(noise: float, tmp_pa
     assert (first.node, first.cause) == ("Functional.linear.0.forward", "order")
     assert first.strength == "strong"
     assert all("getitem" not in one.node for one in verdict.suspects)
+
+
+@pytest.mark.parametrize("unbinds", [True, False])
+def test_the_first_dimension_need_not_be_that_of_samples(unbinds: bool, tmp_path: Path) -> None:
+    """Samples in another order do not exchange keys and values, which the weight's rows do."""
+    model = Stacked(unbinds=unbinds)
+    model.both.weight.data = model.both.weight.data.roll(SIDE, 0)
+    verdict = judged(tmp_path, model, Stacked(unbinds=unbinds))
+    first = verdict.suspects[0]
+    assert (first.node, first.cause) == ("Functional.linear.0.forward", "order")
+    assert first.strength == "strong"
+    assert "samples" not in first.evidence
 
 
 def test_a_sum_that_is_wrong_indeed_is_accused(tmp_path: Path) -> None:

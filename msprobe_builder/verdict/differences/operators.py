@@ -143,8 +143,9 @@ LINEAR = frozenset({"linear", "Linear"})  # a module is called so where modules 
 # A little more or less of what they are given is one more or less of what they put out, or all.
 ROUNDING = frozenset("ceil floor round trunc fix floor_divide floordiv".split())
 # Vectors of which the opposite is as right, and of equal values any others of their plane.
-EIGENVECTORS = frozenset("eigh eig symeig svd".split())
-MAY_CHOOSE = CASTS | MASKING | EIGENVECTORS  # without whole numbers to show it
+OF_ANY_SIGN = frozenset("eigh eig symeig svd qr".split())
+FACTORS = frozenset({"qr"})  # all that they put out
+MAY_CHOOSE = CASTS | MASKING | OF_ANY_SIGN  # without whole numbers to show it
 JUMPING = frozenset("sign sgn heaviside remainder fmod mod frac".split())
 
 _FEW = 4  # samples of a channel

@@ -19,11 +19,11 @@ from msprobe_builder.verdict.differences.operators import (
     CASTS,
     DETERMINANTS,
     DIVIDING,
-    EIGENVECTORS,
     JUMPING,
     LINEAR,
     LOGARITHMS,
     MULTIPLYING,
+    OF_ANY_SIGN,
     QUOTIENTS,
     ROUNDING,
     SLOPES_DIVIDE,
@@ -141,7 +141,7 @@ def _of_cancelled_products(flow: Flow, first: Int) -> tuple[Int, Float]:
     weight_of[node[weights]] = weights
     rows = np.flatnonzero(layers & (table.section == Section.OUTPUT) & (flow.scale > 0))
     given, weight = first[node[rows]], weight_of[node[rows]]
-    known = (given >= 0) & (weight >= 0) & (given != weight)
+    known = (given >= 0) & (weight >= 0) & (given != weight) & (table.numel[rows] > 0)
     rows, given, weight = rows[known], given[known], weight[known]
     terms = np.sqrt(table.numel[given] * table.numel[weight] / table.numel[rows])
     times = np.sqrt(terms) * flow.scale[given] * flow.scale[weight] / flow.scale[rows]
@@ -219,7 +219,7 @@ def plain(flow: Flow, first: Int, told: Sequence[int]) -> Bool:
     ``told`` are calls of which more is known.
     """
     calls, family, back = flow.npu.calls, flow.family, _backward(flow)
-    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING | EIGENVECTORS)
+    aside = flow.lone | flow.over_few | flow.kinked | calls.are(JUMPING | OF_ANY_SIGN)
     aside |= np.isin(family, _UNFOUNDED) | (calls.are(CASTS) & back)
     aside |= ~back & (np.isin(family, (Family.SUM, Family.SELECTION)) | calls.are(ROUNDING))
     aside[list(told)] = True

@@ -10,7 +10,6 @@ elements where an index says, or of a loss that picks what labels name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
 from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.verdict.differences.consumers import makers
@@ -128,7 +128,7 @@ def _keeps_its_mean(flow: Flow, finding: Finding, inputs: Int) -> bool:
     in another order never make a multiple of the sum.
     """
     row = finding.row
-    if _is_one_factor(flow, finding, _OF_SUMS):
+    if is_one_factor(flow, finding, _OF_SUMS):
         return False
     if _adds_its_means(flow, row, inputs):
         return True
@@ -172,10 +172,10 @@ def _is_no_multiple(flow: Flow, finding: Finding, inputs: Int) -> bool:
         within = np.abs(own[:2]).max() <= largest * (1 + rounding)
     if not np.isfinite(times).all() or finding.error < max(_FAR, rounding):
         return False
-    return bool(within and not _is_one_factor(flow, finding, _LEFT_OPEN))
+    return bool(within and not is_one_factor(flow, finding))
 
 
-def _is_one_factor(flow: Flow, finding: Finding, left_open: float) -> bool:
+def is_one_factor(flow: Flow, finding: Finding, left_open: float = _LEFT_OPEN) -> bool:
     """Whether it is off by one factor, and what that leaves open is little beside it."""
     theirs = flow.bench.table.statistics[:, flow.bench_of[finding.row]]
     own = flow.npu.table.statistics[:, finding.row]
@@ -292,18 +292,34 @@ def moved_values(
 def takes_samples(flow: Flow, row: int, texts: Texts) -> bool:
     """Whether a call that picks puts out, with this row, some places of the first dimension.
 
-    No other call that treats all samples alike shows in which order they came.
+    No other call that treats all samples alike shows in which order they came. These are as many as
+    the data of the micro-step holds, or a multiple, where each of them has become several rows.
     """
     table, node = flow.npu.table, int(flow.npu.table.node[row])
     given = inputs_of(table, node)
     if not len(given) or not flow.npu.calls.are(PICKING)[node]:
         return False
-    own, whole = (
-        [int(size) for size in re.findall(r"\d+", texts.values[int(table.shape_id[one])])]
-        for one in (row, int(given[0]))
-    )
-    rest = whole[1:]
-    return own == rest or (own[1:] == rest and bool(whole) and own[:1] < whole[:1])
+    own, whole = (parse_shape(texts, int(table.shape_id[one])) for one in (row, int(given[0])))
+    if not own or not whole:
+        return False
+    if own != whole[1:] and not (own[1:] == whole[1:] and own[0] < whole[0]):
+        return False
+    return any(size > 1 and whole[0] % size == 0 for size in _sizes_of_data(flow, node, texts))
+
+
+def _sizes_of_data(flow: Flow, node: int, texts: Texts) -> set[int]:
+    """First sizes of what the outermost modules of a micro-step are given, else its first call."""
+    tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
+    outermost = (tree.parent <= 0) | (calls.kind[tree.parent] == Kind.COLLECTION)
+    outermost &= calls.direction == Direction.FORWARD
+    first = np.flatnonzero(outermost & (tree.micro_step == tree.micro_step[node])).tolist()
+    result: set[int] = set()
+    for one in sorted(first, key=lambda one: not calls.is_module[one]):
+        if result and not calls.is_module[one]:
+            break
+        shapes = [parse_shape(texts, int(table.shape_id[row])) for row in inputs_of(table, one)]
+        result |= {shape[0] for shape in shapes if shape}
+    return result
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:

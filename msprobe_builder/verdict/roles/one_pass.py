@@ -17,7 +17,7 @@ from msprobe_builder.dump.names import Direction
 from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.kinks import off_in_sum
-from msprobe_builder.verdict.differences.operators import MAY_CHOOSE, Family
+from msprobe_builder.verdict.differences.operators import FACTORS, MAY_CHOOSE, Family
 from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
 from msprobe_builder.verdict.roles.columns import truths
@@ -34,6 +34,7 @@ class Pass(Inheritance):
         super().__init__(flow)
         calls = flow.npu.calls
         self.may_choose = truths(calls.are(MAY_CHOOSE) & (calls.direction == Direction.FORWARD))
+        self.factorises = truths(calls.are(FACTORS))
         self.made_inside = made_inside(flow, np.frombuffer(self.inside_gradient, dtype=bool))
         self.usual = usual_calls(self, self.made_inside)
 
@@ -170,7 +171,9 @@ class Pass(Inheritance):
         told = node in self.arguments
         is_choice = self.discrete[row]
         by_chance = not is_choice and self.may_choose[node] and taint is None
-        by_chance = by_chance and seen > SUSPICIOUS * expected and self._by_chance(node, row)
+        by_chance = (
+            by_chance and seen > SUSPICIOUS * expected and self._by_chance(node, row, expected)
+        )
         if by_chance or (is_choice and seen > 0 and given[0] > 0 and not told):
             # One step aside is another choice, and all behind it is made of other numbers.
             self.choices.append(node)
@@ -193,16 +196,24 @@ class Pass(Inheritance):
             self.taint[row] = taint
         return suspect
 
-    def _by_chance(self, node: int, row: int) -> bool:
+    def _by_chance(self, node: int, row: int, expected: float) -> bool:
         """Whether it goes by truth values of numbers that were compared and differ, if by little.
 
-        A number at the limit falls on either side; eigenvectors, beside values, have any sign.
+        A number at the limit falls on either side; eigenvectors, beside values, have any sign, and
+        so have the factors of a matrix. A sign changes no norm.
         """
         first, last = self.out_start[node], self.out_start[node + 1]
         if last > first + 1:
-            return self.numel[row] > min(self.numel[one] for one in self.outputs[first:last])
+            of_values = min(self.numel[one] for one in self.outputs[first:last])
+            is_turned = self.numel[row] > of_values or bool(self.factorises[node])
+            return is_turned and self._keeps_its_norm(row, expected)
         rows = self.inputs[self.in_start[node] : self.in_start[node + 1]]
         return any(self.discrete[row] and self.latent[row] > 0.0 for row in rows)
+
+    def _keeps_its_norm(self, row: int, expected: float) -> bool:
+        own = float(self.flow.npu.table.statistics[3, row])
+        theirs = float(self.flow.bench.table.statistics[3, self.bench_of[row]])
+        return abs(own - theirs) <= SUSPICIOUS * expected * theirs
 
     def _as_told(self, node: int) -> Place:
         """Who is to blame for what a call puts out: a gradient goes by its forward's arguments."""

@@ -2,7 +2,7 @@
 
 A call that is given other bits from outside is judged by statistics, which are the same in any
 order. Where next to everything else from outside is equal to the last bit, what it is given is the
-first thing that differs.
+first thing that differs. What was merely rounded has other extremes, and no order makes a multiple.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from msprobe_builder.dump.names import Direction, Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.flow import Flow
+from msprobe_builder.verdict.doubts.reordered import is_one_factor
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
 
 Int = NDArray[np.int64]
@@ -36,6 +37,8 @@ def _given_other_bits(flow: Flow, finding: Finding, bits: Int) -> Finding:
     node = finding.node
     if node != finding.at or calls.direction[node] != Direction.FORWARD or node in flow.arguments:
         return finding
+    if is_one_factor(flow, finding):
+        return finding
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     for row in range(first, last):
         if table.section[row] not in _GIVEN or bits[row] != 0:
@@ -44,7 +47,9 @@ def _given_other_bits(flow: Flow, finding: Finding, bits: Int) -> Finding:
         is_from_outside = source >= 0 and theirs >= 0
         if not is_from_outside or _from_outside(flow.bench, flow.bench_producer, theirs) < 0:
             continue
-        if flow.error[source] <= SUSPICIOUS * flow.floor[source] and _are_few(flow, bits):
+        if flow.error[source] > SUSPICIOUS * flow.floor[source] or not _are_few(flow, bits):
+            continue
+        if flow.discrete[source] or _has_its_extremes(flow, source):
             where = int(table.node[source])
             return replace(finding, node=where, at=where, row=source, cause=Cause.EXTERNAL)
     return finding
@@ -59,13 +64,19 @@ def _from_outside(part: Part, producer: Int, row: int) -> int:
     return row
 
 
+def _has_its_extremes(flow: Flow, row: int) -> bool:
+    """Whether the largest and the smallest are equal to the last digit, as in any order."""
+    own = flow.npu.table.statistics[:2, row]
+    return bool((own == flow.bench.table.statistics[:2, flow.bench_of[row]]).all())
+
+
 def _are_few(flow: Flow, bits: Int) -> bool:
     """Whether most of what comes from outside is equal to the last bit."""
     table = flow.npu.table
     forward = flow.npu.calls.direction == Direction.FORWARD
     outside = (bits >= 0) & (flow.producer < 0) & np.isin(table.section, _GIVEN)
     outside &= forward[table.node]
-    return bool(np.mean(bits[outside] == 0) < _FEW)
+    return bool(outside.any() and np.mean(bits[outside] == 0) < _FEW)
 
 
 def _called_instead(flow: Flow, finding: Finding) -> Finding:
