@@ -299,8 +299,9 @@ def takes_samples(flow: Flow, row: int, texts: Texts) -> bool:
     given = inputs_of(table, node)
     if not len(given) or not flow.npu.calls.are(PICKING)[node]:
         return False
-    own, whole = (parse_shape(texts, int(table.shape_id[one])) for one in (row, int(given[0])))
-    if not own or not whole:
+    shapes = [int(table.shape_id[one]) for one in (row, int(given[0]))]
+    own, whole = (parse_shape(texts, shape) for shape in shapes)
+    if min(shapes) < 0 or not whole:
         return False
     if own != whole[1:] and not (own[1:] == whole[1:] and own[0] < whole[0]):
         return False
