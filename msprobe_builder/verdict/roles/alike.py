@@ -32,7 +32,9 @@ def made_alone(flow: Flow, row: int) -> Place | None:
         rows = rows[lone[table.node[rows]] & (table.dtype_id[rows] == table.dtype_id[given])]
         same = table.statistics[:, rows] == table.statistics[:, given, None]
         rows = rows[same.all(axis=0)]
-        rows = rows[~np.isin(rows, producer[alike])]
+        # What a module hands out was made by the call inside; a wrapper makes nothing.
+        nodes = table.node[rows]
+        rows = rows[(part.tree.subtree_end[nodes] == nodes) & ~np.isin(rows, producer[alike])]
         if len(rows):
             return Place(side, int(table.node[rows[-1]]), cause)
     return None
