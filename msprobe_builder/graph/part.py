@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe_builder.dump.names import Kind
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import Calls
 from msprobe_builder.graph.parameter_table import ParameterTable
@@ -33,6 +34,12 @@ def inputs_of(table: ParameterTable, node: int) -> NDArray[np.int64]:
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
     given = table.is_tensor[first:last] & (table.section[first:last] == _INPUT)
     return np.asarray(first + np.flatnonzero(given))
+
+
+def outermost(part: Part) -> NDArray[np.bool_]:
+    """Nodes that stand in no module and in no call."""
+    parent = part.tree.parent
+    return np.asarray((parent <= 0) | (part.calls.kind[parent] == Kind.COLLECTION))
 
 
 def put_out_by(part: Part, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:

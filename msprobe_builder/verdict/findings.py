@@ -40,6 +40,9 @@ class Cause(IntEnum):
     PART = 15  # an update of the rank's own parameters is unlike all of the reference's
 
 
+OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
+
+
 class Place(NamedTuple):
     """A node of one side, and what is the matter with it."""
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe_builder import BuildConfig, build
 from msprobe_builder.database.open import opened
@@ -19,6 +21,20 @@ from msprobe_builder.database.read.verdict import Verdict, read_verdict
 from tests.collector.recording import record
 
 SIDE = 8
+
+
+class WrongKernel(TorchDispatchMode):
+    """Kernels whose results ``change`` alters, given a name such as ``mul.Tensor`` and a result."""
+
+    def __init__(self, change: Callable[[str, Any], Any]) -> None:
+        super().__init__()
+        self._change = change
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():  # what this mode does is not part of the run
+            return self._change(func.__name__, func(*args, **(kwargs or {})))
 
 
 def _train(model: nn.Module, data: torch.Tensor) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe_builder.database.read.verdict import Verdict
 from tests.faults.case import SAME, Case
-from tests.faults.judging import SIDE, judged
+from tests.faults.judging import SIDE, WrongKernel, judged
 from tests.faults.noise import RelativeNoise
 from tests.faults.scoring import score
 
@@ -50,21 +50,11 @@ class Factored(nn.Module):
         return torch.stack([self.out @ one for one in matrices]).square().sum()
 
 
-class WrongFactors(TorchDispatchMode):
-    """A kernel that multiplies matrices that it puts out."""
-
-    def __init__(self, times: float) -> None:
-        super().__init__()
-        self._times = times
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        with torch._C.DisableTorchFunction():
-            result = func(*args, **kwargs or {})
-            if func.__name__.partition(".")[0] in ("_linalg_eigh", "_linalg_svd", "linalg_qr"):
-                return tuple(one * self._times if one.dim() > 2 else one for one in result)
-            return result
+def multiplied(kernel: str, result: Any, *, times: float) -> Any:
+    """Matrices that factorisations put out, times a number."""
+    if kernel.partition(".")[0] not in ("_linalg_eigh", "_linalg_svd", "linalg_qr"):
+        return result
+    return tuple(one * times if one.dim() > 2 else one for one in result)
 
 
 class Powers(nn.Module):
@@ -120,7 +110,7 @@ def test_eigenvectors_of_another_sign_are_no_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("factorise", ["eigh", "svd", "qr"])
 @pytest.mark.parametrize("times", [1.5, 1.1, float("nan")])
 def test_no_sign_explains_a_norm(factorise: str, times: float, tmp_path: Path) -> None:
-    kernel = WrongFactors(times)
+    kernel = WrongKernel(partial(multiplied, times=times))
     verdict = judged(tmp_path, Factored(factorise), Factored(factorise), kernel)
     first = verdict.suspects[0]
     assert (first.node, first.strength) == (f"Torch.{factorise}.0.forward", "strong")
@@ -128,7 +118,12 @@ def test_no_sign_explains_a_norm(factorise: str, times: float, tmp_path: Path) -
 
 @pytest.mark.parametrize("factorise", ["eigh", "svd", "qr"])
 def test_factors_of_another_sign_are_no_fault(factorise: str, tmp_path: Path) -> None:
-    verdict = judged(tmp_path, Factored(factorise), Factored(factorise), WrongFactors(-1.0))
+    verdict = judged(
+        tmp_path,
+        Factored(factorise),
+        Factored(factorise),
+        WrongKernel(partial(multiplied, times=-1.0)),
+    )
     assert verdict.conclusion == "undecided"
     assert not verdict.suspects
     assert f"Torch.{factorise}.0.forward, which chose other signs" in verdict.sentence

@@ -14,11 +14,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.collector.recording import record
 from tests.faults.case import SAME, Case
-from tests.faults.judging import SIDE, judged, verdict_on
+from tests.faults.judging import SIDE, WrongKernel, judged, verdict_on
 from tests.faults.scoring import score
 
 
@@ -59,20 +58,15 @@ class Bending(nn.Module):
         return x.square().mean()
 
 
-class WrongKernel(TorchDispatchMode):
-    """A kernel that puts out too much."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        with torch._C.DisableTorchFunction():
-            result = func(*args, **(kwargs or {}))
-            return result * 1.1 if func.__name__.partition(".")[0] == "cosh" else result
+def too_much(kernel: str, result: Any) -> Any:
+    return result * 1.1 if kernel.startswith("cosh.") else result
 
 
 def test_a_call_that_a_function_makes_on_the_way_back_is_named(tmp_path: Path) -> None:
     """The name of the function's class may begin with an underscore."""
-    found = judged(tmp_path, nn.Sequential(Bending()), nn.Sequential(Bending()), WrongKernel())
+    found = judged(
+        tmp_path, nn.Sequential(Bending()), nn.Sequential(Bending()), WrongKernel(too_much)
+    )
     assert [one.node for one in found.suspects if one.strength == "strong"] == [
         "Torch.cosh.0.forward"
     ]
@@ -158,21 +152,11 @@ class Rotating(nn.Module):
         return (self.mix(data) * self.cos).tanh().square().mean()
 
 
-class WrongMultiple(TorchDispatchMode):
-    """A kernel that puts out half as much again, or as much in the first place alone."""
-
-    def __init__(self, *, is_multiple: bool) -> None:
-        super().__init__()
-        self._is_multiple = is_multiple
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        with torch._C.DisableTorchFunction():
-            result = func(*args, **(kwargs or {}))
-            if func.__name__.startswith("mul.") and result.shape == (3, SIDE, SIDE):
-                result[..., slice(None) if self._is_multiple else slice(1)] *= 1.5
-            return result
+def half_as_much_again(kernel: str, result: Any, *, everywhere: bool) -> Any:
+    """A product that is a multiple, or wrong in the first place alone."""
+    if kernel.startswith("mul.") and result.shape == (3, SIDE, SIDE):
+        result[..., slice(None) if everywhere else slice(1)] *= 1.5
+    return result
 
 
 @pytest.mark.parametrize("is_multiple", [True, False])
@@ -180,7 +164,7 @@ def test_a_buffer_that_is_merely_rounded_does_not_excuse_the_call(
     is_multiple: bool, tmp_path: Path
 ) -> None:
     """Extremes move when elements are rounded, and do not in another order."""
-    kernel = WrongMultiple(is_multiple=is_multiple)
+    kernel = WrongKernel(partial(half_as_much_again, everywhere=is_multiple))
     sides = Rotating(1.0000001), Rotating()
     found = judged(tmp_path, *sides, kernel, statistics={"summary_mode": "md5"})
     assert found.suspects[0].node == "Tensor.__mul__.0.forward"
@@ -190,7 +174,7 @@ def test_a_buffer_that_is_merely_rounded_does_not_excuse_the_call(
 def test_a_buffer_in_another_order_makes_no_multiple(tmp_path: Path) -> None:
     own = Rotating()
     own.cos.copy_(own.cos.flip(0))
-    kernel = WrongMultiple(is_multiple=True)
+    kernel = WrongKernel(partial(half_as_much_again, everywhere=True))
     found = judged(tmp_path / "clean", own, Rotating(), statistics={"summary_mode": "md5"})
     assert (found.suspects[0].cause, found.suspects[0].strength) == ("external", "strong")
     own.cos.copy_(Rotating().cos)

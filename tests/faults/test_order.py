@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.faults.judging import SIDE, judged
+from tests.faults.judging import SIDE, WrongKernel, judged
 from tests.faults.noise import RelativeNoise
 
 
@@ -156,23 +157,13 @@ class Gated(nn.Module):
         return self.out(torch.sigmoid(self.gate(x)) * self.up(x)).square().mean()
 
 
-class WrongProduct(TorchDispatchMode):
-    """A kernel whose products are a tenth too large, or of which every other one is lost."""
-
-    def __init__(self, *, is_multiple: bool) -> None:
-        super().__init__()
-        self._is_multiple = is_multiple
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        with torch._C.DisableTorchFunction():
-            result = func(*args, **kwargs or {})
-            if func is torch.ops.aten.mul.Tensor and result.shape[-1:] == (SIDE,):
-                if self._is_multiple:
-                    return 1.1 * result
-                result[..., ::2] *= 40.0
-            return result
+def wrong_product(kernel: str, result: Any, *, is_multiple: bool) -> Any:
+    """Products that are a tenth too large, or of which every other one is lost."""
+    if kernel == "mul.Tensor" and result.shape[-1:] == (SIDE,):
+        if is_multiple:
+            return 1.1 * result
+        result[..., ::2] *= 40.0
+    return result
 
 
 def test_a_product_of_exchanged_rows_is_one_of_those_that_may_be_wrong(tmp_path: Path) -> None:
@@ -190,7 +181,7 @@ def test_a_product_of_exchanged_rows_is_one_of_those_that_may_be_wrong(tmp_path:
 
 @pytest.mark.parametrize("is_multiple", [True, False])
 def test_a_product_that_no_order_explains_is_accused(is_multiple: bool, tmp_path: Path) -> None:
-    kernel = WrongProduct(is_multiple=is_multiple)
+    kernel = WrongKernel(partial(wrong_product, is_multiple=is_multiple))
     first = judged(tmp_path, Gated(), Gated(), kernel).suspects[0]
     assert (first.node, first.strength) == ("Tensor.__mul__.0.forward", "strong")
 

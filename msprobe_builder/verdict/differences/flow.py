@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import carries, count_gradients_otherwise, has_own_gradient
 from msprobe_builder.graph.floating import SINGLE, discrete_types, epsilons
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import Part, put_out_by
+from msprobe_builder.graph.part import Part, outermost, put_out_by
 from msprobe_builder.graph.producers import producers, through_wrappers
 from msprobe_builder.metrics.comparison import Comparisons
 from msprobe_builder.metrics.groups import GroupResults
@@ -362,11 +362,9 @@ def _whole_from_outside(
 
     What is given to modules and calls that stand in no other.
     """
-    table, calls = npu.table, npu.calls
-    parent = npu.tree.parent
-    is_outermost = (parent <= 0) | (calls.kind[parent] == Kind.COLLECTION)
+    table = npu.table
     is_data = discrete & table.is_tensor & (table.section == Section.INPUT) & (bench_of >= 0)
-    is_data &= is_outermost[table.node]
+    is_data &= outermost(npu)[table.node]
     rows = np.flatnonzero(is_data)
     for side, made_by, of_side in (
         (table, producer, rows),

@@ -26,7 +26,7 @@ from msprobe_builder.verdict.differences.operators import (
 )
 from msprobe_builder.verdict.doubts.disagreeing import own_factors
 from msprobe_builder.verdict.doubts.incomparable import is_given_unknown
-from msprobe_builder.verdict.findings import CERTAIN, SUSPICIOUS, Cause, Finding, Roles
+from msprobe_builder.verdict.findings import CERTAIN, OF_ONE_SIDE, SUSPICIOUS, Cause, Finding, Roles
 
 Float = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def unit_of_products(part: Part, texts: Texts) -> float:
 
 def is_cast_of_habit(flow: Flow, finding: Finding, texts: Texts) -> bool:
     """Whether it is a cast of one side alone that rounds no more than that side's products do."""
-    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+    if finding.cause not in OF_ONE_SIDE:
         return False
     part = flow.bench if finding.side else flow.npu
     return bool(
@@ -72,7 +72,7 @@ def is_rounded_perhaps(flow: Flow, finding: Finding) -> bool:
     if row < 0 or not flow.by_sum[row]:
         return False
     if flow.discrete[row]:
-        return finding.cause in (Cause.EXTRA, Cause.MISSING)
+        return finding.cause in OF_ONE_SIDE
     if finding.side == 0 and finding.node in flow.arguments:
         return False
     return finding.cause is not Cause.OUTPUT or not flow.is_exact[finding.node]
@@ -284,7 +284,7 @@ def is_left_out(flow: Flow, finding: Finding) -> bool:
     Nor is that of a normalisation certain, which may enlarge rounding more than anything: how much
     shows where both sides recorded it.
     """
-    if finding.cause not in (Cause.EXTRA, Cause.MISSING):
+    if finding.cause not in OF_ONE_SIDE:
         return False
     part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
     if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:

@@ -17,13 +17,12 @@ from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.doubts.certainty import HALF
-from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
+from msprobe_builder.verdict.findings import OF_ONE_SIDE, SUSPICIOUS, Cause, Finding
 
 Int = NDArray[np.int64]
 
 _MOST = 512  # calls in between
 _ONCE = 1.0  # what rounds once is off by no more units
-_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
 _NO_FORMULA = (Cause.RANK, Cause.WEIGHT, Cause.WEIGHTS)  # what is off there nobody computed
 
 
@@ -40,7 +39,7 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     finding = replace(finding, expected=expected)
     most = SUSPICIOUS
     between, met = _until_it_agrees(flow, node, finding, most, into_modules=False)
-    if not met and unit > HALF and finding.cause in _OF_ONE_SIDE:
+    if not met and unit > HALF and finding.cause in OF_ONE_SIDE:
         most = _ONCE
         between, met = _until_it_agrees(flow, node, finding, most, into_modules=True)
         met = met if all(_are_off(flow, one, expected, SUSPICIOUS) for one in met) else []

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.base.texts import Texts
-from msprobe_builder.dump.names import Direction, Kind
+from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.parameter_table import ParameterTable
-from msprobe_builder.graph.part import inputs_of
+from msprobe_builder.graph.part import inputs_of, outermost
 from msprobe_builder.merge.ranks.rank_tables import parse_shape
 from msprobe_builder.metrics.checksum import is_in_any_order
 from msprobe_builder.metrics.comparison import Comparisons
@@ -311,9 +311,8 @@ def takes_samples(flow: Flow, row: int, texts: Texts) -> bool:
 def _sizes_of_data(flow: Flow, node: int, texts: Texts) -> set[int]:
     """First sizes of what the outermost modules of a micro-step are given, else its first call."""
     tree, calls, table = flow.npu.tree, flow.npu.calls, flow.npu.table
-    outermost = (tree.parent <= 0) | (calls.kind[tree.parent] == Kind.COLLECTION)
-    outermost &= calls.direction == Direction.FORWARD
-    first = np.flatnonzero(outermost & (tree.micro_step == tree.micro_step[node])).tolist()
+    ahead = outermost(flow.npu) & (calls.direction == Direction.FORWARD)
+    first = np.flatnonzero(ahead & (tree.micro_step == tree.micro_step[node])).tolist()
     result: set[int] = set()
     for one in sorted(first, key=lambda one: not calls.is_module[one]):
         if result and not calls.is_module[one]:

@@ -18,13 +18,11 @@ from msprobe_builder.verdict.differences.distance import WORST
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.kinks import off_in_sum
 from msprobe_builder.verdict.differences.operators import FACTORS, MAY_CHOOSE, Family
-from msprobe_builder.verdict.findings import NONE, SUSPICIOUS, Cause, Place, Roles
+from msprobe_builder.verdict.findings import NONE, OF_ONE_SIDE, SUSPICIOUS, Cause, Place, Roles
 from msprobe_builder.verdict.roles.accumulated import made_inside
 from msprobe_builder.verdict.roles.columns import truths
 from msprobe_builder.verdict.roles.inheritance import Inheritance
 from msprobe_builder.verdict.roles.usual_calls import begin_at, finish_usual_at, usual_calls
-
-_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
 
 
 class Pass(Inheritance):
@@ -83,7 +81,7 @@ class Pass(Inheritance):
             given = max(given, (seen, -1) if is_later else (self.latent[row], self.root[row]))
         worst, worst_ratio, suspect = NONE, -1.0, False
         taint = self.node_taint.get(node)
-        if taint is not None and self._is_edge(node) and taint.cause in _OF_ONE_SIDE:
+        if taint is not None and self._is_edge(node) and taint.cause in OF_ONE_SIDE:
             taint = None  # what only this side feeds a group with, such as a mask, is part of it
         is_of_ranks = taint is not None and taint.cause is Cause.RANK  # this is certain
         # Of a gradient that was not recorded, as behind what works in place, nobody knows anything.

@@ -8,11 +8,9 @@ import numpy as np
 
 from msprobe_builder.dump.names import Direction
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.graph.part import Part
+from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.findings import Cause, Finding, Roles
-
-_OF_ONE_SIDE = (Cause.EXTRA, Cause.MISSING)
+from msprobe_builder.verdict.findings import OF_ONE_SIDE, Cause, Finding, Roles
 
 
 def of_unrecorded(flow: Flow, roles: Roles) -> Roles:
@@ -40,7 +38,7 @@ def _comes_from_unrecorded(flow: Flow, finding: Finding) -> bool:
     left, row = flow.left_out, finding.row
     if row < 0 or flow.npu.table.section[row] == Section.PARAMETERS:
         return False
-    if finding.cause in _OF_ONE_SIDE:
+    if finding.cause in OF_ONE_SIDE:
         return _is_left_out(flow, finding)
     if flow.npu.table.section[row] == Section.PARAMETERS_GRAD:
         return not _has_way_back(flow, finding.at)
@@ -159,7 +157,4 @@ def unknown_inputs(flow: Flow, node: int) -> str | None:
 
 def _is_given_compared(flow: Flow, node: int) -> bool:
     """Whether anything was compared that a call is given."""
-    table = flow.npu.table
-    first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
-    is_input = table.section[first:last] == Section.INPUT
-    return bool((is_input & (flow.bench_of[first:last] >= 0)).any())
+    return bool((flow.bench_of[inputs_of(flow.npu.table, node)] >= 0).any())

@@ -36,7 +36,7 @@ from msprobe_builder.verdict.doubts.splitting import (
     keeps_parameters_together,
     telling_flags,
 )
-from msprobe_builder.verdict.findings import Cause, Finding, Roles
+from msprobe_builder.verdict.findings import OF_ONE_SIDE, Cause, Finding, Roles
 from msprobe_builder.verdict.roles.onesided import called_more_often
 from msprobe_builder.verdict.roles.passes import judge
 from msprobe_builder.verdict.ruling.accusations import Accusation, accusations, is_merged
@@ -53,7 +53,7 @@ from msprobe_builder.verdict.ruling.conclusion import (
     told_of_products,
     told_of_scale,
 )
-from msprobe_builder.verdict.ruling.coverage import coverage
+from msprobe_builder.verdict.ruling.coverage import Coverage, coverage
 from msprobe_builder.verdict.ruling.evidence import evidence, source_line, told_of_overflow
 from msprobe_builder.verdict.ruling.instead import named_instead
 from msprobe_builder.verdict.ruling.lines import at_its_line
@@ -171,14 +171,14 @@ def judge_pair(result: PairResult) -> Judgement | None:
     compared = int(np.count_nonzero(roles.role != CallRole.UNKNOWN))
     # Calls inside of a group were judged at its edges, those of a ring by what it puts out.
     judged = (flow.grouped.npu >= 0) | otherwise | keeps_parameters_together(flow)
-    rest = coverage(flow, roles, judged)
+    rest = Coverage(0, "") if suspects else coverage(flow, roles, judged)
     conclusion, sentence = conclude(
         [(one.strength, _label(one, result), one.evidence, one.source) for one in suspects],
         compared,
         unjudged=rest.unjudged,
         choice=result.npu.tree.names[roles.choices[0]] if roles.choices else None,
     )
-    sentence += f" {rest.sentence}" if rest.sentence and not suspects else ""
+    sentence += f" {rest.sentence}" if rest.sentence else ""
     if explained and conclusion == CLEAN:
         sentence += f" {told_of_flags(result.npu.tree.names, explained)}"
     if scale is not None and (told := told_of_scale(scale.factor)) not in sentence:
@@ -249,7 +249,7 @@ def _as_whole(findings: list[Finding], more_often: tuple[Int, Int]) -> list[Find
     result = []
     for one in findings:
         whole = int(more_often[one.side][one.node])
-        if one.cause in (Cause.EXTRA, Cause.MISSING) and (one.side, whole) not in known:
+        if one.cause in OF_ONE_SIDE and (one.side, whole) not in known:
             known.add((one.side, whole))
             one = replace(one, node=whole)
         result.append(one)
@@ -268,7 +268,7 @@ def _by_forward_calls(flow: Flow, found: list[Accusation]) -> list[Accusation]:
         part, lone = (flow.bench, flow.bench_lone) if one.side else (flow.npu, flow.lone)
         twin = int(part.calls.twin[one.node])
         is_back = part.calls.direction[one.node] == Direction.BACKWARD
-        is_told = one.cause in (Cause.EXTRA, Cause.MISSING) and is_back and twin >= 0
+        is_told = one.cause in OF_ONE_SIDE and is_back and twin >= 0
         is_both = one.cause is Cause.OUTPUT and is_back and (one.side, twin) in accused
         if (is_told and lone[twin]) or is_both:
             each = replace(each, finding=replace(one, node=twin))

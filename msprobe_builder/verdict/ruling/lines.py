@@ -8,7 +8,7 @@ import numpy as np
 
 from msprobe_builder.metrics.result import Graph, PairResult
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.findings import Cause, Finding
+from msprobe_builder.verdict.findings import OF_ONE_SIDE, Finding
 from msprobe_builder.verdict.ruling.evidence import source_line
 
 
@@ -18,7 +18,7 @@ def at_its_line(flow: Flow, finding: Finding, result: PairResult) -> Finding:
     Calls that do the same with the same are paired by their turn. Where the other side makes the
     partner of one at the line of the call that was left over, that line is in both programs.
     """
-    if finding.cause not in (Cause.EXTRA, Cause.MISSING) or result.bench is None:
+    if finding.cause not in OF_ONE_SIDE or result.bench is None:
         return finding
     graphs = result.npu, result.bench
     own, theirs = graphs[:: 1 - 2 * finding.side]
