@@ -182,3 +182,30 @@ def test_a_dimension_that_is_left_out_is_an_argument_that_differs(tmp_path: Path
     first = judged(tmp_path, Reduced(1), Reduced(1, 2)).suspects[0]
     assert (first.node, first.strength) == ("Tensor.mean.0.forward", "strong")
     assert "Argument 1 is 1, in the reference 1, 2." in first.evidence
+
+
+class Turning(nn.Module):
+    """Puts what it is given elsewhere, which no statistic of it shows."""
+
+    def __init__(self, turn: int) -> None:
+        super().__init__()
+        self.turn = turn
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.roll(self.turn, -1)
+
+
+class Summed(nn.Module):
+    """A loss."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.square().mean()
+
+
+def test_an_argument_inside_of_a_module_is_named_where_it_shows_outside(tmp_path: Path) -> None:
+    def model(turn: int) -> nn.Module:
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Linear(SIDE, SIDE), Turning(turn), nn.Linear(SIDE, SIDE), Summed())
+
+    first = judged(tmp_path, model(3), model(2)).suspects[0]
+    assert (first.node, first.cause) == ("Tensor.roll.0.forward", "argument")
