@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from msprobe_builder.command.main import main
+from msprobe_builder.database.connection import store
 from msprobe_builder.database.file import read_file
 from msprobe_builder.database.open import found, locked, opened, reading, writing
 from msprobe_builder.files.problems import FileError
@@ -134,12 +135,23 @@ def test_trouble_of_somebody_else_is_not_blamed_on_the_file(database: Path) -> N
 
 def test_a_change_is_all_there_or_not_at_all(database: Path) -> None:
     before = database.read_bytes()
-    with pytest.raises(KeyError), writing(found(database)) as connection:
-        connection.execute("DELETE FROM match")
-        raise KeyError
     with writing(found(database)) as connection:
         connection.execute("DELETE FROM match")  # and does not store it
     assert database.read_bytes() == before
+    with pytest.raises(KeyError):
+        _fail_in_the_middle(database)
+    assert database.read_bytes() == before
+    with writing(found(database)) as connection:
+        connection.execute("DELETE FROM match")
+        store(connection)
+    with opened(database) as connection:
+        assert not connection.execute("SELECT * FROM match").fetchall()
+
+
+def _fail_in_the_middle(database: Path) -> None:
+    with writing(found(database)) as connection:
+        connection.execute("DELETE FROM match")
+        raise KeyError
 
 
 def test_a_file_that_may_not_be_read_is_not_called_empty(database: Path) -> None:
