@@ -17,7 +17,7 @@ from msprobe_builder.graph.part import Part
 from msprobe_builder.verdict.differences.consumers import makers
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import CASTS, SHAPING, TURNING, Family, families
-from msprobe_builder.verdict.doubts.certainty import unit_of_products
+from msprobe_builder.verdict.explanations.certainty import unit_of_products
 from msprobe_builder.verdict.findings import Cause, Finding
 
 Int = NDArray[np.int64]
@@ -67,13 +67,13 @@ def _first_apart(flow: Flow) -> Finding | None:
     if np.count_nonzero(known[:row] & flow.informative[:row]) < _ENOUGH:
         return None
     own, theirs = int(flow.producer[row]), int(flow.bench_producer[other]) if other >= 0 else -1
-    for side, made_by, part, lone in (
-        (0, own, flow.npu, flow.lone),
-        (1, theirs, flow.bench, flow.bench_lone),
+    for side, made_by, part, unmatched in (
+        (0, own, flow.npu, flow.unmatched),
+        (1, theirs, flow.bench, flow.bench_unmatched),
     ):
         makes = part.calls.is_forward_call & ~carries(part.calls)
         maker = int(part.table.node[made_by]) if made_by >= 0 else -1
-        if maker >= 0 and lone[maker] and makes[maker]:
+        if maker >= 0 and unmatched[maker] and makes[maker]:
             cause = Cause.MISSING if side else Cause.EXTRA
             error, floor = float(flow.error[row]), float(flow.floor[row])
             return Finding(side, maker, row, node, error, floor, cause, -1)
@@ -95,11 +95,11 @@ def _alone_at_the_end(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
         np.any(families(one.calls) == Family.COMMUNICATION) for one in (flow.npu, flow.bench)
     ]
     found = []
-    for side, part, lone, producer in (
-        (0, flow.npu, flow.lone, flow.producer),
-        (1, flow.bench, flow.bench_lone, flow.bench_producer),
+    for side, part, unmatched, producer in (
+        (0, flow.npu, flow.unmatched, flow.producer),
+        (1, flow.bench, flow.bench_unmatched, flow.bench_producer),
     ):
-        alone = part.calls.is_forward_call & lone & ~carries(part.calls)
+        alone = part.calls.is_forward_call & unmatched & ~carries(part.calls)
         if not alone.any():
             continue
         family = families(part.calls)
@@ -123,11 +123,11 @@ def _coarser(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     type casts to it as a matter of course.
     """
     found = []
-    for side, part, other, lone in (
-        (0, flow.npu, flow.bench, flow.lone),
-        (1, flow.bench, flow.npu, flow.bench_lone),
+    for side, part, other, unmatched in (
+        (0, flow.npu, flow.bench, flow.unmatched),
+        (1, flow.bench, flow.npu, flow.bench_unmatched),
     ):
-        casts = lone & part.calls.is_forward_call & part.calls.are(CASTS)
+        casts = unmatched & part.calls.is_forward_call & part.calls.are(CASTS)
         if not casts.any():
             continue
         units = epsilons(part.table.dtype_id, texts)
@@ -152,8 +152,11 @@ def _turned(flow: Flow, texts: Texts) -> list[tuple[int, int]]:
     if flow.is_merged or not _is_coarse(flow, texts):
         return []
     found = []
-    for side, part, lone in ((0, flow.npu, flow.lone), (1, flow.bench, flow.bench_lone)):
-        turns = lone & part.calls.is_forward_call & part.calls.are(TURNING)
+    for side, part, unmatched in (
+        (0, flow.npu, flow.unmatched),
+        (1, flow.bench, flow.bench_unmatched),
+    ):
+        turns = unmatched & part.calls.is_forward_call & part.calls.are(TURNING)
         found += [(side, node) for node in np.flatnonzero(turns)[:_FEW].tolist()]
     return found
 
@@ -177,20 +180,20 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
     if flow.is_merged or not (is_blind or _is_coarse(flow, texts)):
         return []
     alone, kinds = [], 0
-    for part, lone, producer, group in (
-        (flow.npu, flow.lone, flow.producer, flow.grouped.npu),
-        (flow.bench, flow.bench_lone, flow.bench_producer, flow.grouped.bench),
+    for part, unmatched, producer, group in (
+        (flow.npu, flow.unmatched, flow.producer, flow.grouped.npu),
+        (flow.bench, flow.bench_unmatched, flow.bench_producer, flow.grouped.bench),
     ):
         calls, family = part.calls, families(part.calls)
         one = (
-            lone
-            & ~_for_groups(part, producer, lone, group >= 0)
+            unmatched
+            & ~_for_groups(part, producer, unmatched, group >= 0)
             & calls.is_forward_call
             & ~part.tree.is_recompute
             & ~calls.are(_IDLE)
         )
         one &= ~np.isin(family, (Family.RANDOM, Family.UNINITIALISED, Family.COMMUNICATION))
-        one &= np.arange(len(lone)) < calls.last_pass
+        one &= np.arange(len(unmatched)) < calls.last_pass
         rows = part.table.is_tensor & (part.table.section == Section.OUTPUT)
         rows &= ~discrete_types(texts)[part.table.dtype_id]
         puts_out = np.zeros(len(part.tree), dtype=bool)
@@ -210,7 +213,7 @@ def _added(flow: Flow, texts: Texts, *, is_blind: bool) -> list[tuple[int, int]]
     return [(side, node) for side, nodes in enumerate(alone) for node in nodes]
 
 
-def _for_groups(part: Part, producer: Int, lone: Bool, is_grouped: Bool) -> Bool:
+def _for_groups(part: Part, producer: Int, unmatched: Bool, is_grouped: Bool) -> Bool:
     """Calls of one side alone whose output goes nowhere but into groups, which their edges judge.
 
     Through further such calls as well.
@@ -220,8 +223,8 @@ def _for_groups(part: Part, producer: Int, lone: Bool, is_grouped: Bool) -> Bool
     rows = np.flatnonzero(given)
     made = makers(table, producer, rows)
     source, user = table.node[made[made >= 0]], table.node[rows[made >= 0]]
-    result = np.zeros(len(lone), dtype=bool)
-    result[source] = lone[source]
+    result = np.zeros(len(unmatched), dtype=bool)
+    result[source] = unmatched[source]
     while True:
         elsewhere = result[source] & ~is_grouped[user] & ~result[user]
         if not elsewhere.any():
@@ -237,11 +240,11 @@ def _given_back(flow: Flow) -> list[tuple[int, int]]:
     if flow.is_merged or flow.npu.calls.is_api.any():
         return []
     found = []
-    for side, part, lone, partner in (
-        (0, flow.npu, flow.lone, flow.partner),
-        (1, flow.bench, flow.bench_lone, flow.bench_partner),
+    for side, part, unmatched, partner in (
+        (0, flow.npu, flow.unmatched, flow.partner),
+        (1, flow.bench, flow.bench_unmatched, flow.bench_partner),
     ):
-        back = lone & part.calls.is_module & (part.calls.direction == Direction.BACKWARD)
+        back = unmatched & part.calls.is_module & (part.calls.direction == Direction.BACKWARD)
         twin = part.calls.twin
         back &= (twin >= 0) & (partner[twin] >= 0) & ~back[part.tree.parent]
         found += [(side, node) for node in np.flatnonzero(back)[:_FEW].tolist()]

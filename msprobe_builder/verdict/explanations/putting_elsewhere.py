@@ -25,7 +25,7 @@ from msprobe_builder.verdict.findings import Cause, Finding, Place
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-_MOST_ROWS = 256  # looked at on the way back
+_MOST_ROWS = 256  # looked at in the backward pass
 _TERMS = 2  # of a sum
 _JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack".split())
 
@@ -37,7 +37,7 @@ def of_index(flow: Flow, node: int) -> Place:
     the way to the index is likelier than the one that goes by it.
     """
     table = flow.npu.table
-    alone = (flow.lone | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(PICKING | SHAPING)
+    alone = (flow.unmatched | (flow.grouped.npu >= 0)) & ~flow.npu.calls.are(PICKING | SHAPING)
     known, waiting = {node}, inputs_of(table, node).tolist() if takes_by_index(flow, node) else []
     while waiting and len(known) < _MOST_ROWS:
         row = waiting.pop(0)
@@ -62,7 +62,7 @@ def turned_on_one_side(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
         return []
     inputs = inputs_of(flow.npu.table, node)
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    is_told = node in flow.arguments or flow.unmatched[node] or flow.grouped.npu[node] >= 0
     is_neighbourly = operator_of(flow.npu.tree.parsed[node].stem) in NEIGHBOURLY
     if is_told or not is_neighbourly or (bits[inputs] == 1).all():
         return []
@@ -83,7 +83,7 @@ def copied_otherwise(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
         return []
     inputs = inputs_of(flow.npu.table, node)
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    is_told = node in flow.arguments or flow.unmatched[node] or flow.grouped.npu[node] >= 0
     if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
         return []
     for here, there in ((_WHOLE, _EACH), (_EACH, _WHOLE)):
@@ -104,7 +104,7 @@ def joined_alike(flow: Flow, finding: Finding, bits: Int) -> list[Place]:
     node, table = finding.at, flow.npu.table
     if finding.cause is not Cause.OUTPUT or (finding.side, finding.node) != (0, node):
         return []
-    is_told = node in flow.arguments or flow.lone[node] or flow.grouped.npu[node] >= 0
+    is_told = node in flow.arguments or flow.unmatched[node] or flow.grouped.npu[node] >= 0
     inputs = inputs_of(table, node)
     if is_told or flow.family[node] != Family.PRODUCT or (bits[inputs] == 1).all():
         return []
@@ -150,10 +150,10 @@ def _alone_before(flow: Flow, side: int, finding: Finding, kinds: frozenset[str]
     """
     if side:
         part, producer, node = flow.bench, flow.bench_producer, int(flow.partner[finding.at])
-        alone = flow.bench_lone | (flow.grouped.bench >= 0)
+        alone = flow.bench_unmatched | (flow.grouped.bench >= 0)
     else:
         part, producer, node = flow.npu, flow.producer, finding.at
-        alone = flow.lone | (flow.grouped.npu >= 0)
+        alone = flow.unmatched | (flow.grouped.npu >= 0)
     return _before_sums(part, producer, node, part.calls.are(kinds) & alone)
 
 

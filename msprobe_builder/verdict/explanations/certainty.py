@@ -24,8 +24,8 @@ from msprobe_builder.verdict.differences.operators import (
     families,
     normalising,
 )
-from msprobe_builder.verdict.doubts.disagreeing import own_factors
-from msprobe_builder.verdict.doubts.incomparable import is_given_unknown
+from msprobe_builder.verdict.explanations.disagreeing import own_factors
+from msprobe_builder.verdict.explanations.incomparable import is_given_unknown
 from msprobe_builder.verdict.findings import CERTAIN, OF_ONE_SIDE, SUSPICIOUS, Cause, Finding, Roles
 
 Float = NDArray[np.float64]
@@ -102,7 +102,7 @@ def is_cast_once(flow: Flow, finding: Finding) -> bool:
 
 
 def is_within(flow: Flow, finding: Finding, half: float) -> bool:
-    """Whether an error of some single precision may be the rounding of halves, or one of few terms.
+    """Whether an error in single precision may be rounding to half, or one of few terms.
 
     Products and modules cast inside, and gradients are made of what was cast. Where one element
     of a gradient appears or goes, as a rectifier's at 0, an error e of the whole adds but e²/2 to
@@ -147,7 +147,7 @@ def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
 
 
 def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
-    """Findings, by number, of calls that are given each other's tensors, as far as halves tell.
+    """Findings, by number, of calls that are given each other's tensors, in half precision.
 
     Whether they were exchanged, or what was made for them, or calls before were paired crosswise
     as their tensors are nearly alike, nobody knows.
@@ -189,7 +189,7 @@ def _left_its_namesake(flow: Flow, node: int) -> bool:
     there = flow.bench.tree.parsed.index(own) if own in flow.bench.tree.parsed else -1
     here = flow.npu.tree.parsed.index(theirs) if theirs in flow.npu.tree.parsed else -1
     is_left = there >= 0 and here >= 0
-    return is_left and bool(flow.bench_lone[there]) and bool(flow.lone[here])
+    return is_left and bool(flow.bench_unmatched[there]) and bool(flow.unmatched[here])
 
 
 def _is_about(own: Float, theirs: Float, unit: float) -> bool:
@@ -286,11 +286,13 @@ def is_left_out(flow: Flow, finding: Finding) -> bool:
     """
     if finding.cause not in OF_ONE_SIDE:
         return False
-    part, lone = (flow.bench, flow.bench_lone) if finding.side else (flow.npu, flow.lone)
+    part, unmatched = (
+        (flow.bench, flow.bench_unmatched) if finding.side else (flow.npu, flow.unmatched)
+    )
     if part.tree.parsed[finding.node].direction is not Direction.BACKWARD:
         return False
     twin = int(part.calls.twin[finding.node])
-    return (twin >= 0 and not lone[twin]) or bool(normalising(part.calls)[finding.node])
+    return (twin >= 0 and not unmatched[twin]) or bool(normalising(part.calls)[finding.node])
 
 
 def begins_back(flow: Flow, node: int) -> bool:

@@ -115,10 +115,10 @@ def is_explained(flow: Flow, roles: Roles, number: int, known: OwnNorms) -> bool
         return False
     if one.at in flow.arguments and one.at not in known.taken_out:
         return False
-    heirs = np.flatnonzero(roles.source == number)
+    followers = np.flatnonzero(roles.source == number)
     table = flow.npu.table
     inherits = np.zeros(len(roles.source), dtype=bool)
-    inherits[[node for node in heirs.tolist() if node not in known.explained]] = True
+    inherits[[node for node in followers.tolist() if node not in known.explained]] = True
     off = np.nan_to_num(flow.error) > SUSPICIOUS * flow.floor
     off &= (table.section == Section.OUTPUT) & ~(table.numel == 1)
     return not bool((inherits[table.node] & off).any())

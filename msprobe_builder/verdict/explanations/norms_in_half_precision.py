@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe_builder.graph.part import inputs_of
-from msprobe_builder.verdict.differences.distance import fillers
+from msprobe_builder.verdict.differences.distance import mask_values
 from msprobe_builder.verdict.differences.flow import Flow
 from msprobe_builder.verdict.differences.operators import Family
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Finding
@@ -18,12 +18,12 @@ Float = NDArray[np.float64]
 
 
 def told_by_norm(flow: Flow, finding: Finding) -> bool:
-    """Whether the norm of what a call puts out is off by more than rounding in halves explains.
+    """Whether the norm of a call's output is off by more than half precision explains.
 
     Elements that are off by e, up as often as down, move the norm of n of them by e/√n, and by
     e²/2 as what is added to them; a sixteenth of a unit is what does not average out. What the
     norms of the inputs are off by is inherited, more where a product cancels. Not that of
-    gradients, which are off in common, nor where a mask's filler or few elements make the norm.
+    gradients, which are off in common, nor where a mask's mask value or few elements make the norm.
     """
     table, bench, row = flow.npu.table, flow.bench.table, finding.row
     node, floor = finding.at, float(flow.floor[row])
@@ -42,7 +42,7 @@ def told_by_norm(flow: Flow, finding: Finding) -> bool:
     own, theirs = table.statistics[:, rows], bench.statistics[:, flow.bench_of[rows]]
     with np.errstate(all="ignore"):
         moved = np.abs(own[3] / theirs[3] - 1.0)
-    if not np.isfinite(moved).all() or fillers(own, theirs, table.numel[rows]).any():
+    if not np.isfinite(moved).all() or mask_values(own, theirs, table.numel[rows]).any():
         return False
     cancelled = 1.0
     if flow.family[node] == Family.PRODUCT:

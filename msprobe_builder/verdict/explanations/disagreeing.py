@@ -18,7 +18,7 @@ from msprobe_builder.graph.provenance import Provenance, in_words
 from msprobe_builder.graph.tree import Tree
 from msprobe_builder.metrics.pairing import Pairs
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.doubts.own_norms import Wrong
+from msprobe_builder.verdict.explanations.own_norms import Wrong
 from msprobe_builder.verdict.findings import SUSPICIOUS, Cause, Place
 
 

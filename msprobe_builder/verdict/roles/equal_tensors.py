@@ -18,10 +18,16 @@ def made_alone(flow: Flow, row: int) -> Place | None:
     """
     node = int(flow.npu.table.node[row])
     sides = (
-        (flow.npu, flow.lone, flow.producer, row, Cause.EXTRA),
-        (flow.bench, flow.bench_lone, flow.bench_producer, int(flow.bench_of[row]), Cause.MISSING),
+        (flow.npu, flow.unmatched, flow.producer, row, Cause.EXTRA),
+        (
+            flow.bench,
+            flow.bench_unmatched,
+            flow.bench_producer,
+            int(flow.bench_of[row]),
+            Cause.MISSING,
+        ),
     )
-    for side, (part, lone, producer, given, cause) in enumerate(sides):
+    for side, (part, unmatched, producer, given, cause) in enumerate(sides):
         table = part.table
         if given < 0:
             continue
@@ -29,7 +35,7 @@ def made_alone(flow: Flow, row: int) -> Place | None:
         # What reads a tensor has its shape, too.
         alike = np.flatnonzero(table.shape_id == table.shape_id[given])
         rows = alike[(table.section[alike] == Section.OUTPUT) & (table.node[alike] < limit)]
-        rows = rows[lone[table.node[rows]] & (table.dtype_id[rows] == table.dtype_id[given])]
+        rows = rows[unmatched[table.node[rows]] & (table.dtype_id[rows] == table.dtype_id[given])]
         same = table.statistics[:, rows] == table.statistics[:, given, None]
         rows = rows[same.all(axis=0)]
         # What a module hands out was made by the call inside; a wrapper makes nothing.

@@ -48,7 +48,7 @@ def is_given_unknown(flow: Flow, finding: Finding) -> bool:
 def given_unknown(flow: Flow, node: int) -> list[int]:
     """The rows of tensors that a call is given and that nobody compared.
 
-    A call on the way back works with what the one on the way forward was given.
+    A call in the backward pass works with what the one on the way forward was given.
     """
     table = flow.npu.table
     back = flow.npu.tree.parsed[node].direction is Direction.BACKWARD

@@ -40,13 +40,13 @@ _KINKED = frozenset(
 SHARING = frozenset("max min amax amin maximum minimum fmax fmin".split())
 
 
-def kinked_gradients(part: Part) -> Bool:
+def non_smooth_gradients(part: Part) -> Bool:
     """The backward calls of such operators, and of modules that are one, by node."""
     calls = part.calls
-    kinked = calls.of_stems(lambda stem: operator_of(stem).lower() in _KINKED) == 1
+    non_smooth = calls.of_stems(lambda stem: operator_of(stem).lower() in _KINKED) == 1
     leaf = part.tree.subtree_end == np.arange(len(part.tree))
-    kinked &= calls.is_api | (calls.is_module & leaf)
-    return np.asarray(kinked & (calls.direction == Direction.BACKWARD), dtype=bool)
+    non_smooth &= calls.is_api | (calls.is_module & leaf)
+    return np.asarray(non_smooth & (calls.direction == Direction.BACKWARD), dtype=bool)
 
 
 def errors_of_norm(npu: ParameterTable, bench: ParameterTable, bench_of: Int) -> Float:

@@ -14,7 +14,13 @@ from msprobe_builder.database.read.cells import (
     text,
 )
 from msprobe_builder.dump.parameters import Section
-from msprobe_builder.verdict.ruling.heard import Accused, Hearing, PlaceRuling, Repeated, Witness
+from msprobe_builder.verdict.ruling.all_ranks import (
+    Accused,
+    AllRanks,
+    PlaceRuling,
+    Repeated,
+    Witness,
+)
 
 _SUSPECTS = """
 SELECT suspect_id, suspect.node_id, step, rank, side, strength, cause, place, evidence,
@@ -111,10 +117,10 @@ HAVING own != theirs AND own > 0 AND theirs > 0 ORDER BY step, rank, min(node_id
 """
 
 
-def read_hearing(connection: sqlite3.Connection) -> Hearing:
+def read_all_ranks(connection: sqlite3.Connection) -> AllRanks:
     """Everything that the verdict on the whole file follows from."""
     rows = connection.execute(_SUSPECTS).fetchall()
-    hearing = Hearing(
+    all_ranks = AllRanks(
         [
             PlaceRuling(
                 integer(step),
@@ -131,21 +137,21 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         ],
         [_accused(row) for row in rows],
     )
-    if len(hearing.places) > 1:
+    if len(all_ranks.places) > 1:
         gradients = connection.execute(_LAST_GRADIENTS, (int(Direction.BACKWARD),))
         last = {graph: integer(node) for graph, node in gradients}
-        for one, row in zip(hearing.accused, rows, strict=True):
+        for one, row in zip(all_ranks.accused, rows, strict=True):
             one.is_update = one.node_id > last.get(row[18], one.node_id)
-    if len({place.step for place in hearing.places}) > 1:
-        _look_for_updates(connection, hearing.accused)
-        if any(one.strength and one.cause == "weights" for one in hearing.accused):
-            hearing.repeated.extend(_repeated(connection))
-    if len({place.rank for place in hearing.places}) < 2:
-        return hearing
-    own = {one.suspect_id: one for one in hearing.accused}
-    for one in hearing.accused:
+    if len({place.step for place in all_ranks.places}) > 1:
+        _look_for_updates(connection, all_ranks.accused)
+        if any(one.strength and one.cause == "weights" for one in all_ranks.accused):
+            all_ranks.repeated.extend(_repeated(connection))
+    if len({place.rank for place in all_ranks.places}) < 2:
+        return all_ranks
+    own = {one.suspect_id: one for one in all_ranks.accused}
+    for one in all_ranks.accused:
         one.talks = _talks(connection, one)
-        hearing.partners[one.suspect_id] = [
+        all_ranks.partners[one.suspect_id] = [
             Witness(
                 integer(rank),
                 _role(role),
@@ -165,12 +171,12 @@ def read_hearing(connection: sqlite3.Connection) -> Hearing:
         ]
         sent = connection.execute(_SENT_ALIKE, (one.node_id, int(Role.RECEIVE))).fetchone()
         if sent is not None:
-            hearing.senders[one.suspect_id] = integer(sent[0])
+            all_ranks.senders[one.suspect_id] = integer(sent[0])
     for suspect, rank, role, given, node, inherits in connection.execute(_NAMESAKES).fetchall():
         is_same = _same_output(connection, own[suspect].node_id, integer(node, 0, MAX_NODE))
         witness = Witness(integer(rank), _role(role), number(given), is_same, bool(inherits))
-        hearing.namesakes.setdefault(suspect, []).append(witness)
-    return hearing
+        all_ranks.namesakes.setdefault(suspect, []).append(witness)
+    return all_ranks
 
 
 def _look_for_updates(connection: sqlite3.Connection, accused: list[Accused]) -> None:

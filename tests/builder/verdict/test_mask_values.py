@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from msprobe_builder.verdict.differences.distance import fillers
+from msprobe_builder.verdict.differences.distance import mask_values
 
 Float = NDArray[np.float64]
 
@@ -17,9 +17,9 @@ def _statistics(values: Float) -> Float:
 
 
 def _filled(values: Float) -> tuple[bool, bool]:
-    """Whether the maximum and the minimum are fillers, on both sides alike."""
+    """Whether the maximum and the minimum are mask values, on both sides alike."""
     both = _statistics(values)
-    largest, smallest = fillers(both, both, np.array([float(values.size)]))[:, 0]
+    largest, smallest = mask_values(both, both, np.array([float(values.size)]))[:, 0]
     return bool(largest), bool(smallest)
 
 
@@ -41,8 +41,8 @@ def test_a_mask_of_the_largest_number_is_one(share: float) -> None:
     assert _filled(values) == (True, False)
 
 
-@pytest.mark.parametrize("filler", [-1e4, -1e9, -np.inf])
-def test_a_mask_of_the_lowest_number_is_one(filler: float) -> None:
+@pytest.mark.parametrize("mask_value", [-1e4, -1e9, -np.inf])
+def test_a_mask_of_the_lowest_number_is_one(mask_value: float) -> None:
     values = _SCORES.copy()
-    values[::3] = filler
+    values[::3] = mask_value
     assert _filled(values) == (False, True)

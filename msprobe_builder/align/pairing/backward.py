@@ -17,8 +17,8 @@ Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-def pair_way_back(pairs: Pairs) -> None:
-    """Match what belongs to matched forward calls, and what else is called on the way back.
+def pair_backward(pairs: Pairs) -> None:
+    """Match what belongs to matched forward calls, and what else is called in the backward pass.
 
     The backward call of a call is known by its name, and so is the module that a recomputed one
     repeats. What is recomputed on one side alone stays alone; its backward calls belong to those
@@ -72,7 +72,7 @@ def _pair_by_work(
 
 
 def _pair_inside_of_matched(pairs: Pairs, calls: list[Bool]) -> None:
-    """Match calls inside matched modules of the way back by all their evidence."""
+    """Match calls inside matched modules of the backward pass by all their evidence."""
     lists, dissolved = [], []
     for side, nodes, partner in (
         (pairs.npu, calls[0], pairs.partner),

@@ -58,7 +58,7 @@ class Accused:
         return self.is_update and self.cause == "external"
 
     @property
-    def can_be_heard(self) -> bool:
+    def can_be_judged_again(self) -> bool:
         """Whether other ranks may have something to say in its favour."""
         return self.strength > 0 and not self.side
 
@@ -141,7 +141,7 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class AllRanks:
     """All verdicts and suspects of a file, and by ``suspect_id`` what other ranks say of them.
 
     ``namesakes`` are the same calls of other ranks, ``partners`` those that it talked to,

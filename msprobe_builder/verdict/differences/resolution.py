@@ -1,9 +1,9 @@
 """Numbers of a fine type that were made of a coarse one keep the rounding of that.
 
 A model in half precision casts to single where it normalises or masks. What it computes there is
-as far from the other run as halves are, although its type would tell otherwise, until a sum over
-many elements or a product averages that out. And a slice may hold more of the noise than the whole
-shows.
+as far from the other run as half precision is, although its type would tell otherwise, until a
+sum over many elements or a product averages that out. And a slice may hold more of the noise than
+the whole shows.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.part import Part
 from msprobe_builder.graph.provenance import Provenance
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.doubts.certainty import works_on_other_parts
+from msprobe_builder.verdict.explanations.certainty import works_on_other_parts
 from msprobe_builder.verdict.findings import Cause, Finding
 
 _SAME = 8e-6  # of a number that a script computed in single precision

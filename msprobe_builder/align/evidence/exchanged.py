@@ -29,7 +29,7 @@ _ANYWHERE = -1
 _STEPS = 2000  # of a logarithm; equal statistics share one but where they lie at its edge
 
 
-def traded_places(
+def exchanged_places(
     npu: Side, bench: Side, outline: Outline, other_outline: Outline, partner: Int
 ) -> Bool:
     """Which forward calls are paired with one that puts out clearly another tensor by mistake.
@@ -58,7 +58,7 @@ def traded_places(
     found = (other_keys[place] == keys) & (count[place] == 1)
     calls, others = calls[found], others[first[place[found]]]
     calls = calls[_agree(npu, bench, rows[calls], other_rows[others], EQUAL)]
-    # What was called inside a call that traded places did, too.
+    # What was called inside a call that exchanged places did, too.
     change = np.zeros(len(partner) + 1, dtype=np.int64)
     np.add.at(change, calls, 1)
     np.add.at(change, outline.tree.subtree_end[calls] + 1, -1)

@@ -16,7 +16,7 @@ from msprobe_builder.dump.parameters import Section
 from msprobe_builder.graph.calls import operator_of
 from msprobe_builder.graph.part import Part, inputs_of
 from msprobe_builder.verdict.differences.flow import Flow
-from msprobe_builder.verdict.doubts.certainty import HALF
+from msprobe_builder.verdict.explanations.certainty import HALF
 from msprobe_builder.verdict.findings import OF_ONE_SIDE, SUSPICIOUS, Cause, Finding
 
 Int = NDArray[np.int64]
@@ -33,7 +33,7 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
         return False
     if finding.node in flow.arguments and not finding.side:
         return False
-    # Where most is in halves, what is in single precision was made of them.
+    # Where most is in half precision, what is in single precision was made of them.
     unit = float(np.median(flow.floor[flow.counts]))
     expected = max(finding.expected, unit if unit > HALF else 0.0)
     finding = replace(finding, expected=expected)
@@ -46,7 +46,7 @@ def meets_again(flow: Flow, finding: Finding) -> bool:
     if not met:
         return False
     before = _that_are_off(flow, node)
-    alone = (flow.lone | (flow.grouped.npu >= 0))[[*between, *before]].any()
+    alone = (flow.unmatched | (flow.grouped.npu >= 0))[[*between, *before]].any()
     own = bool(alone) or _is_other_name(flow, before)
     if not own and finding.side:  # a step that is left out: no gate hides what cancels in a ratio
         return all(_are_off(flow, one, expected, most) > 1 for one in met)
@@ -66,8 +66,8 @@ def _until_it_agrees(
     """Calls that are off, and those behind them that agree; none where one has no end.
 
     What a call is given may be off and what it puts out agree: the ways meet in the call itself.
-    In halves a fault is thinned out step by step until nothing tells it from rounding, so that ways
-    end at modules there: ``into_modules`` asks for ``most`` as little as rounding once makes.
+    In half precision a fault is thinned out step by step until nothing tells it from rounding, so
+    that ways end at modules there: ``into_modules`` asks for ``most`` as little as one rounding.
     """
     between: list[int] = []
     met: list[int] = []
@@ -94,8 +94,8 @@ def _until_it_agrees(
 def _behind(flow: Flow, node: int, *, into_modules: bool) -> list[int]:
     """The calls of the same pass that are given what a call puts out, and read it.
 
-    What goes into a module or out of one is read by the calls in it, or behind it; that of halves
-    ``into_modules`` alone. A gradient that is a part of a sum reaches who made the tensor.
+    What goes into a module or out of one is read by the calls in it, or behind it; in half
+    precision ``into_modules`` alone. A gradient that is part of a sum reaches who made the tensor.
     """
     calls, table = flow.npu.calls, flow.npu.table
     first, last = np.searchsorted(table.node, [node, node + 1]).tolist()
@@ -184,7 +184,7 @@ def _theirs(flow: Flow, finding: Finding, nodes: list[int]) -> bool:
     given = [inputs_of(flow.bench.table, one) for one in partners.tolist()]
     producer = flow.bench_producer[np.concatenate(given)]
     source = flow.bench.table.node[producer[producer >= 0]]
-    own = flow.bench_lone | (flow.grouped.bench >= 0)
+    own = flow.bench_unmatched | (flow.grouped.bench >= 0)
     return bool((own & flow.bench.calls.is_forward_call)[around].any() or own[source].any())
 
 

@@ -33,7 +33,7 @@ from msprobe_builder.verdict.differences.operators import (
     SUBTRACTING,
     Family,
 )
-from msprobe_builder.verdict.doubts.putting_elsewhere import (
+from msprobe_builder.verdict.explanations.putting_elsewhere import (
     copied_otherwise,
     joined_alike,
     of_index,
@@ -53,7 +53,7 @@ _PLACING = frozenset("index_add scatter_add index_copy index_reduce scatter scat
 _NAMED = frozenset("cross_entropy nll_loss ctc_loss".split())
 _POSITIONAL = PICKING | ADDING | _MULTIPLYING | _PLACING | _NAMED
 _FAR = 2.0**-6  # no rounding of any precision in use
-_MOST_ROWS = 256  # looked at on the way back
+_MOST_ROWS = 256  # looked at in the backward pass
 _SHOWN = 4
 _LITTLE = 1 / 16  # of what a mean moves by when a term counts otherwise
 _LEFT_OPEN = 0.5  # of what a factor changes
@@ -85,7 +85,7 @@ def shows_another_order(flow: Flow, finding: Finding, bits: Int) -> bool:
         return False
     if node in flow.arguments or flow.grouped.npu[node] >= 0 or not flow.npu.calls.is_api[node]:
         return False
-    if flow.lone[node]:
+    if flow.unmatched[node]:
         return False  # that the reference makes other calls explains more
     name = flow.npu.tree.parsed[node]
     operator = operator_of(name.stem)
@@ -323,7 +323,7 @@ def _sizes_of_data(flow: Flow, node: int, texts: Texts) -> set[int]:
 
 
 def _before(flow: Flow, node: int) -> Iterator[int]:
-    """The first calls on each way back behind which another order has no earlier cause.
+    """The first calls on each backward pass behind which another order has no earlier cause.
 
     -1 for a way that leads to no call.
     """

@@ -111,7 +111,7 @@ def keeps_parameters_together(flow: Flow) -> NDArray[np.bool_]:
     moves = np.isin(family, (Family.COMMUNICATION, Family.UNINITIALISED))
     moves |= part.calls.are(SHAPING | {"as_strided"})
     moves |= part.calls.of_stems(lambda one: one.startswith("Torch.fsdp_")) == 1
-    outside = ~part.calls.is_module[part.tree.parent] & flow.lone
+    outside = ~part.calls.is_module[part.tree.parent] & flow.unmatched
     return np.asarray(moves & outside & part.calls.is_api & flow.is_merged)
 
 

@@ -112,8 +112,8 @@ def exchangeable(
     what words say of each row and column.
     """
     own = score[rows, columns]
-    traded = score[np.ix_(rows, columns)]
-    swaps = traded + traded.T > own[:, None] + own - 2 * _LIKELY
+    exchanged = score[np.ix_(rows, columns)]
+    swaps = exchanged + exchanged.T > own[:, None] + own - 2 * _LIKELY
     np.fill_diagonal(swaps, False)
     free_rows = np.setdiff1d(np.arange(score.shape[0]), rows)
     free_columns = np.setdiff1d(np.arange(score.shape[1]), columns)
@@ -161,8 +161,8 @@ def with_best_partners(
     for _ in range(_ROUNDS):
         before = columns.copy()
         own = score[rows, columns]
-        traded = score[np.ix_(rows, columns)]
-        gain = traded + traded.T - own[:, None] - own
+        exchanged = score[np.ix_(rows, columns)]
+        gain = exchanged + exchanged.T - own[:, None] - own
         gain[~(named[0][np.ix_(rows, rows)] & named[1][np.ix_(columns, columns)])] = 0.0
         for one in np.flatnonzero((gain >= _SAID).any(axis=1)).tolist():
             other = int(gain[one].argmax())
