@@ -18,7 +18,7 @@ from msprobe_builder.command.main import main
 from tests.conftest import BuildDatabase
 
 STATISTICS = ("max", "min", "mean", "norm")
-# As docs/metrics.md lists them; bit k of nan_flags is that of the k-th.
+# As docs/design/metrics.md lists them; bit k of nan_flags is that of the k-th.
 METRICS = (
     *(f"{name}_diff" for name in STATISTICS),
     *(f"{name}_relative_err" for name in STATISTICS),
