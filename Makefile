@@ -58,6 +58,13 @@ test-all: lint typecheck test-frontend build $(VENV)/.dev ## everything continuo
 	@scripts/install_servers
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && $(PYTEST)
 
+.PHONY: case
+case: build $(VENV)/.dev ## record a case of dumps (NAME=verdict/bags DUMPS="npu bench" WHY="what is right of it")
+	@test -n "$(NAME)" -a -n "$(DUMPS)" -a -n "$(WHY)" || { \
+		echo 'Say which: make case NAME=verdict/bags DUMPS="npu bench" WHY="what is right of it"' >&2; exit 1; }
+	@$(PY) -m tests.recorded.write $(NAME) $(DUMPS) --why "$(WHY)" \
+		$(if $(ARCHIVE),--archive $(ARCHIVE)) $(if $(OPTIONS),--options="$(OPTIONS)")
+
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## fuzz every reader, guided by coverage (FUZZ_SECONDS=60 each); keeps what it learns
