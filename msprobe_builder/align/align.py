@@ -12,6 +12,7 @@ from msprobe_builder.align.evidence.flow import flow_of, is_leaf
 from msprobe_builder.align.evidence.hands_on import hands_on
 from msprobe_builder.align.evidence.operators import FORMS, LAYOUTS, MOVES, PADDED
 from msprobe_builder.align.evidence.scores import THRESHOLD, Known, Trust, holds, trust_of
+from msprobe_builder.align.evidence.sites import Sites
 from msprobe_builder.align.evidence.traits import Traits, has_values, traits_of
 from msprobe_builder.align.evidence.words import Words
 from msprobe_builder.align.groups.find import find_groups
@@ -50,7 +51,6 @@ from msprobe_builder.align.pairing.weights import (
     twins_by_weights,
 )
 from msprobe_builder.align.pairing.wrappers import cores, pair_wrappers, transparent
-from msprobe_builder.align.settled import Sites
 from msprobe_builder.base.codes import Evidence
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.dump.names import Kind

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe_builder.align.evidence.sites import at_other_sites, shared_sites
+from msprobe_builder.align.evidence.sites import Sites, at_other_sites, shared_sites
 from msprobe_builder.align.evidence.traded import traded_places
 from msprobe_builder.base.texts import Texts
 from msprobe_builder.graph.side import Side
@@ -16,14 +14,6 @@ from msprobe_builder.match.outline import Outline
 
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-
-
-class Sites(NamedTuple):
-    """The call site of each call of both sides, and whose partner was called elsewhere."""
-
-    npu: Int
-    bench: Int
-    elsewhere: Bool
 
 
 def align_rest(

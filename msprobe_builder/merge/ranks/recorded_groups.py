@@ -8,10 +8,10 @@ from math import prod
 from msprobe_builder.base.codes import Kind
 from msprobe_builder.base.diagnostics import LAYOUT_CONFLICT, Diagnostic
 from msprobe_builder.dump.names import Direction
+from msprobe_builder.dump.shapes import parse_numbers
 from msprobe_builder.graph.side import Side
 from msprobe_builder.merge.clues import products_over_ranks
 from msprobe_builder.merge.ranks.layout import ParallelLayout
-from msprobe_builder.merge.ranks.rank_tables import parse_numbers
 
 _SHOWN = 4  # groups named in a report
 _REDUCTIONS = tuple(

@@ -1,32 +1,31 @@
 """Finishing what a program left undone that was killed while it wrote to a database.
 
-SQLite does so itself when somebody who may write opens the file; the viewer only reads, so it
-would find the file unreadable instead.
+SQLite does so itself when somebody who may write opens the file; whoever only reads would find
+the file unreadable instead.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
 
-from msprobe_builder.database.open import read_something
-from msprobe_builder.database.problems import is_busy
-from tb_graph_ascend.files.database import connect
-from tb_graph_ascend.files.discover import DatabaseFile, read_file
-from tb_graph_ascend.files.journal import (
+from msprobe_builder.database.connection import connect, read_something
+from msprobe_builder.database.file import DatabaseFile, is_writable, read_file
+from msprobe_builder.database.journal import (
     belongs,
     beside,
     is_regular,
     may_be_hot,
     names_another,
-    real_path,
+    require_no_log,
 )
-from tb_graph_ascend.files.open_files import held_open
-from tb_graph_ascend.limits import BUSY_SECONDS
-from tb_graph_ascend.problems import ProblemError, cannot_show
+from msprobe_builder.database.problems import is_busy
+from msprobe_builder.files.problems import FileError
+from msprobe_builder.files.regular import held_open
+
+_WAIT_SECONDS = 2.0  # for a program that writes just now
 
 # Reading past a journal closes the file without regard to the locks of other threads.
 _one_at_a_time = threading.Lock()
@@ -35,27 +34,21 @@ _one_at_a_time = threading.Lock()
 def recovered(file: DatabaseFile, *, may_write: bool) -> DatabaseFile:
     """The file with all changes complete or taken back; usually there is nothing to do.
 
-    Raises ProblemError when what lies beside the file stands in the way.
+    FileError when what lies beside the file stands in the way.
     """
-    _, log_status = beside(file.path, "-wal")
-    if log_status is not None and (not is_regular(log_status) or log_status.st_size):
-        raise cannot_show(
-            "unfinished",
-            f"{file.name} has changes that are not in the file itself yet.",
-            "Close the program that writes to it, or run: PRAGMA journal_mode = DELETE",
-        )
+    require_no_log(file)
     journal, status = beside(file.path, "-journal")
     if status is None:
         return file
     if not is_regular(status):
-        raise cannot_show(
+        raise FileError(
             "unfinished",
             f"{journal.name} beside {file.name} is no regular file.",
             f"Remove {journal.name}.",
         )
     try:
         if names_another(journal, status.st_size):
-            raise cannot_show(
+            raise FileError(
                 "unfinished",
                 f"{journal.name} belongs to an unfinished change of several files.",
                 "Open the file with the program that wrote to it.",
@@ -75,7 +68,7 @@ def recovered(file: DatabaseFile, *, may_write: bool) -> DatabaseFile:
 
 def _is_readable(path: Path) -> bool:
     """Whether a reader needs no recovery; also when the file is locked or no database."""
-    with closing(connect(path, "mode=ro", BUSY_SECONDS)) as database:
+    with closing(connect(path, "mode=ro", _WAIT_SECONDS)) as database:
         try:
             read_something(database)
         except sqlite3.OperationalError as error:
@@ -86,23 +79,22 @@ def _is_readable(path: Path) -> bool:
 
 
 def _recover(file: DatabaseFile, *, may_write: bool) -> None:
-    place = real_path(file.path)
-    if not may_write or not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK)):
-        raise cannot_show(
+    if not may_write or not is_writable(file):
+        raise FileError(
             "unfinished",
-            f"A program was killed while it wrote to {file.name}, and this TensorBoard may not"
-            " take back what it left half done.",
+            f"A program was killed while it wrote to {file.name}, and this one may not take back"
+            " what it left half done.",
             "Have somebody open the file who may write it: sqlite3 FILE 'PRAGMA quick_check'",
         )
-    with closing(connect(file.path, "mode=rw", BUSY_SECONDS)) as database:
+    with closing(connect(file.path, "mode=rw", _WAIT_SECONDS)) as database:
         try:
             read_something(database)
         except sqlite3.Error:
             return  # whoever reads the file next is told why
 
 
-def _left_over(file: DatabaseFile, journal: Path) -> ProblemError:
-    return cannot_show(
+def _left_over(file: DatabaseFile, journal: Path) -> FileError:
+    return FileError(
         "left_over_journal",
         f"{journal.name} is of an earlier file of this name and does not belong to {file.name}.",
         f"Move {journal.name} away.",

@@ -38,7 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the page."""
-    # The plugin's own answers and front end: the page is the plugin without its server.
     from tb_graph_ascend.page.write import write_page
 
     steps, ranks = (

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe_builder.base.errors import UsageError
-from msprobe_builder.base.files import UnreadableFileError, read_text
 from msprobe_builder.base.printable import printable
+from msprobe_builder.files.regular import UnreadableFileError, read_text
 
 
 def read_text_file(path: Path, remedy: str) -> str:

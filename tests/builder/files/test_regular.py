@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe_builder.base.files import UnreadableFileError, read_bytes
 from msprobe_builder.base.limits import LARGEST_JSON, MIB
+from msprobe_builder.files.regular import UnreadableFileError, read_bytes
 
 
 def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What lies beside a database: the journal of a change that a killed program did not finish.
+"""What lies beside a database: logs and journals of changes that are not in the file itself.
 
 A journal holds the old content of pages and nothing that says of which file they are. SQLite
 goes by its name alone, and would write the pages of an earlier file into a new one of that name.
@@ -14,21 +14,18 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from msprobe_builder.database.open import BUSY_SECONDS, connect
+from msprobe_builder.database.connection import connect
+from msprobe_builder.database.file import HEADER_SIZE, DatabaseFile, real_path
 from msprobe_builder.database.problems import DamagedError
 from msprobe_builder.database.read.meta import read_meta
-from tb_graph_ascend.files.open_files import read_part, read_start
+from msprobe_builder.files.problems import FileError
+from msprobe_builder.files.regular import read_part, read_start
 
 _HEADER = 28  # bytes that are used of its first sector
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # also ends a journal that names another file
 _UNKNOWN_COUNT = 0xFFFFFFFF
 _MOST_RECORDS = 100_000  # looked through for the first page
 _SECOND = 1.0  # created_at has no fractions
-
-
-def real_path(path: Path) -> Path:
-    """Where the file itself lies: SQLite keeps journals there, not beside a link."""
-    return Path(os.path.realpath(path))
 
 
 def beside(path: Path, suffix: str) -> tuple[Path, os.stat_result | None]:
@@ -39,6 +36,17 @@ def beside(path: Path, suffix: str) -> tuple[Path, os.stat_result | None]:
         return found, found.lstat()
     except OSError:
         return found, None
+
+
+def require_no_log(file: DatabaseFile) -> None:
+    """FileError when another program left changes in a write-ahead log."""
+    _, status = beside(file.path, "-wal")
+    if status is not None and (not is_regular(status) or status.st_size):
+        raise FileError(
+            "unfinished",
+            f"{file.name} has changes that are not in the file itself yet.",
+            "Close the program that writes to it, or run: PRAGMA journal_mode = DELETE",
+        )
 
 
 def is_regular(status: os.stat_result) -> bool:
@@ -61,9 +69,9 @@ def belongs(path: Path, journal: Path, status: os.stat_result) -> bool:
     created = _created_at(path)
     if created is not None and status.st_mtime < created - _SECOND:
         return False  # left behind before the file was made
-    first, _ = read_start(path, 100)
+    first, _ = read_start(path, HEADER_SIZE)
     header = read_part(journal, 0, _HEADER)
-    if len(first) < 100 or len(header) < _HEADER or not header.startswith(_MAGIC):
+    if len(first) < HEADER_SIZE or len(header) < _HEADER or not header.startswith(_MAGIC):
         return True  # nothing that SQLite would write back
     records, _, pages, sector, page = (
         int.from_bytes(header[at : at + 4], "big") for at in range(8, _HEADER, 4)
@@ -96,7 +104,7 @@ def _created_at(path: Path) -> float | None:
     """When the file was built, in seconds since the epoch; read past the journal."""
     try:
         # The caller holds the file open; immutable: neither locks nor journals.
-        with closing(connect(real_path(path), "mode=ro&immutable=1", BUSY_SECONDS)) as database:
+        with closing(connect(real_path(path), "mode=ro&immutable=1")) as database:
             created_at = read_meta(database).get("created_at", "")
     except (sqlite3.Error, DamagedError):
         return None

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from msprobe_checks.configuration.levels import ERROR, PASS, WARNING
-from msprobe_checks.configuration.pack import Values
+from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
+from msprobe_builder.configuration.pack import Values
 
 _SAME_OPTION = {
     "lr": "learning-rate",

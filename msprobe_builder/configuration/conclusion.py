@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msprobe_checks.configuration.compare import ConfigurationComparison, Sheet
-from msprobe_checks.configuration.levels import ERROR, PASS, WARNING
+from msprobe_builder.configuration.compare import ConfigurationComparison, Sheet
+from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
 
 _REQUIRED = ("env", "pip", "hyperparameters", "dataset", "weights")
 # Parts whose differences do not follow from each other, so that a second one may be the cause.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe_builder.configuration.levels import ERROR, PASS, WARNING
+from msprobe_builder.configuration.options import differing_options, files_beside
+from msprobe_builder.configuration.pack import Pack, Values
 from msprobe_builder.dump.names import without_wrappers
-from msprobe_checks.configuration.levels import ERROR, PASS, WARNING
-from msprobe_checks.configuration.options import differing_options, files_beside
-from msprobe_checks.configuration.pack import Pack, Values
 
 _ORDER = (PASS, WARNING, ERROR)
 Row = tuple[object, ...]

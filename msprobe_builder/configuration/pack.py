@@ -19,7 +19,7 @@ from typing import Any
 
 from msprobe_builder.base.errors import BuildError, UsageError
 from msprobe_builder.base.limits import LARGEST_TEXT_FILE
-from msprobe_checks.configuration.secrets import allowed_variables, without_secrets
+from msprobe_builder.configuration.secrets import allowed_variables, without_secrets
 
 _MOST_ENTRIES = 100_000
 _PLACE = re.compile(r"(dataset|weights)/step(\d{1,9})/rank(\d{1,9})/\w+\.json\Z")
