@@ -33,6 +33,7 @@ Float = NDArray[np.float64]
 HALF = 2.0**-12  # between the units of single and half precision
 _SEVERAL = 4  # tensors from which a habit can be told
 _MOST = 0.5
+_ROW = 0.25  # of the square of a norm: rounding is less than a row of length 1
 _MANY = 0.25  # of the products: parts of a model stay in single precision
 
 
@@ -134,7 +135,8 @@ def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
     """Whether rounding may have turned rows that a call brings to the length of one.
 
     It turns a row that is next to nothing anywhere, and what it is given does not show that some
-    are: its largest rows do. All keep their length, so that the norm agrees.
+    are: its largest rows do. All keep their length, so that the norm agrees; but a row of which
+    nothing at all is left on one side is 1 in the square of the norm of the other.
     """
     table, row, node = flow.npu.table, finding.row, finding.at
     if table.section[row] != Section.OUTPUT or flow.bench_of[row] < 0:
@@ -143,7 +145,10 @@ def _keeps_lengths(flow: Flow, finding: Finding) -> bool:
         return False
     own, theirs = table.statistics[3, row], flow.bench.table.statistics[3, flow.bench_of[row]]
     is_rounded = bool((flow.error[inputs_of(table, node)] > 0).any())
-    return is_rounded and bool(abs(own - theirs) <= SUSPICIOUS * flow.floor[row] * theirs)
+    unit = 2 * SUSPICIOUS * flow.floor[row] * theirs**2
+    off = own**2 - theirs**2
+    rows = np.round(off) if unit < _ROW else 0.0
+    return is_rounded and bool(abs(off - rows) <= unit)
 
 
 def paired_crosswise(flow: Flow, findings: list[Finding]) -> set[int]:
