@@ -125,6 +125,11 @@ bench: build ## what a comparison costs, against the least that is possible (REF
 mutants: build $(VENV)/.dev ## change the code in a sample of places; does a test notice? (SAMPLE=100 SEED=1)
 	$(PY) scripts/mutants.py --sample $(or $(SAMPLE),100) --seed $(or $(SEED),1)
 
+.PHONY: difference
+difference: build $(VENV)/.dev ## pairs whose verdict a change alters (BASE=commit PAIRS=folder TABLES=1)
+	@test -n "$(BASE)" || { echo "Say since when: make difference BASE=main" >&2; exit 1; }
+	@$(PY) scripts/difference.py $(BASE) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(TABLES),--tables)
+
 .PHONY: screenshots
 screenshots: build $(VENV)/.dev ## take the pictures of the documentation again
 	CHROMIUM="$$(scripts/find_chromium --install)" && export CHROMIUM && \
